@@ -1,7 +1,9 @@
-"""``python -m bench.pages``: what it costs to verify biographies one fact a call and all facts of a page at once.
+"""``python -m bench.pages``: what it costs to verify biographies one fact a call and all facts of a
+page at once.
 
-Nothing is sent: the calls and their prompt tokens are those that a judge would be asked first, for the released facts of responses
-whose passages are known. Tokens are counted by the tokenizer of ``--tokenizer``, or estimated by length.
+Nothing is sent: the calls and their prompt tokens are those that a judge would be asked first, for
+the released facts of responses whose passages are known. Tokens are counted by the tokenizer of
+``--tokenizer``, or estimated by length.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from tests.conftest import REPOSITORY
 _DATA = REPOSITORY.parent / "shared" / "data" / "ambigbio"
 
 
-def measure(decisions: Path, generations: Path, tokenizer: str | None) -> tuple[int, int, dict[str, tuple[int, int]]]:
+def measure(
+    decisions: Path, generations: Path, tokenizer: str | None
+) -> tuple[int, int, dict[str, tuple[int, int]]]:
     """(responses, facts, calls and prompt tokens by ``fact`` and ``page``)."""
     matched = list(match(read_decisions(decisions).responses, read_generations([generations])))
     pairs: dict[Key, Pair] = {}
@@ -35,7 +39,10 @@ def measure(decisions: Path, generations: Path, tokenizer: str | None) -> tuple[
     found = {}
     for verify in ("fact", "page"):
         config = JudgeConfig("bench", "openai", model="m", verify=verify, tokenizer=tokenizer)
-        with tempfile.TemporaryDirectory() as folder, Judge.open(config, Path(folder) / "answers.sqlite") as judge:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Judge.open(config, Path(folder) / "answers.sqlite") as judge,
+        ):
             plan = plan_pairs(judge, pairs)
         found[verify] = (plan.distinct, plan.estimate.prompt_tokens)
     return len(matched), sum(len(response.facts) for response, _ in matched), found
@@ -43,16 +50,43 @@ def measure(decisions: Path, generations: Path, tokenizer: str | None) -> tuple[
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m bench.pages", description=__doc__)
-    parser.add_argument("--decisions", type=Path, default=_DATA / "decisions" / "chatgpt-0301__no-ambig.json.gz", metavar="FILE")
-    parser.add_argument("--generations", type=Path, default=_DATA / "generations_chatgpt-0301.json.gz", metavar="FILE")
-    parser.add_argument("--tokenizer", metavar="NAME", help="of transformers (default: an estimate by length)")
+    parser.add_argument(
+        "--decisions",
+        type=Path,
+        default=_DATA / "decisions" / "chatgpt-0301__no-ambig.json.gz",
+        metavar="FILE",
+    )
+    parser.add_argument(
+        "--generations",
+        type=Path,
+        default=_DATA / "generations_chatgpt-0301.json.gz",
+        metavar="FILE",
+    )
+    parser.add_argument(
+        "--tokenizer", metavar="NAME", help="of transformers (default: an estimate by length)"
+    )
     given = parser.parse_args(argv)
     responses, facts, found = measure(given.decisions, given.generations, given.tokenizer)
     (calls, tokens), rows = found["fact"], []
     for verify, (own_calls, own_tokens) in found.items():
-        rows.append((verify, f"{own_calls:,}", f"{own_tokens:,}", f"{calls / own_calls:.1f}", f"{tokens / own_tokens:.1f}"))
-    notes = [f"{responses} responses with {facts:,} released facts, each held against every candidate; {given.decisions.name}."]
-    print_table("Verifying biographies", ("verify", "#calls", "#prompt tokens", "#times fewer calls", "#tokens"), rows, notes)
+        rows.append(
+            (
+                verify,
+                f"{own_calls:,}",
+                f"{own_tokens:,}",
+                f"{calls / own_calls:.1f}",
+                f"{tokens / own_tokens:.1f}",
+            )
+        )
+    notes = [
+        f"{responses} responses with {facts:,} released facts, each held against every candidate; {given.decisions.name}."
+    ]
+    print_table(
+        "Verifying biographies",
+        ("verify", "#calls", "#prompt tokens", "#times fewer calls", "#tokens"),
+        rows,
+        notes,
+    )
     return 0
 
 

@@ -34,8 +34,9 @@ def identified(text: str) -> str:
 
 
 def in_language(documents: Iterable[Document], language: str) -> Iterator[Document]:
-    """The documents as they come; the first hundred tell their language. None is read twice: a stream may take hours to them.
-    Raises DataError: fewer than a third of them are in ``language``; sentences in others are passed over."""
+    """The documents as they come; the first hundred tell their language. None is read twice: a
+    stream may take hours to them. Raises DataError: fewer than a third of them are in ``language``;
+    sentences in others are passed over."""
     found: Counter[str] = Counter()
     left = iter(documents)
     for document in islice(left, _LOOKED_AT):
@@ -46,6 +47,12 @@ def in_language(documents: Iterable[Document], language: str) -> Iterator[Docume
     if 3 * found[language] < found.total():
         advice = f"name it: corpus: {{language: {other}}}"
         if other not in RULES:
-            advice = f"there are no rules for it: ask a model, with generate: {{generator: llm}}, and {advice}"
-        raise DataError(f"{count} of the first {found.total()} documents are in {other!r}, expected {language!r}; {advice}")
+            advice = (
+                "there are no rules for it: ask a model, with generate: {generator: llm}, and"
+                f" {advice}"
+            )
+        raise DataError(
+            f"{count} of the first {found.total()} documents are in {other!r}, expected"
+            f" {language!r}; {advice}"
+        )
     yield from left

@@ -1,4 +1,5 @@
-"""A whole build: read, then the stages over all shards, then the choice and the files of the benchmark."""
+"""A whole build: read, then the stages over all shards, then the choice and the files of the
+benchmark."""
 
 import logging
 from collections import Counter
@@ -27,22 +28,35 @@ from factor_gen.output.write import Written, write_benchmark
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import StageFolder, discard, prepare, split
-from factor_gen.stages import ALL_STAGES, CHOOSE, READ, STAGES, Opener, check_packages_of_the_end, check_stage, close, open_stage
+from factor_gen.stages import (
+    ALL_STAGES,
+    CHOOSE,
+    READ,
+    STAGES,
+    Opener,
+    check_packages_of_the_end,
+    check_stage,
+    close,
+    open_stage,
+)
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "stages"
 _CORPUS = "corpus.json"
-_READ = 8_000_000  # bytes of a corpus that are read for the contexts of its words, of shards evenly spread
+# bytes of a corpus that are read for the contexts of its words, of shards evenly spread
+_READ = 8_000_000
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a build made: its files by what they are (none if it ended at an earlier stage), and what became of the documents.
+    """What a build made: its files by what they are (none if it ended at an earlier stage), and
+    what became of the documents.
 
-    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the last stage that ran. ``lost``
-    counts by reason what a generator wrote and could not be used, ``filtered`` the rows of tables that ``corpus.where`` left out.
+    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the
+    last stage that ran. ``lost`` counts by reason what a generator wrote and could not be used,
+    ``filtered`` the rows of tables that ``corpus.where`` left out.
     """
 
     out: Path
@@ -63,19 +77,28 @@ def build(
     command: str = "",
     opener: Opener = open_stage,
 ) -> Built:
-    """Builds the benchmark in ``out``, from what an earlier build left in ``out/stages`` as far as its settings are the same.
+    """Builds the benchmark in ``out``, from what an earlier build left in ``out/stages`` as far as
+    its settings are the same.
 
-    ``restart`` throws that away first. ``until`` names the last stage to run. ``command`` is what the manifest says to type to
-    build it again. The files are the same bytes however often the build was stopped, and for every engine. Raises ConfigError:
-    settings that cannot be used; DataError: another build at work in ``out``; a corpus that cannot be read, a stage that failed
-    on a shard (StageFailed), no row in the end, or a file in ``out`` that no build wrote where a file of the benchmark is to go.
+    ``restart`` throws that away first. ``until`` names the last stage to run. ``command`` is what
+    the manifest says to type to build it again. The files are the same bytes however often the
+    build was stopped, and for every engine. Raises ConfigError: settings that cannot be used;
+    DataError: another build at work in ``out``; a corpus that cannot be read, a stage that failed
+    on a shard (StageFailed), no row in the end, or a file in ``out`` that no build wrote where a
+    file of the benchmark is to go.
     """
     check_stage(until, ALL_STAGES)
     wanted = ALL_STAGES[1 : ALL_STAGES.index(until) + 1]
     root = out / _FOLDER
     check_packages_of_the_end()
-    with alone(out, "another build is at work in this folder; wait for it, or choose another --out", "choose another --out"):
-        refuse_to_overwrite(settings, out, [*settings.yamls, *(path for path, _ in corpus_files(settings))])
+    with alone(
+        out,
+        "another build is at work in this folder; wait for it, or choose another --out",
+        "choose another --out",
+    ):
+        refuse_to_overwrite(
+            settings, out, [*settings.yamls, *(path for path, _ in corpus_files(settings))]
+        )
         if restart:
             discard(root)
             (root / _CORPUS).unlink(missing_ok=True)
@@ -83,10 +106,20 @@ def build(
         fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
         # which documents are read, and how they are cut into shards
         corpus = {
-            name: getattr(settings.corpus, name) for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
+            name: getattr(settings.corpus, name)
+            for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
         }
-        corpus |= {"where": {name: each.said for name, each in settings.corpus.where.items()}} if settings.corpus.where else {}
-        reads = {"corpus": record.describe(), **corpus, "shard": settings.shard, "cleaning": CLEANING}
+        corpus |= (
+            {"where": {name: each.said for name, each in settings.corpus.where.items()}}
+            if settings.corpus.where
+            else {}
+        )
+        reads = {
+            "corpus": record.describe(),
+            **corpus,
+            "shard": settings.shard,
+            "cleaning": CLEANING,
+        }
         goal = goal_of(settings)
         stages = [(READ, reads), *fingerprints.items()]
         for draw in range(2, settings.select.draws + 1 if STAGES[-1] in wanted else 0):
@@ -94,13 +127,23 @@ def build(
             stages += (fingerprints | aim).items()
         read, *folders = prepare(root.resolve(), stages)
         shards = _read(settings, record, read)
-        if settings.generate.generator == "rules" and settings.corpus.language == ENGLISH and "generate" in wanted:
+        if (
+            settings.generate.generator == "rules"
+            and settings.corpus.language == ENGLISH
+            and "generate" in wanted
+        ):
             settings = replace(settings, contexts=_contexts(read, shards).resolve())
-        draws = [folders[start : start + len(fingerprints)] for start in range(0, len(folders), max(1, len(fingerprints)))]
+        draws = [
+            folders[start : start + len(fingerprints)]
+            for start in range(0, len(folders), max(1, len(fingerprints)))
+        ]
         run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
         examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
         if until == CHOOSE:
-            described = {**record.describe(), **({"left_out": filtered} if (filtered := read.filtered) else {})}
+            described = {
+                **record.describe(),
+                **({"left_out": filtered} if (filtered := read.filtered) else {}),
+            }
             written = _written(settings, examples, out, described, fingerprints, command)
             counts, files = written.counts, written.files
         else:
@@ -113,7 +156,8 @@ def build(
 
 
 def _contexts(folder: StageFolder, shards: int) -> Path:
-    """The file with the contexts of the corpus that was read into ``folder``; written beside its shards unless it is there."""
+    """The file with the contexts of the corpus that was read into ``folder``; written beside its
+    shards unless it is there."""
     path = folder.path / "contexts.json"
     if not path.is_file():
         step = 1 + sum(folder.part(number).stat().st_size for number in range(shards)) // _READ
@@ -122,7 +166,9 @@ def _contexts(folder: StageFolder, shards: int) -> Path:
     return path
 
 
-def _steps(read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal) -> Iterator[list[Step]]:
+def _steps(
+    read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal
+) -> Iterator[list[Step]]:
     """The steps of each draw, the first of which begins with what was read."""
     source: Source = read
     for number, folders in enumerate(draws, start=1):
@@ -142,7 +188,9 @@ def _written(
     items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
     stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
     provenance = Provenance(describe(settings), corpus, stages, command)
-    return write_benchmark(settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed))
+    return write_benchmark(
+        settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed)
+    )
 
 
 def _record(settings: BuildSettings, out: Path, may_replace: bool) -> CorpusRecord:
@@ -161,8 +209,11 @@ def _record(settings: BuildSettings, out: Path, may_replace: bool) -> CorpusReco
     return record
 
 
-def _fingerprints(settings: BuildSettings, names: list[str], opener: Opener) -> dict[str, Mapping[str, Any]]:
-    """What decides each stage's output; opening the stages here also tells at once what a stage lacks."""
+def _fingerprints(
+    settings: BuildSettings, names: list[str], opener: Opener
+) -> dict[str, Mapping[str, Any]]:
+    """What decides each stage's output; opening the stages here also tells at once what a stage
+    lacks."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
         stage = opener(settings, name)
@@ -174,19 +225,29 @@ def _fingerprints(settings: BuildSettings, names: list[str], opener: Opener) -> 
 
 
 def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) -> int:
-    """Cuts the corpus into shards, unless that is done; returns their number. What was read of it before is passed over."""
+    """Cuts the corpus into shards, unless that is done; returns their number. What was read of it
+    before is passed over."""
     if (done := folder.shards) is not None:
         return done
     filtered: Counter[str] = Counter()
-    found = tqdm(read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2)
+    found = tqdm(
+        read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2
+    )
     documents = in_language(found, settings.corpus.language)
     shards = 0
-    for shard in split(distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard):
+    for shard in split(
+        distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard
+    ):
         if not folder.has(shards):
             folder.write(shards, shard)
         shards += 1
     if not shards:
-        why = "".join(f"; {count:,} rows are left out: {reason}" for reason, count in filtered.most_common(5))
-        raise DataError(f"the corpus holds no documents; look at corpus in the YAML: path or dataset, where, and documents{why}")
+        why = "".join(
+            f"; {count:,} rows are left out: {reason}" for reason, count in filtered.most_common(5)
+        )
+        raise DataError(
+            "the corpus holds no documents; look at corpus in the YAML: path or dataset, where,"
+            f" and documents{why}"
+        )
     folder.finish(shards, filtered)
     return shards

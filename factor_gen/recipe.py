@@ -18,8 +18,13 @@ from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
 _ENVIRONMENT = BoundedEnvironment()
 
-_SAID = {True: ("true", "yes", "on"), False: ("false", "no", "off")}  # by YAML and CSV; `no` is Norwegian too
-_undated = BeforeValidator(lambda given: str(given) if isinstance(given, date) else given)  # YAML reads 2021-10-01 as a date
+_SAID = {
+    True: ("true", "yes", "on"),
+    False: ("false", "no", "off"),
+}  # by YAML and CSV; `no` is Norwegian too
+_undated = BeforeValidator(
+    lambda given: str(given) if isinstance(given, date) else given
+)  # YAML reads 2021-10-01 as a date
 
 Scalar = Annotated[Truth | Integer | Number | Text, _undated]
 Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), _undated]
@@ -27,8 +32,8 @@ Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), _undated]
 
 @dataclass(frozen=True)
 class Condition:
-    """What a column must hold: all that is said. Dates are the last ``YYYY-MM-DD`` or ``YYYY/MM/DD`` of a time stamp, an address
-    or a text, and both ends are allowed."""
+    """What a column must hold: all that is said. Dates are the last ``YYYY-MM-DD`` or
+    ``YYYY/MM/DD`` of a time stamp, an address or a text, and both ends are allowed."""
 
     __pydantic_config__ = FORBID
     equals: Scalar | None = None
@@ -43,26 +48,39 @@ class Condition:
     @model_validator(mode="after")
     def _says_something(self) -> Condition:
         if not self.said:
-            raise ValueError(f"says nothing; expected a value, a list of values, or some of {', '.join(_CHECKS)}")
+            raise ValueError(
+                f"says nothing; expected a value, a list of values, or some of {', '.join(_CHECKS)}"
+            )
         return self
 
     @property
     def said(self) -> dict[str, Any]:
         """What it says, by name."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        return {
+            each.name: value
+            for each in fields(self)
+            if (value := getattr(self, each.name)) is not None
+        }
 
     def failure(self, value: Any) -> str:
         """What is wrong with ``value``, the same words for every value; empty if nothing is."""
         for name, wanted in self.said.items():
             words, is_met = _CHECKS[name]
             if value is None or not is_met(value, wanted):
-                return f"{words} {', '.join(map(str, wanted)) if isinstance(wanted, tuple) else wanted}"
+                return (
+                    f"{words}"
+                    f" {', '.join(map(str, wanted)) if isinstance(wanted, tuple) else wanted}"
+                )
         return ""
 
 
 def _same(value: Any, wanted: bool | float | str) -> bool:
     """Whether a value is what the YAML says; of CSV all values are text."""
-    return value == wanted or str(value) == str(wanted) or (isinstance(wanted, bool) and str(value).lower() in _SAID[wanted])
+    return (
+        value == wanted
+        or str(value) == str(wanted)
+        or (isinstance(wanted, bool) and str(value).lower() in _SAID[wanted])
+    )
 
 
 def _number(value: Any) -> float:
@@ -127,7 +145,11 @@ DocumentText = Annotated[Text, AfterValidator(_checked)]
 
 def columns_of(text: str, where: Where) -> list[str]:
     """The columns that ``text``, a column or a template, and ``where`` need."""
-    of_text = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text))) if is_template(text) else [text]
+    of_text = (
+        sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
+        if is_template(text)
+        else [text]
+    )
     return list(dict.fromkeys([*of_text, *(column.partition(".")[0] for column in where)]))
 
 
@@ -135,8 +157,11 @@ _compiled = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The document that a row makes; a null is an empty text. Raises ValueError: a column is not there, or the template fails."""
+    """The document that a row makes; a null is an empty text. Raises ValueError: a column is not
+    there, or the template fails."""
     try:
-        return _compiled(template).render({name: "" if value is None else value for name, value in values.items()})
+        return _compiled(template).render(
+            {name: "" if value is None else value for name, value in values.items()}
+        )
     except (TemplateError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
         raise ValueError(f"cannot be filled in: {error}") from error

@@ -1,4 +1,5 @@
-"""What the stages leave on disk: a folder a stage, a file a shard, and the settings that it was made with."""
+"""What the stages leave on disk: a folder a stage, a file a shard, and the settings that it was
+made with."""
 
 import hashlib
 import json
@@ -19,13 +20,15 @@ _NAMES = (READ, *STAGES)  # of the folders that are ours to remove
 _ABOUT = "stage.json"
 _DONE = "done.json"
 _BEGUN = ".begun-"
-_END = "examples"  # the key of a shard's last line, with their number: a file that was cut short lacks it
+# the key of a shard's last line, with their number: a file that was cut short lacks it
+_END = "examples"
 _CHUNK = 16_000_000  # characters of text a shard holds at most, unless one document alone has more
 
 
 @dataclass(frozen=True)
 class StageFolder:
-    """The shards of one stage. A file is whole or not there, so that whoever makes a shard may be stopped at any time."""
+    """The shards of one stage. A file is whole or not there, so that whoever makes a shard may be
+    stopped at any time."""
 
     path: Path
 
@@ -45,7 +48,10 @@ class StageFolder:
     def write(self, number: int, examples: Iterable[Example]) -> None:
         """Writes a shard. Raises DataError: the folder cannot be written."""
         lines = [json.dumps(to_json(example), ensure_ascii=False) for example in examples]
-        write_text(self.part(number), "".join(f"{line}\n" for line in [*lines, json.dumps({_END: len(lines)})]))
+        write_text(
+            self.part(number),
+            "".join(f"{line}\n" for line in [*lines, json.dumps({_END: len(lines)})]),
+        )
 
     def read(self, number: int) -> list[Example]:
         """The examples of a shard. Raises DataError: it is not there, or damaged."""
@@ -71,7 +77,8 @@ class StageFolder:
             raise DataError(f"{path}:{row}: damaged ({error}); {again}") from error
 
     def begin(self, number: int) -> int:
-        """Notes that a process is about to make the shard; returns how often that was noted, this time included."""
+        """Notes that a process is about to make the shard; returns how often that was noted, this
+        time included."""
         times = self._begun(number)
         tries = len(times.read_bytes()) + 1 if times.is_file() else 1
         times.write_bytes(b"." * tries)
@@ -102,18 +109,23 @@ class StageFolder:
 
     @property
     def filtered(self) -> Mapping[str, int]:
-        """How many rows were left out before they became documents, by reason, once the stage is done."""
+        """How many rows were left out before they became documents, by reason, once the stage is
+        done."""
         found: Mapping[str, int] = (_saved(self.path / _DONE) or {}).get("filtered") or {}
         return found
 
     def finish(self, shards: int, filtered: Mapping[str, int] | None = None) -> None:
         """Marks the stage as done."""
-        write_json(self.path / _DONE, {"shards": shards, "filtered": dict(sorted((filtered or {}).items()))})
+        write_json(
+            self.path / _DONE,
+            {"shards": shards, "filtered": dict(sorted((filtered or {}).items()))},
+        )
 
 
 def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StageFolder]:
-    """The folders of ``stages`` (name and what decides their output), in order, empty or with shards that are still good. A stage
-    whose settings are no longer those of its folder is removed, and so is every stage after it, for their input changes."""
+    """The folders of ``stages`` (name and what decides their output), in order, empty or with
+    shards that are still good. A stage whose settings are no longer those of its folder is removed,
+    and so is every stage after it, for their input changes."""
     folders, before = [], ""
     for number, (name, settings) in enumerate(stages, start=1):
         folder = StageFolder(root / f"{number}-{name}")
@@ -130,14 +142,17 @@ def prepare(root: Path, stages: Sequence[tuple[str, Mapping[str, Any]]]) -> list
 
 
 def discard(root: Path, number: int = 1) -> None:
-    """Removes the folders of the stages from ``number`` on. Raises DataError: they cannot be removed."""
+    """Removes the folders of the stages from ``number`` on. Raises DataError: they cannot be
+    removed."""
     for path in sorted(root.glob("[0-9]*-*")):
         place, _, name = path.name.partition("-")
         if path.is_dir() and name in _NAMES and place.isdecimal() and int(place) >= number:
             try:
                 shutil.rmtree(path)
             except OSError as error:
-                raise DataError(f"{path}: cannot be removed: {error}; remove it and start again") from error
+                raise DataError(
+                    f"{path}: cannot be removed: {error}; remove it and start again"
+                ) from error
 
 
 def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:

@@ -1,5 +1,6 @@
-"""What can be seen of a completion without reading it. The audit asks whether it gives the true one away; the choice of
-contradictions takes care that it does not, with a ledger of what the rows chosen so far give away, in whole numbers."""
+"""What can be seen of a completion without reading it. The audit asks whether it gives the true one
+away; the choice of contradictions takes care that it does not, with a ledger of what the rows
+chosen so far give away, in whole numbers."""
 
 import math
 import re
@@ -37,23 +38,29 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class Ledger:
-    """The books: how often each word stands in contradictions more than in true completions, and how often the true completion
-    takes each place among its row's choices when they are put in order. ``contradictions`` of them make a row. What chance alone
-    would leave uneven, one standard deviation, is left: books more even than that would give away by the rows already known what
-    the next one must be."""
+    """The books: how often each word stands in contradictions more than in true completions, and
+    how often the true completion takes each place among its row's choices when they are put in
+    order. ``contradictions`` of them make a row. What chance alone would leave uneven, one standard
+    deviation, is left: books more even than that would give away by the rows already known what the
+    next one must be."""
 
     def __init__(self, contradictions: int) -> None:
         self._words = np.zeros(_SLOTS, dtype=np.int64)
         self._squares = np.zeros(_SLOTS, dtype=np.int64)
         self._choices = contradictions + 1
-        self._parts = math.lcm(*range(1, self._choices + 1))  # a row in parts that ties divide evenly
+        self._parts = math.lcm(
+            *range(1, self._choices + 1)
+        )  # a row in parts that ties divide evenly
         self._places = np.zeros((len(STATISTICS) + 1) * self._choices + 1, dtype=np.int64)
         self._place_squares = np.zeros_like(self._places)
 
-    def enter(self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any) -> tuple[int, ...]:
-        """The way to make a row that evens the books out the most, which is entered in them. ``ways`` is an array (ways,
-        contradictions) of indices of ``texts``; of equally good ones the first is taken. ``is_centred`` says of each way whether
-        all its contradictions are edits of the true completion alone; where all ways are, it counts for nothing."""
+    def enter(
+        self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any
+    ) -> tuple[int, ...]:
+        """The way to make a row that evens the books out the most, which is entered in them.
+        ``ways`` is an array (ways, contradictions) of indices of ``texts``; of equally good ones
+        the first is taken. ``is_centred`` says of each way whether all its contradictions are edits
+        of the true completion alone; where all ways are, it counts for nothing."""
         slots, changes = _changes(completion, texts)
         centre = self._parts * is_centred[:, None] - self._parts // self._choices
         places = np.concatenate([self._taken(completion, texts, ways), centre], axis=1)
@@ -69,12 +76,17 @@ class Ledger:
         return way
 
     def _taken(self, completion: str, texts: Sequence[str], ways: Any) -> Any:
-        """For each way: how much the true completion has of each place above an even share, by each surface statistic and by the
-        alphabet; an array (ways, orders * places) of parts of a row."""
-        values = [[statistic(text) for text in (completion, *texts)] for statistic in STATISTICS.values()]
+        """For each way: how much the true completion has of each place above an even share, by each
+        surface statistic and by the alphabet; an array (ways, orders * places) of parts of a
+        row."""
+        values = [
+            [statistic(text) for text in (completion, *texts)] for statistic in STATISTICS.values()
+        ]
         alphabet = sorted((completion, *texts))
         values.append([alphabet.index(text) for text in (completion, *texts)])
-        found = np.full((len(ways), len(values), self._choices), -(self._parts // self._choices), dtype=np.int64)
+        found = np.full(
+            (len(ways), len(values), self._choices), -(self._parts // self._choices), dtype=np.int64
+        )
         for order, row in enumerate(np.array(values)):
             false = row[1:][ways]
             below, ties = (false < row[0]).sum(axis=1), 1 + (false == row[0]).sum(axis=1)
@@ -90,7 +102,8 @@ def _excess(sums: Any, squares: Any) -> Any:
 
 
 def _changes(completion: str, texts: Sequence[str]) -> tuple[Any, Any]:
-    """What each text has more or less of than ``completion``: the slots concerned, and an array (texts, slots) of counts."""
+    """What each text has more or less of than ``completion``: the slots concerned, and an array
+    (texts, slots) of counts."""
     true = _features(completion)
     counts: list[Counter[int]] = []
     for text in texts:
@@ -100,7 +113,10 @@ def _changes(completion: str, texts: Sequence[str]) -> tuple[Any, Any]:
         for name, count in change.items():
             if count:
                 counts[-1][zlib.crc32(name.encode("utf-8", "replace")) % _SLOTS] += count
-    columns = {slot: column for column, slot in enumerate(dict.fromkeys(slot for each in counts for slot in each))}
+    columns = {
+        slot: column
+        for column, slot in enumerate(dict.fromkeys(slot for each in counts for slot in each))
+    }
     changes = np.zeros((len(texts), len(columns)), dtype=np.int64)
     for row, each in enumerate(counts):
         for slot, count in each.items():

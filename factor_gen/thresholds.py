@@ -1,5 +1,5 @@
-"""Which threshold a filter should have: precision and share kept over thresholds 0.1 to 0.9, on contradictions that people have
-labelled (appendix A.2)."""
+"""Which threshold a filter should have: precision and share kept over thresholds 0.1 to 0.9, on
+contradictions that people have labelled (appendix A.2)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ _LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "tr
 
 @dataclass(frozen=True)
 class Labelled:
-    """One labelled contradiction: a filter's score of it (NaN: none), whether people say that it is what the filter looks for,
-    and the texts, where a model is to score them."""
+    """One labelled contradiction: a filter's score of it (NaN: none), whether people say that it is
+    what the filter looks for, and the texts, where a model is to score them."""
 
     score: float
     label: bool
@@ -31,13 +31,19 @@ class Labelled:
 
 
 def read_labelled(path: Path, label: str, score: str | None = None) -> list[Labelled]:
-    """The rows of ``path``, each with a label in the column ``label``, and a score in the column ``score`` or, without one, with
-    texts. Raises DataError: the file cannot be read, a column is missing, or a value cannot be used; says which rows."""
+    """The rows of ``path``, each with a label in the column ``label``, and a score in the column
+    ``score`` or, without one, with texts. Raises DataError: the file cannot be read, a column is
+    missing, or a value cannot be used; says which rows."""
     rows = _rows(path)
     columns = {column for row in rows for column in row.values}
-    if missing := [column for column in (*(_TEXTS if score is None else [score]), label) if column not in columns]:
+    if missing := [
+        column
+        for column in (*(_TEXTS if score is None else [score]), label)
+        if column not in columns
+    ]:
         raise DataError(
-            f"{path}: has no column {', '.join(missing)}{did_you_mean(missing[0], columns)}; found {', '.join(sorted(columns))}"
+            f"{path}: has no column {', '.join(missing)}{did_you_mean(missing[0], columns)}; found"
+            f" {', '.join(sorted(columns))}"
         )
     problems: list[str] = []
     found = [_sample(row.location, row.values, label, score, problems) for row in rows]
@@ -52,22 +58,33 @@ def columns_of(path: Path) -> frozenset[str]:
 
 def _rows(path: Path) -> tuple[Record, ...]:
     table = read_table(path, otherwise=jsonl_rows)
-    refuse(table.problems, "problems", "expected CSV in a file called .csv, or JSON lines: a row for each labelled contradiction")
+    refuse(
+        table.problems,
+        "problems",
+        "expected CSV in a file called .csv, or JSON lines: a row for each labelled contradiction",
+    )
     return table.records
 
 
-def _sample(where: str, row: Mapping[str, Any], label: str, score: str | None, problems: list[str]) -> Labelled:
+def _sample(
+    where: str, row: Mapping[str, Any], label: str, score: str | None, problems: list[str]
+) -> Labelled:
     texts = {column: row.get(column) for column in _TEXTS} if score is None else {}
     for column, text in texts.items():
         # a document's first sentence has no prefix, but nothing comes of an empty sentence
         if not isinstance(text, str) or not (text.strip() or column == "prefix"):
             problems.append(f"{where}: {column} is empty or no text")
         elif whole(text) != text:
-            problems.append(f"{where}: {column} holds half of a surrogate pair, which is not a character")
+            problems.append(
+                f"{where}: {column} holds half of a surrogate pair, which is not a character"
+            )
     kind = row.get("type") or ""
     if kind and kind not in ERROR_TYPES:
         close = did_you_mean(str(kind), ERROR_TYPES)
-        problems.append(f"{where}: type is {kind!r}{close}; expected one of {', '.join(ERROR_TYPES)}, or an empty cell")
+        problems.append(
+            f"{where}: type is {kind!r}{close}; expected one of {', '.join(ERROR_TYPES)}, or an"
+            " empty cell"
+        )
     value = row.get(label)
     is_true = _LABELS.get(str(int(value)) if value in (0, 1) else str(value).strip().lower())
     if is_true is None:
@@ -84,7 +101,10 @@ def _score(where: str, column: str | None, row: Mapping[str, Any], problems: lis
     except (TypeError, ValueError):
         score = math.nan
     if not math.isfinite(score):
-        problems.append(f"{where}: {column} is {value!r}, expected a number, or an empty cell where there is no score")
+        problems.append(
+            f"{where}: {column} is {value!r}, expected a number, or an empty cell where there is no"
+            " score"
+        )
     return score
 
 
@@ -119,7 +139,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Point:
-    """What a threshold does: of the kept, how many are what they should be (``precision``); of all, how many are ``kept``."""
+    """What a threshold does: of the kept, how many are what they should be (``precision``); of all,
+    how many are ``kept``."""
 
     threshold: float
     precision: Share
@@ -133,8 +154,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """All thresholds on the samples of ``group`` (a type, or ``all``). ``best`` is the paper's choice, None where there is none;
-    ``true`` is how many samples are what they should be before anything is filtered."""
+    """All thresholds on the samples of ``group`` (a type, or ``all``). ``best`` is the paper's
+    choice, None where there is none; ``true`` is how many samples are what they should be before
+    anything is filtered."""
 
     group: str
     points: tuple[Point, ...]
@@ -143,17 +165,24 @@ class Curve:
 
     @property
     def best(self) -> Point | None:
-        """The highest precision with at most ``MOST_FILTERED`` filtered out; of equal ones the one that keeps more."""
-        eligible = [each for each in self.points if each.kept.count and each.filtered <= MOST_FILTERED + 1e-9]
+        """The highest precision with at most ``MOST_FILTERED`` filtered out; of equal ones the one
+        that keeps more."""
+        eligible = [
+            each
+            for each in self.points
+            if each.kept.count and each.filtered <= MOST_FILTERED + 1e-9
+        ]
         return max(eligible, key=lambda each: (each.precision.value, each.kept.count), default=None)
 
 
 def curves(samples: Sequence[Labelled], is_margin: bool) -> list[Curve]:
-    """Of all samples, and of each type where they have types. A sample is kept if its score is above the threshold; above the
-    negative threshold for ``is_margin``, which is how the fluency filter has it. One without a score is never kept, as in a
-    build."""
+    """Of all samples, and of each type where they have types. A sample is kept if its score is
+    above the threshold; above the negative threshold for ``is_margin``, which is how the fluency
+    filter has it. One without a score is never kept, as in a build."""
     types = sorted({each.type for each in samples if each.type})
-    groups = {"all": samples} | {name: [each for each in samples if each.type == name] for name in types}
+    groups = {"all": samples} | {
+        name: [each for each in samples if each.type == name] for name in types
+    }
     return [_curve(name, group, is_margin) for name, group in groups.items()]
 
 
@@ -189,22 +218,38 @@ def _curve(name: str, samples: Sequence[Labelled], is_margin: bool) -> Curve:
 
 
 def draw_thresholds(curves: Mapping[str, Curve], path: Path) -> None:
-    """Draws the curves by the names of their filters, every threshold beside its point, with 95% intervals. Raises ConfigError:
-    the name does not end in .png, .svg or .pdf; DataError: the file cannot be written."""
+    """Draws the curves by the names of their filters, every threshold beside its point, with 95%
+    intervals. Raises ConfigError: the name does not end in .png, .svg or .pdf; DataError: the file
+    cannot be written."""
     figure = new_figure(6.5, 4.5)
     axes = figure.subplots()
-    axes.axvline(1 - MOST_FILTERED, color="gray", linestyle=":", label=f"{MOST_FILTERED:.0%} filtered out")
+    axes.axvline(
+        1 - MOST_FILTERED, color="gray", linestyle=":", label=f"{MOST_FILTERED:.0%} filtered out"
+    )
     for name, curve in curves.items():
         points = [each for each in curve.points if each.kept.count]
-        shares, precisions = [each.kept.value for each in points], [each.precision.value for each in points]
+        shares, precisions = (
+            [each.kept.value for each in points],
+            [each.precision.value for each in points],
+        )
         bounds = [each.precision.interval for each in points]
         below = [value - low for value, (low, _) in zip(precisions, bounds, strict=True)]
         above = [high - value for value, (_, high) in zip(precisions, bounds, strict=True)]
-        label = f"{name}, {curve.true.total} samples" + ("" if curve.best is None else f", best {curve.best.threshold}")
-        axes.errorbar(shares, precisions, yerr=[below, above], marker="o", capsize=2, alpha=0.8, label=label)
+        label = f"{name}, {curve.true.total} samples" + (
+            "" if curve.best is None else f", best {curve.best.threshold}"
+        )
+        axes.errorbar(
+            shares, precisions, yerr=[below, above], marker="o", capsize=2, alpha=0.8, label=label
+        )
         for each in points:
             place = (each.kept.value, each.precision.value)
-            axes.annotate(f"{each.threshold}", place, xytext=(4, 4), textcoords="offset points", fontsize="x-small")
+            axes.annotate(
+                f"{each.threshold}",
+                place,
+                xytext=(4, 4),
+                textcoords="offset points",
+                fontsize="x-small",
+            )
     axes.set(xlabel="share kept", ylabel="precision of the kept", xlim=(0, 1.02))
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")

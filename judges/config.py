@@ -16,14 +16,27 @@ from judges.backends import BACKENDS, Capabilities, capabilities
 from judges.backends.limits import Prices
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.secrets import secrets_in_text
-from lm_factuality.ground.settings import FORBID, Integer, Number, Truth, problems, read_settings, unknown_key
+from lm_factuality.ground.settings import (
+    FORBID,
+    Integer,
+    Number,
+    Truth,
+    problems,
+    read_settings,
+    unknown_key,
+)
 from lm_factuality.ground.suite import find_config, read_config
 
 FOLDER = Path("configs/judges")
 _COMMON = ("backend", "decoding", "samples", "prompts", "system")
 _FROM_ENVIRONMENT = "keys come from the environment only: name the variable by api_key_env"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MORE_TOKENS = ("n", "best_of", "max_tokens", "max_completion_tokens")  # would cost more than is set aside
+_MORE_TOKENS = (
+    "n",
+    "best_of",
+    "max_tokens",
+    "max_completion_tokens",
+)  # would cost more than is set aside
 
 
 def _is_known(backend: str) -> str:
@@ -47,7 +60,9 @@ def _is_address(base_url: str) -> str:
     if not is_web:
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
     if url.username is not None or url.password is not None or url.query or url.fragment:
-        raise ValueError(f"must hold no user, password or ?query (keys included); {_FROM_ENVIRONMENT}")
+        raise ValueError(
+            f"must hold no user, password or ?query (keys included); {_FROM_ENVIRONMENT}"
+        )
     return base_url
 
 
@@ -58,22 +73,40 @@ String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
 Share = Annotated[Number, Field(ge=0, le=1)]
-Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")]
+Band = Annotated[
+    tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")
+]
 # To a cascade by its second judge.
-_PASSED_ON = ("decoding", "samples", "prompts", "system", "schema", "thinking_tokens", "prices", "max_cost")
+_PASSED_ON = (
+    "decoding",
+    "samples",
+    "prompts",
+    "system",
+    "schema",
+    "thinking_tokens",
+    "prices",
+    "max_cost",
+)
 
 
 @dataclass(frozen=True, config=FORBID)
 class JudgeConfig:
-    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values that cannot be used."""
+    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values
+    that cannot be used."""
 
     name: String
     backend: Annotated[String, AfterValidator(_is_known)]
-    model: String = ""  # openai: as the server calls it; lm_eval: the name of the model class (hf, vllm, ...)
+    model: String = (
+        ""  # openai: as the server calls it; lm_eval: the name of the model class (hf, vllm, ...)
+    )
     base_url: Annotated[String, AfterValidator(_is_address)] = "https://api.openai.com/v1"
-    api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = None  # holds the key; None: see judges.backends.server
+    api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = (
+        None  # holds the key; None: see judges.backends.server
+    )
     endpoint: Literal["chat", "completions"] = "chat"
-    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # some models want the other
+    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = (
+        "max_tokens"  # some models want the other
+    )
     schema: Truth = True  # whether the server is sent the JSON schema that answers are held to
     concurrency: Count = 16  # requests under way at once
     timeout: Positive = 120.0  # seconds for one try
@@ -84,32 +117,51 @@ class JudgeConfig:
     prices: Prices | None = None  # USD for a million tokens
     max_cost: Positive | None = None  # USD a run
     tokenizer: String | None = None  # of transformers, to count tokens beforehand
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # sent with every request; a null takes a field away
+    extra_body: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # sent with every request; a null takes a field away
     model_args: Mapping[str, Any] = field(default_factory=dict)  # lm_eval: arguments of the model
     apply_chat_template: Truth = False
-    family: String | None = None  # classifier: how it is asked (judges.inference), if not as what it is recognised as
+    family: String | None = (
+        None  # classifier: how it is asked (judges.inference), if not as what it is recognised as
+    )
     revision: String | None = None
-    window: Annotated[Integer, Field(ge=16)] | None = None  # tokens of passages at a time; None: as the family has it
-    threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5  # the probability from which on a claim is supported
+    window: Annotated[Integer, Field(ge=16)] | None = (
+        None  # tokens of passages at a time; None: as the family has it
+    )
+    threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = (
+        0.5  # the probability from which on a claim is supported
+    )
     batch_size: Count = 16
     device: String | None = None  # cuda, cpu; None: the GPU if there is one
     first: "JudgeConfig | None" = None  # cascade: who is asked first, for probabilities
     then: "JudgeConfig | None" = None  # and who where the first is unsure
-    unsure: Band | Literal["calibrated"] | None = None  # probabilities of the first; calibrated: as its certificate says
-    error: Annotated[Number, Field(gt=0, lt=1)] = 0.1  # calibrated: the rate of errors above which it is unsure
+    unsure: Band | Literal["calibrated"] | None = (
+        None  # probabilities of the first; calibrated: as its certificate says
+    )
+    error: Annotated[Number, Field(gt=0, lt=1)] = (
+        0.1  # calibrated: the rate of errors above which it is unsure
+    )
     options: Mapping[str, Any] = field(default_factory=dict)  # lexical: see its backend
     decoding: Decoding = field(default_factory=Decoding)
-    thinking_tokens: Annotated[Integer, Field(ge=0)] | None = None  # to think, beside max_tokens; None: 4,096 where it runs short
+    thinking_tokens: Annotated[Integer, Field(ge=0)] | None = (
+        None  # to think, beside max_tokens; None: 4,096 where it runs short
+    )
     samples: Count = 1  # answers to each prompt
-    prompts: Mapping[str, Path] = field(default_factory=dict)  # own templates by the name of the prompt
+    prompts: Mapping[str, Path] = field(
+        default_factory=dict
+    )  # own templates by the name of the prompt
     system: String = ""
-    verdicts: Verdicts = "text"  # whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)
-    verify: Verify = "fact"  # one fact a question, as in the paper, or all facts of a response against a page at once
+    # whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)
+    verdicts: Verdicts = "text"
+    # one fact a question, as in the paper, or all facts of a response against a page at once
+    verify: Verify = "fact"
 
     @model_validator(mode="wrap")
     @classmethod
     def _explained(cls, values: Any, validate: Any) -> Any:
-        """An object made in Python, or by ``dataclasses.replace``, is refused in the words of ours too."""
+        """An object made in Python, or by ``dataclasses.replace``, is refused in the words of ours
+        too."""
         try:
             return validate(values)
         except ValidationError as error:
@@ -128,33 +180,50 @@ class JudgeConfig:
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
         if self.thinking_tokens and self.verdicts == "logprobs":
-            yield "verdicts: logprobs reads the first token of an answer, which is of a thought where there are thinking_tokens"
+            yield (
+                "verdicts: logprobs reads the first token of an answer, which is of a thought where"
+                " there are thinking_tokens"
+            )
         if self.verify == "page" and self.verdicts == "logprobs":
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.backend == "cascade":
             yield from self._wrong_cascade()
         if self.samples > 1 and not self.capabilities.reads_prompts:
-            yield f"samples: {self.samples} of backend {self.backend} would be the same; take them out"
+            yield (
+                f"samples: {self.samples} of backend {self.backend} would be the same; take"
+                " them out"
+            )
         if self.max_cost is None:
             return
         if self.prices is None:
             yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
         if loose := [key for key in self.extra_body if key in _MORE_TOKENS]:
-            found = f"max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds {', '.join(loose)}"
+            found = (
+                "max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds"
+                f" {', '.join(loose)}"
+            )
             yield f"{found}; take it out of extra_body, or max_cost out of the judge"
 
     def _wrong_cascade(self) -> Iterator[str]:
         if self.first is None or self.then is None or self.unsure is None:
-            yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or calibrated"
+            yield (
+                "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or"
+                " calibrated"
+            )
             return
         if "cascade" in (self.first.backend, self.then.backend):
             yield "a cascade cannot be part of another cascade"
         elif self.first.capabilities.reads_prompts:
-            yield f"first: {self.first.name} reads prompts; expected one that gives probabilities: backend classifier, or lexical"
+            yield (
+                f"first: {self.first.name} reads prompts; expected one that gives probabilities:"
+                " backend classifier, or lexical"
+            )
         if self.then.verdicts != "text":
             yield "then: a cascade reads replies; take verdicts: logprobs out of that judge"
         if self.then.verify != "fact":
-            yield "then: a cascade decides on one fact at a time; take verify: page out of that judge"
+            yield (
+                "then: a cascade decides on one fact at a time; take verify: page out of that judge"
+            )
         if isinstance(self.unsure, tuple) and self.unsure[0] > self.unsure[1]:
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 
@@ -165,15 +234,26 @@ class JudgeConfig:
             return capabilities(self.backend)
         own, first = self.then.capabilities, self.first.capabilities
         here, caution = own.runs_here and first.runs_here, own.caution or first.caution
-        return replace(own, is_reproducible=False, runs_here=here, by_words=own.by_words or first.by_words, caution=caution)
+        return replace(
+            own,
+            is_reproducible=False,
+            runs_here=here,
+            by_words=own.by_words or first.by_words,
+            caution=caution,
+        )
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
-        """The judge for a results file: what its backend reads, as JSON has it, and the hashes of the prompts named."""
+        """The judge for a results file: what its backend reads, as JSON has it, and the hashes of
+        the prompts named."""
         from judges.templates import Prompts
 
         said = {"name", *known_keys(self.backend)} - {"prompts"}
-        about: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(self, mode="json", include=said)
-        about |= {name: each.describe() for name in ("first", "then") if (each := getattr(self, name))}
+        about: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
+            self, mode="json", include=said
+        )
+        about |= {
+            name: each.describe() for name in ("first", "then") if (each := getattr(self, name))
+        }
         about["decoding"] = {name: about["decoding"][name] for name in self.decoding.to_dict()}
         about["prompts"] = {name: path.name for name, path in self.prompts.items()}
         about["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
@@ -186,15 +266,20 @@ def known_keys(backend: str) -> frozenset[str]:
 
 
 def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
-    """The judge in a YAML file; a bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``. Raises ConfigError:
-    no such file, a credential in the file, or everything that cannot be used, a line each."""
+    """The judge in a YAML file; a bare name, such as ``lexical``, stands for
+    ``configs/judges/lexical.yaml``. Raises ConfigError: no such file, a credential in the file, or
+    everything that cannot be used, a line each."""
     path = _find(Path(path_or_name))
     content = read_config(path)
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
     backend = content.get("backend")
     if not isinstance(backend, str) or backend not in BACKENDS:
-        given = "is missing" if backend is None else f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
+        given = (
+            "is missing"
+            if backend is None
+            else f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
+        )
         raise ConfigError(f"{path}: backend {given}; expected one of {', '.join(BACKENDS)}")
     may = known_keys(backend) - (set(_PASSED_ON) if backend == "cascade" else set())
     wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in may]
@@ -211,7 +296,8 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
 
 
 def _from_here(path: Path, key: str, value: Any) -> Any:
-    """The value of a key: files in it are relative to the YAML at ``path``, and a decoding parameter may be left empty."""
+    """The value of a key: files in it are relative to the YAML at ``path``, and a decoding
+    parameter may be left empty."""
     if key in ("first", "then") and isinstance(value, str):
         beside = path.parent / value
         return load_judge_config(beside if beside.is_file() else value)
@@ -221,7 +307,9 @@ def _from_here(path: Path, key: str, value: Any) -> Any:
         return {name: each for name, each in value.items() if each is not None}
     if key == "prompts" or (key == "options" and "coefficients" in value):
         files = value if key == "prompts" else ("coefficients",)
-        there = {name: str(path.parent / value[name]) for name in files if isinstance(value[name], str)}
+        there = {
+            name: str(path.parent / value[name]) for name in files if isinstance(value[name], str)
+        }
         return {**value, **there}
     return value
 
@@ -234,8 +322,13 @@ def _find(path: Path) -> Path:
     known = sorted(file.stem for file in find_config(FOLDER).glob("*.yaml"))
     if is_name:
         hint = did_you_mean(path.name, known)
-        raise ConfigError(f"no judge is called {path.name!r}{hint}; known: {', '.join(known)}, or a file")
-    raise ConfigError(f"{path}: no such file; expected the YAML of a judge, or the name of one: {', '.join(known)}")
+        raise ConfigError(
+            f"no judge is called {path.name!r}{hint}; known: {', '.join(known)}, or a file"
+        )
+    raise ConfigError(
+        f"{path}: no such file; expected the YAML of a judge, or the name of one:"
+        f" {', '.join(known)}"
+    )
 
 
 def _why_unknown(key: str, backend: str) -> str:

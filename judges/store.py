@@ -1,4 +1,5 @@
-"""Every answer on disk before it is used: an SQLite file that several threads and processes may share."""
+"""Every answer on disk before it is used: an SQLite file that several threads and processes may
+share."""
 
 import json
 import logging
@@ -23,7 +24,8 @@ from lm_factuality.ground.published import cache_folder
 
 logger = logging.getLogger(__name__)
 
-EXPIRY = 120.0  # seconds without a sign of life after which another process may take over what this one has claimed
+# seconds without a sign of life after which another process may take over what this one has claimed
+EXPIRY = 120.0
 _BUSY = 60.0  # seconds to wait for another process's transaction
 _APPLICATION = 0x6C6D6661  # marks the file as ours
 _ANSWER = TypeAdapter(Answer)
@@ -32,8 +34,11 @@ CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, 
     WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, beat REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
-"""
-_LEASE = "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key = ?1)"
+"""  # noqa: E501
+_LEASE = (
+    "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key"
+    " = ?1)"
+)
 
 
 def default_store() -> Path:
@@ -41,9 +46,10 @@ def default_store() -> Path:
 
 
 class AnswerStore:
-    """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is asking for one just now. An
-    answer is committed when ``put`` returns, so a killed process loses none; a power failure may take the last few, never the
-    file. It must lie on a local disk: SQLite's write-ahead log does not work on network file systems."""
+    """Answers by the key of their request (:meth:`judges.answers.Request.key`), and leases: who is
+    asking for one just now. An answer is committed when ``put`` returns, so a killed process loses
+    none; a power failure may take the last few, never the file. It must lie on a local disk:
+    SQLite's write-ahead log does not work on network file systems."""
 
     def __init__(self, path: str | Path | None = None, expiry: float = EXPIRY) -> None:
         """Raises DataError if the file cannot be opened, or is not an answer store."""
@@ -55,7 +61,9 @@ class AnswerStore:
         self._heart: threading.Thread | None = None
         with self._guarded():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+            self._database = sqlite3.connect(
+                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._open()
             except BaseException:
@@ -68,7 +76,10 @@ class AnswerStore:
             (tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             if mark != _APPLICATION:
                 if tables:
-                    raise DataError(f"{self.path}: an SQLite database, but not of judges' answers; name another file")
+                    raise DataError(
+                        f"{self.path}: an SQLite database, but not of judges' answers; name another"
+                        " file"
+                    )
                 for statement in _SCHEMA.split(";"):
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -95,7 +106,10 @@ class AnswerStore:
     def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
         with self._guarded():
             query = "SELECT key, answer FROM answers WHERE key IN (SELECT value FROM json_each(?))"
-            return {key: self._read(key, answer) for key, answer in self._database.execute(query, [json.dumps(list(keys))])}
+            return {
+                key: self._read(key, answer)
+                for key, answer in self._database.execute(query, [json.dumps(list(keys))])
+            }
 
     def _read(self, key: str, text: str) -> Answer:
         try:
@@ -106,32 +120,43 @@ class AnswerStore:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
             what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip() if first else error
             raise DataError(
-                f"{self.path}: the answer {key} cannot be read ({what}): it is damaged, or of a later version of the suite; "
-                "update the suite, or delete that row of the table answers and its request is sent again, or name another file"
+                f"{self.path}: the answer {key} cannot be read ({what}): it is damaged, or of a"
+                " later version of the suite; update the suite, or delete that row of the table"
+                " answers and its request is sent again, or name another file"
             ) from error
         return answer
 
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
-        """Keeps ``answer`` and returns it, or the one that another process was first to keep under the same key. An answer with
-        an error is not kept: its request is free to be asked again."""
+        """Keeps ``answer`` and returns it, or the one that another process was first to keep under
+        the same key. An answer with an error is not kept: its request is free to be asked again."""
         if answer.error is not None:
             self.release([key])
             return answer
-        text = json.dumps({name: value for name, value in asdict(answer).items() if value is not None}, ensure_ascii=False)
+        text = json.dumps(
+            {name: value for name, value in asdict(answer).items() if value is not None},
+            ensure_ascii=False,
+        )
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self._guarded():
-            done = self._database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model))
+            done = self._database.execute(
+                "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model)
+            )
         return answer if done.rowcount else self.get_many([key])[key]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an answer yet. They stay claimed
-        until there is an answer, ``release`` or ``close``, or this process has shown no sign of life for ``expiry`` seconds."""
+        """Those of ``keys`` that the caller is now to ask for: nobody else does, and none has an
+        answer yet. They stay claimed until there is an answer, ``release`` or ``close``, or this
+        process has shown no sign of life for ``expiry`` seconds."""
         self._beat()
         ours = set()
         with self._guarded(), self._transaction():
             host, now = socket.gethostname(), time.time()
-            for owner, its_host, pid, beat in self._database.execute("SELECT owner, host, pid, beat FROM owners").fetchall():
-                if now - beat > self._expiry or (its_host == host and not is_alive(pid)):  # it is gone: what it claimed is free
+            for owner, its_host, pid, beat in self._database.execute(
+                "SELECT owner, host, pid, beat FROM owners"
+            ).fetchall():
+                if now - beat > self._expiry or (
+                    its_host == host and not is_alive(pid)
+                ):  # it is gone: what it claimed is free
                     self._disown(owner)
             for key in keys:
                 if self._database.execute(_LEASE, (key, self._owner)).rowcount:
@@ -141,7 +166,10 @@ class AnswerStore:
     def release(self, keys: Collection[str]) -> None:
         """Gives back what ``claim`` gave to this store."""
         with self._guarded(), self._transaction():
-            self._database.executemany("DELETE FROM leases WHERE key = ? AND owner = ?", [(key, self._owner) for key in keys])
+            self._database.executemany(
+                "DELETE FROM leases WHERE key = ? AND owner = ?",
+                [(key, self._owner) for key in keys],
+            )
 
     def _disown(self, owner: str) -> None:
         self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
@@ -153,7 +181,9 @@ class AnswerStore:
             row = (self._owner, socket.gethostname(), os.getpid(), time.time())
             self._database.execute("INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?)", row)
             if self._heart is None:
-                self._heart = threading.Thread(target=self._keep_beating, name="answer-store", daemon=True)
+                self._heart = threading.Thread(
+                    target=self._keep_beating, name="answer-store", daemon=True
+                )
                 self._heart.start()
 
     def _keep_beating(self) -> None:
@@ -177,9 +207,15 @@ class AnswerStore:
                 yield
             except sqlite3.OperationalError as error:
                 advice = "it needs a folder on a local disk that can be written to and has space"
-                raise DataError(f"{self.path}: the answer store cannot be used: {error}; {advice}") from error
+                raise DataError(
+                    f"{self.path}: the answer store cannot be used: {error}; {advice}"
+                ) from error
             except sqlite3.DatabaseError as error:
                 found = f"not an SQLite file of judges' answers, or a damaged one ({error})"
-                raise DataError(f"{self.path}: {found}; move it away to begin a new one, or name another file") from error
+                raise DataError(
+                    f"{self.path}: {found}; move it away to begin a new one, or name another file"
+                ) from error
             except OSError as error:
-                raise DataError(f"{self.path}: the folder of the answer store cannot be made: {error}") from error
+                raise DataError(
+                    f"{self.path}: the folder of the answer store cannot be made: {error}"
+                ) from error

@@ -1,4 +1,5 @@
-"""Whether passages support a claim: the question, the type of its reply, and what several replies say together."""
+"""Whether passages support a claim: the question, the type of its reply, and what several replies
+say together."""
 
 import re
 from collections import defaultdict
@@ -19,9 +20,13 @@ UNSCORED: Literal["unscored"] = "unscored"
 PAGE_TOKENS = 4096  # that a judge may write about a page
 PAGE_CLAIMS = 40  # in one question about a page
 Key = TypeVar("Key")
-Pages: TypeAlias = Sequence[tuple[Sequence[Key], Mapping[str, Any]]]  # keys of claims in one question, and what it is about
+Pages: TypeAlias = Sequence[
+    tuple[Sequence[Key], Mapping[str, Any]]
+]  # keys of claims in one question, and what it is about
 
-_EXTREME = 0.1  # a probability this near to the other end contradicts the verdict; judges set their own thresholds in between
+# a probability this near to the other end contradicts the verdict; judges set their own thresholds
+# in between
+_EXTREME = 0.1
 _LONGEST_REASON = 400  # characters
 
 
@@ -49,8 +54,9 @@ class PageReply(Reply):
 
 @dataclass(frozen=True)
 class Verification:
-    """``score`` in [0, 1] is how sure the judge is that the claim is supported; None if it is unscored, and then ``reason``
-    says why. ``said`` is what the judge wrote, a text a sample; nothing where nobody was asked."""
+    """``score`` in [0, 1] is how sure the judge is that the claim is supported; None if it is
+    unscored, and then ``reason`` says why. ``said`` is what the judge wrote, a text a sample;
+    nothing where nobody was asked."""
 
     verdict: Literal["supported", "not_supported", "unscored"]
     score: float | None
@@ -60,7 +66,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Pair:
-    """A claim and the passages to hold it against, each a text (a first line ``Title: ...`` is its title)."""
+    """A claim and the passages to hold it against, each a text (a first line ``Title: ...`` is its
+    title)."""
 
     claim: str
     passages: tuple[str, ...]
@@ -76,19 +83,31 @@ class Pair:
         return "" if re.search(r"\w", self.claim) else "no claim"
 
 
-def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") -> list[Verification]:
-    """What ``judge`` says of each pair, in order; pairs without a claim or without passages are unscored unasked. With ``verify:
-    page`` all claims that are held against the same passages are in one question, and those that its reply leaves out are asked
-    about singly. Raises BackendDown: nothing gets through; what was answered before is kept."""
+def verify(
+    judge: Judge, pairs: Sequence[Pair], description: str = "verifying"
+) -> list[Verification]:
+    """What ``judge`` says of each pair, in order; pairs without a claim or without passages are
+    unscored unasked. With ``verify: page`` all claims that are held against the same passages are
+    in one question, and those that its reply leaves out are asked about singly. Raises BackendDown:
+    nothing gets through; what was answered before is kept."""
     asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
     found = {number: _unscored(pair.problem) for number, pair in enumerate(pairs) if pair.problem}
     if judge.config.verify == "page":
-        for number, _, verdicts, wrote in by_page(judge, PROMPT_PAGE, PageReply, _pages(asked), description):
-            verdict = combine([Typed(SupportReply(reason=each.reason, verdict=each.verdict)) for each in verdicts])
+        for number, _, verdicts, wrote in by_page(
+            judge, PROMPT_PAGE, PageReply, _pages(asked), description
+        ):
+            verdict = combine(
+                [Typed(SupportReply(reason=each.reason, verdict=each.verdict)) for each in verdicts]
+            )
             found[number] = replace(verdict, said=wrote)
     if alone := {number: pair for number, pair in asked.items() if number not in found}:
-        replies = judge.ask_typed(PROMPT, SupportReply, [pair.subject for pair in alone.values()], description)
-        found |= {number: replace(combine(each), said=said(each)) for number, each in zip(alone, replies, strict=True)}
+        replies = judge.ask_typed(
+            PROMPT, SupportReply, [pair.subject for pair in alone.values()], description
+        )
+        found |= {
+            number: replace(combine(each), said=said(each))
+            for number, each in zip(alone, replies, strict=True)
+        }
     return [found[number] for number in range(len(pairs))]
 
 
@@ -98,13 +117,18 @@ def plan(judge: Judge, pairs: Sequence[Pair]) -> Plan:
     if judge.config.verify != "page":
         return singly
     subjects = [subject for _, subject in _pages(asked)]
-    whole = judge.plan(PROMPT_PAGE, subjects, reply=PageReply, check=numbers_exist, max_tokens=PAGE_TOKENS)
+    whole = judge.plan(
+        PROMPT_PAGE, subjects, reply=PageReply, check=numbers_exist, max_tokens=PAGE_TOKENS
+    )
     return replace(whole, most=whole.at_most + singly.at_most)  # a reply may leave out every claim
 
 
 def _pages(pairs: Mapping[int, Pair]) -> Pages[int]:
     lists = lists_of(pairs, lambda number: pairs[number].passages)
-    return [(each, page_subject([pairs[number].claim for number in each], pairs[each[0]].passages)) for each in lists]
+    return [
+        (each, page_subject([pairs[number].claim for number in each], pairs[each[0]].passages))
+        for each in lists
+    ]
 
 
 def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
@@ -112,17 +136,26 @@ def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[
     together: dict[Hashable, list[Key]] = defaultdict(list)
     for key in keys:
         together[page(key)].append(key)
-    return [each[start : start + PAGE_CLAIMS] for each in together.values() for start in range(0, len(each), PAGE_CLAIMS)]
+    return [
+        each[start : start + PAGE_CLAIMS]
+        for each in together.values()
+        for start in range(0, len(each), PAGE_CLAIMS)
+    ]
 
 
 def by_page(
     judge: Judge, prompt: str, reply: type[R], pages: Pages[Key], description: str
 ) -> Iterator[tuple[Key, Mapping[str, Any], list[Any], tuple[str, ...]]]:
-    """(key, subject, the numbered ``verdicts`` on it, what the judge wrote) for each claim of ``pages`` that any sample names."""
+    """(key, subject, the numbered ``verdicts`` on it, what the judge wrote) for each claim of
+    ``pages`` that any sample names."""
     subjects = [subject for _, subject in pages]
-    replies = judge.ask_typed(prompt, reply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS)
+    replies = judge.ask_typed(
+        prompt, reply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS
+    )
     for (keys, subject), samples in zip(pages, replies, strict=True):
-        verdicts = [verdict for each in samples if each.value for verdict in cast(Any, each.value).verdicts]
+        verdicts = [
+            verdict for each in samples if each.value for verdict in cast(Any, each.value).verdicts
+        ]
         for place, key in enumerate(keys, 1):
             if named := [each for each in verdicts if each.number == place]:
                 yield key, subject, named, said(samples)
@@ -138,12 +171,16 @@ def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) ->
 
 
 def numbers_exist(reply: Any, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check` of numbered ``verdicts``: each on a claim of the list, none twice. Claims may be left out."""
-    return misnumbered([each.number for each in reply.verdicts], len(subject["claims"]), "number", is_whole=False)
+    """A :data:`judges.typed.Check` of numbered ``verdicts``: each on a claim of the list, none
+    twice. Claims may be left out."""
+    return misnumbered(
+        [each.number for each in reply.verdicts], len(subject["claims"]), "number", is_whole=False
+    )
 
 
 def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:
-    """One sample as it is; of several the majority of those that could be read, its score being their share of supported."""
+    """One sample as it is; of several the majority of those that could be read, its score being
+    their share of supported."""
     read = [_verification(each) for each in samples]
     if not read:
         return _unscored("no answer")
@@ -156,29 +193,42 @@ def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:
         return _unscored(f"tie: {len(supported)} of {len(scored)} samples say supported")
     verdict = SUPPORTED if share > 0.5 else NOT_SUPPORTED
     first = next(each for each in scored if each.verdict == verdict)
-    return Verification(verdict, share, f"{len(supported)} of {len(scored)} samples say supported; {first.reason}")
+    return Verification(
+        verdict, share, f"{len(supported)} of {len(scored)} samples say supported; {first.reason}"
+    )
 
 
 def _verification(read: Typed[SupportReply]) -> Verification:
-    """Its score is the stated probability, or that of the verdict, 1 or 0, where none is stated or it contradicts the verdict."""
+    """Its score is the stated probability, or that of the verdict, 1 or 0, where none is stated or
+    it contradicts the verdict."""
     if read.value is None:
         return _unscored(read.problem)
-    score, reason = stated(read.value.probability, read.value.verdict == SUPPORTED, read.value.reason)
+    score, reason = stated(
+        read.value.probability, read.value.verdict == SUPPORTED, read.value.reason
+    )
     return Verification(read.value.verdict, score, reason)
 
 
 def stated(probability: float | None, is_supported: bool, reason: str) -> tuple[float, str]:
-    """The score and the reason of a verdict: ``probability`` unless none is stated or it contradicts the verdict."""
+    """The score and the reason of a verdict: ``probability`` unless none is stated or it
+    contradicts the verdict."""
     extreme, short = float(is_supported), shortened(reason)
     if probability is None or abs(probability - extreme) < 1 - _EXTREME:
         return extreme if probability is None else probability, short
-    return extreme, f"{short} (the stated probability {probability:g} contradicts the verdict)".strip()
+    return (
+        extreme,
+        f"{short} (the stated probability {probability:g} contradicts the verdict)".strip(),
+    )
 
 
 def shortened(reason: str) -> str:
     """A reason on one line, of 400 characters at most."""
     text = " ".join(reason.split())
-    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 4].rsplit(' ', 1)[0]} ..."
+    return (
+        text
+        if len(text) <= _LONGEST_REASON
+        else f"{text[: _LONGEST_REASON - 4].rsplit(' ', 1)[0]} ..."
+    )
 
 
 def _unscored(reason: str) -> Verification:

@@ -21,13 +21,15 @@ TASKS = REPOSITORY / "tasks"
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name bytes by their argument: what gzip packs holds the time, and all workers must collect the same names."""
+    """Name bytes by their argument: what gzip packs holds the time, and all workers must collect
+    the same names."""
     return argname if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="session", autouse=True)
 def environment_is_asked_once() -> None:
-    """lm_eval describes the environment in each results file, for which it runs ``pip list`` and more: seconds a run, always the same."""
+    """lm_eval describes the environment in each results file, for which it runs ``pip list`` and
+    more: seconds a run, always the same."""
     from functools import cache
 
     import torch.utils.collect_env as environment
@@ -51,7 +53,8 @@ def checkpoint() -> Path:
 
 @pytest.fixture
 def factor_yaml(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a task YAML into ``tmp_path``: ``factor_yaml(dataset_path="rows.csv", metadata={...})``."""
+    """Writes a task YAML into ``tmp_path``: ``factor_yaml(dataset_path="rows.csv",
+    metadata={...})``."""
     import yaml
 
     def write(name: str = "my_factor", **keys: Any) -> Path:
@@ -86,14 +89,22 @@ def evaluate() -> Callable[..., dict[str, Any]]:
     register_models()
 
     def run(
-        model: Any, tasks: list[str], include: Path | None = None, model_args: dict[str, Any] | None = None, **options: Any
+        model: Any,
+        tasks: list[str],
+        include: Path | None = None,
+        model_args: dict[str, Any] | None = None,
+        **options: Any,
     ) -> Any:
         metadata = {**(model_args or {}), **options.pop("metadata", {})}
         manager = TaskManager(
-            include_path=[str(TASKS), *([str(include)] if include else [])], include_defaults=False, metadata=metadata
+            include_path=[str(TASKS), *([str(include)] if include else [])],
+            include_defaults=False,
+            metadata=metadata,
         )
         options.setdefault("device", "cpu")
-        return simple_evaluate(model, model_args=model_args, tasks=tasks, task_manager=manager, **options)
+        return simple_evaluate(
+            model, model_args=model_args, tasks=tasks, task_manager=manager, **options
+        )
 
     return run
 
@@ -112,13 +123,15 @@ def example_row(**changes: Any) -> dict[str, Any]:
 
 
 def half_written(path: Path, by: int = 2**40, is_old: bool = False) -> Path:
-    """Where a process that was killed was writing ``path``, or had moved it to, for a folder to be made there and a file to be
-    written; the next writer is as new as the first one of a process."""
+    """Where a process that was killed was writing ``path``, or had moved it to, for a folder to be
+    made there and a file to be written; the next writer is as new as the first one of a process."""
     from lm_factuality.ground import files
 
     files._sweep.cache_clear()
     left = files._part_of(path)
-    return left.with_name(left.name.replace(f".{os.getpid()}.", f".{by}.") + (".old" if is_old else ""))
+    return left.with_name(
+        left.name.replace(f".{os.getpid()}.", f".{by}.") + (".old" if is_old else "")
+    )
 
 
 def run_command(*arguments: str) -> int:

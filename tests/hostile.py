@@ -82,8 +82,8 @@ def _contents() -> Iterator[tuple[str, bytes]]:
 
 
 def write_hostile(folder: Path, suffix: str) -> Mapping[str, Path]:
-    """The files by name, each in a folder of its own, and places where no file can be read: ``missing``, a ``folder``, a ``loop``
-    of links."""
+    """The files by name, each in a folder of its own, and places where no file can be read:
+    ``missing``, a ``folder``, a ``loop`` of links."""
     found = {}
     for name, content in _contents():
         found[name] = folder / name / f"results_{name}{suffix}"

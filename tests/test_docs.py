@@ -1,4 +1,5 @@
-"""README.md, docs/ and the tasks' READMEs name only what exists: files, commands, options, targets, modules; and the site builds."""
+"""README.md, docs/ and the tasks' READMEs name only what exists: files, commands, options, targets,
+modules; and the site builds."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ PAGES = [
     *sorted(TASKS.glob("*/README.md")),
 ]
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
-_PATH = re.compile(r"(?<![\w./-])(?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./*-]*[\w/*]")
+_PATH = re.compile(
+    r"(?<![\w./-])(?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./*-]*[\w/*]"
+)
 _MADE = ("tasks/sample/models/$model",)  # a variable of a shell loop
 _LM_EVAL_COMMANDS = ("lm-factuality run", "lm_eval run")
 
@@ -42,7 +45,8 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=identify)
 
 
 def code_of(text: str) -> Iterator[str]:
-    """Everything in a page that is set as code: lines of blocks, continued lines joined, and spans in backticks."""
+    """Everything in a page that is set as code: lines of blocks, continued lines joined, and spans
+    in backticks."""
     blocks = re.findall(r"(?ms)^ *```[a-z]*\n(.*?)^ *```", text)
     for block in blocks:
         yield from re.sub(r"\\\n\s*", " ", block).splitlines()
@@ -52,11 +56,15 @@ def code_of(text: str) -> Iterator[str]:
 def anchors_of(page: Path) -> set[str]:
     """The anchors of a page's headings, as mkdocs and GitHub make them."""
     headings = re.findall(r"(?m)^#+ (.*)$", page.read_text(encoding="utf-8"))
-    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-") for heading in headings}
+    return {
+        re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-")
+        for heading in headings
+    }
 
 
 def options_of(parser: argparse.ArgumentParser, words: list[str]) -> set[str]:
-    """The options of the command that ``words`` begin with, such as ``["leaderboard", "pack", ...]``."""
+    """The options of the command that ``words`` begin with, such as ``["leaderboard", "pack",
+    ...]``."""
     known = set(parser._option_string_actions)
     if not words or words[0].startswith("-"):
         return known
@@ -149,14 +157,24 @@ def test_make_targets_and_modules_exist(page):
 def test_every_command_is_documented():
     lines = [line for page in PAGES for line in code_of(page.read_text(encoding="utf-8"))]
     shown = {" ".join(words[:2]) for line in lines for words in commands_in(line)}
-    assert {f"lm-factuality {command}" for command in COMMANDS} - shown <= {"lm-factuality quickstart"}  # make quickstart
+    assert {f"lm-factuality {command}" for command in COMMANDS} - shown <= {
+        "lm-factuality quickstart"
+    }  # make quickstart
 
 
 def test_every_extra_and_every_variable_of_the_suite_is_documented():
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     extras = set(PROJECT["optional-dependencies"])
-    assert {name for names in re.findall(r"lm-factuality\[([a-z,]+)\]", text) for name in names.split(",")} == extras
-    code = [path.read_text(encoding="utf-8") for name in PACKAGES for path in (REPOSITORY / name).rglob("*.py")]
+    assert {
+        name
+        for names in re.findall(r"lm-factuality\[([a-z,]+)\]", text)
+        for name in names.split(",")
+    } == extras
+    code = [
+        path.read_text(encoding="utf-8")
+        for name in PACKAGES
+        for path in (REPOSITORY / name).rglob("*.py")
+    ]
     read = {name for each in code for name in re.findall(r"\bLM_FACTUALITY_[A-Z]+\b", each)}
     assert set(re.findall(r"\bLM_FACTUALITY_[A-Z]+\b", text)) == read
 
@@ -165,10 +183,19 @@ def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-@pytest.mark.parametrize("folder", sorted(path for path in TASKS.iterdir() if path.is_dir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "folder", sorted(path for path in TASKS.iterdir() if path.is_dir()), ids=lambda path: path.name
+)
 def test_every_folder_of_tasks_has_a_readme_that_names_its_tasks_and_groups(folder):
     text = (folder / "README.md").read_text(encoding="utf-8")
-    for heading in ("### Paper", "### Citation", "#### Groups", "#### Tags", "#### Tasks", "### Checklist"):
+    for heading in (
+        "### Paper",
+        "### Citation",
+        "#### Groups",
+        "#### Tags",
+        "#### Tasks",
+        "### Checklist",
+    ):
         assert f"\n{heading}\n" in text, heading
     for path in folder.glob("[!_]*.yaml"):
         config = yaml.safe_load(path.read_text(encoding="utf-8").replace("!function ", ""))
@@ -193,14 +220,20 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_the_network(tm
         "http_proxy": "http://127.0.0.1:9",
         "https_proxy": "http://127.0.0.1:9",
     }
-    built = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
     assert built.returncode == 0, built.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > len(PAGES)  # 404.html besides
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        loaded = re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=\"?([^\s\">]+)|<link[^>]*\shref=\"?([^\s\">]+)", text)
-        assert not [url for urls in loaded for url in urls if re.match(r"(?:[a-z]+:)?//", url)], page.name
+        loaded = re.findall(
+            r"<(?:script|img|iframe)[^>]*\ssrc=\"?([^\s\">]+)|<link[^>]*\shref=\"?([^\s\">]+)", text
+        )
+        assert not [url for urls in loaded for url in urls if re.match(r"(?:[a-z]+:)?//", url)], (
+            page.name
+        )
 
 
 def test_the_page_on_adding_a_benchmark_shows_the_benchmark_that_is_tested():

@@ -1,4 +1,5 @@
-"""What installed packages tell lm_eval: models, and tasks as its pull request 4015 proposes, from a checkout and from a wheel."""
+"""What installed packages tell lm_eval: models, and tasks as its pull request 4015 proposes, from a
+checkout and from a wheel."""
 
 from __future__ import annotations
 
@@ -18,10 +19,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-POINTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+POINTS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "entry-points"
+]
 
-# As the proposal reads an entry point: the module before a colon; of a package, the first folder where Python would look for its
-# modules, found without importing it; of a module, the folder it lies in. YAMLs below it are tasks.
+# As the proposal reads an entry point: the module before a colon; of a package, the first folder
+# where Python would look for its modules, found without importing it; of a module, the folder it
+# lies in. YAMLs below it are tasks.
 LOOK_UP = """
 import importlib.metadata, importlib.util, pathlib, sys
 value, = [each.value for each in importlib.metadata.entry_points(group="lm_eval.tasks") if each.name == "lm-factuality"]
@@ -50,16 +54,23 @@ def test_tasks_of_a_checkout_are_found_without_importing_them():
     (value,) = POINTS["lm_eval.tasks"].values()
     spec = importlib.util.find_spec(value)
     assert spec is not None
-    assert [Path(each).resolve() for each in spec.submodule_search_locations or ()] == [TASKS.resolve()]
+    assert [Path(each).resolve() for each in spec.submodule_search_locations or ()] == [
+        TASKS.resolve()
+    ]
 
 
 @pytest.fixture
 def finds_plugins(monkeypatch):
-    """An lm_eval that indexes the tasks of installed packages before those of ``--include_path``."""
+    """An lm_eval that indexes the tasks of installed packages before those of
+    ``--include_path``."""
     from lm_eval.tasks import _index
 
     build = _index.TaskIndex.build
-    monkeypatch.setattr(_index.TaskIndex, "build", staticmethod(lambda paths, **options: build([TASKS, *paths], **options)))
+    monkeypatch.setattr(
+        _index.TaskIndex,
+        "build",
+        staticmethod(lambda paths, **options: build([TASKS, *paths], **options)),
+    )
 
 
 def test_a_folder_that_lm_eval_finds_by_itself_is_not_named_again(finds_plugins, tmp_path, caplog):
@@ -84,11 +95,19 @@ def test_a_wheel_brings_tasks_and_models(tmp_path):
     subprocess.run(wheel, check=True, capture_output=True, timeout=300)
     (built,) = tmp_path.glob("*.whl")
     subprocess.run(
-        [*pip, "install", "--no-deps", "--target", str(target), str(built)], check=True, capture_output=True, timeout=300
+        [*pip, "install", "--no-deps", "--target", str(target), str(built)],
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
     environment = {**os.environ, "PYTHONPATH": str(target)}
     done = subprocess.run(
-        [sys.executable, "-c", LOOK_UP, str(target)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", LOOK_UP, str(target)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     folder, *names = done.stdout.splitlines()

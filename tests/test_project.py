@@ -21,14 +21,28 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-
 
 
 def names(requirements: list[str]) -> set[str]:
-    found = {re.split(r"[<>=\[;!~ ]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
+    found = {
+        re.split(r"[<>=\[;!~ ]", requirement)[0].lower().replace("_", "-")
+        for requirement in requirements
+    }
     return found - {"lm-factuality"}
 
 
 def test_every_dependency_is_pinned():
-    pinned = names([line for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line])
+    pinned = names(
+        [
+            line
+            for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
+            if "==" in line
+        ]
+    )
     extras = PROJECT["optional-dependencies"]
-    wanted = names(PROJECT["dependencies"]) | names(extras["dev"]) | names(extras["api"]) | names(extras["report"])
+    wanted = (
+        names(PROJECT["dependencies"])
+        | names(extras["dev"])
+        | names(extras["api"])
+        | names(extras["report"])
+    )
     assert wanted <= pinned
 
 
@@ -46,24 +60,35 @@ def test_pins_lie_within_the_ranges():
             assert requirement.specifier.contains(version), text
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((REPOSITORY / "docs").glob("*.md")))])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", *(f"docs/{path.name}" for path in sorted((REPOSITORY / "docs").glob("*.md")))],
+)
 def test_the_readme_names_only_what_exists(page):
     readme = (REPOSITORY / page).read_text(encoding="utf-8")
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?m)(?:^|`)make ([a-z-]+)", readme):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
-    for path in re.findall(r"`((?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./-]*)`", readme):
+    for path in re.findall(
+        r"`((?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./-]*)`", readme
+    ):
         assert (REPOSITORY / path).exists(), path
     for command in re.findall(r"(?m)(?:^|`|')lm-factuality ([a-z]+)", readme):
         assert command in COMMANDS, command
 
 
-@pytest.mark.parametrize("path", sorted((REPOSITORY / "tasks").rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((REPOSITORY / "tasks").rglob("*.yaml")), ids=lambda path: path.name
+)
 def test_task_yamls_hold_data_only(path):
     text = path.read_text(encoding="utf-8").replace("!function ", "")
     assert isinstance(yaml.safe_load(text), dict)
 
 
 def test_no_checkpoint_or_data_needs_pickle():
-    tracked = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert not [path for path in tracked if path.endswith((".bin", ".pt", ".pth", ".pkl", ".pickle"))]
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert not [
+        path for path in tracked if path.endswith((".bin", ".pt", ".pth", ".pkl", ".pickle"))
+    ]

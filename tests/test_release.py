@@ -1,4 +1,5 @@
-"""What people expect of a repository: a citation, a list of changes, forms for issues, workflows. They agree with the rest."""
+"""What people expect of a repository: a citation, a list of changes, forms for issues, workflows.
+They agree with the rest."""
 
 from __future__ import annotations
 
@@ -29,17 +30,24 @@ def test_citation_and_changes_are_of_this_version():
 
 @pytest.mark.parametrize("paper", CITATION["references"], ids=lambda paper: paper["notes"])
 def test_papers_are_cited_as_the_tasks_cite_them(paper):
-    readmes = " ".join(re.sub(r"[{}]|\s+", " ", path.read_text(encoding="utf-8")) for path in TASKS.glob("*/README.md"))
+    readmes = " ".join(
+        re.sub(r"[{}]|\s+", " ", path.read_text(encoding="utf-8"))
+        for path in TASKS.glob("*/README.md")
+    )
     readmes = re.sub(r"\s+", " ", readmes)
     assert re.sub(r"\s+:", ":", paper["title"]) in re.sub(r"\s+:", ":", readmes)
     assert paper["url"] in readmes
-    named = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
+    named = " and ".join(
+        f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]
+    )
     assert named in readmes
     if "start" in paper:
         assert f"{paper['start']}--{paper['end']}" in readmes
 
 
-@pytest.mark.parametrize("form", sorted(GITHUB.glob("ISSUE_TEMPLATE/[!c]*.yml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "form", sorted(GITHUB.glob("ISSUE_TEMPLATE/[!c]*.yml")), ids=lambda path: path.stem
+)
 def test_forms_have_what_github_asks_of_them(form):
     read = yaml.safe_load(form.read_text(encoding="utf-8"))
     assert {"name", "description", "body"} <= set(read)
@@ -50,7 +58,9 @@ def test_forms_have_what_github_asks_of_them(form):
         assert part["attributes"]["label"]
 
 
-@pytest.mark.parametrize("workflow", sorted(GITHUB.glob("workflows/*.yml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "workflow", sorted(GITHUB.glob("workflows/*.yml")), ids=lambda path: path.stem
+)
 def test_workflows_run_what_exists_and_may_do_little(workflow):
     read = yaml.safe_load(workflow.read_text(encoding="utf-8"))
     assert read["permissions"] == {"contents": "read"}
@@ -71,10 +81,17 @@ def test_a_release_is_refused_where_its_tag_or_its_changes_say_otherwise(tmp_pat
         copy.write_bytes((REPOSITORY / path).read_bytes())
         copy.chmod(0o755)
     version = lm_factuality.__version__
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changes\n\n## {version}, not yet released\n", encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(
+        f"# Changes\n\n## {version}, not yet released\n", encoding="utf-8"
+    )
 
     def refused(tag: str) -> str:
-        done = subprocess.run([tmp_path / ".ci/dist"], env={"PATH": "/usr/bin:/bin", "TAG": tag}, capture_output=True, text=True)
+        done = subprocess.run(
+            [tmp_path / ".ci/dist"],
+            env={"PATH": "/usr/bin:/bin", "TAG": tag},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 1
         return done.stderr
 

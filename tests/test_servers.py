@@ -1,4 +1,5 @@
-"""Servers that users run, ``vllm serve`` and ``transformers serve``: asked as evaluated models, as judges, and for contradictions.
+"""Servers that users run, ``vllm serve`` and ``transformers serve``: asked as evaluated models, as
+judges, and for contradictions.
 
 ``make test-vllm`` builds the environment that this needs and runs it there.
 """
@@ -23,7 +24,9 @@ from tests.serving import ENVIRONMENT, serve, started
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"
+    ),
 ]
 
 BIN = Path(sys.executable).parent
@@ -33,7 +36,8 @@ CHAT = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A tiny GPT-2 with a long context and a chat template; its answers are noise, which has to come out as unscored."""
+    """A tiny GPT-2 with a long context and a chat template; its answers are noise, which has to
+    come out as unscored."""
     import torch
     from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
@@ -75,9 +79,18 @@ def server(request, model) -> Iterator[tuple[str, str]]:
 
 
 def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**ENVIRONMENT, "LM_FACTUALITY_HOME": str(home), "OPENAI_API_KEY": "not-a-real-key"}
+    environment = {
+        **ENVIRONMENT,
+        "LM_FACTUALITY_HOME": str(home),
+        "OPENAI_API_KEY": "not-a-real-key",
+    }
     return subprocess.run(
-        [str(BIN / "lm-factuality"), *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=1400
+        [str(BIN / "lm-factuality"), *arguments],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=1400,
     )
 
 
@@ -107,7 +120,9 @@ def test_felm_through_a_server(server, data_dir, tmp_path):
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len(samples) == num_rows
     assert all(isinstance(each["resps"][0][0], str) for each in samples)
-    results = json.loads(next(tmp_path.rglob("results_*.json")).read_text())["results"]["felm_segment_vanilla"]
+    results = json.loads(next(tmp_path.rglob("results_*.json")).read_text())["results"][
+        "felm_segment_vanilla"
+    ]
     assert results["unscored,none"] == sum(each["unscored"] is not None for each in samples)
 
 
@@ -131,20 +146,33 @@ def test_factor_is_asked_of_a_server_by_what_it_gives(server, tmp_path):
     )
     assert done.returncode == 0, done.stderr[-4000:]
     content = json.loads(next(tmp_path.rglob("results_*.json")).read_text())
-    results, metadata = content["results"]["sample_factor_chat"], content["configs"]["sample_factor_chat"]["metadata"]
-    assert metadata.get("answers_read", "words") == "words"  # noise has neither word among its likeliest tokens
+    results, metadata = (
+        content["results"]["sample_factor_chat"],
+        content["configs"]["sample_factor_chat"]["metadata"],
+    )
+    assert (
+        metadata.get("answers_read", "words") == "words"
+    )  # noise has neither word among its likeliest tokens
     assert "the server gives no log-probabilities of answers" in done.stderr
     assert results["unscored,none"] == 12
     (path,) = tmp_path.rglob("samples_sample_factor_chat_*.jsonl")
     samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert all("none of True, False" in each["unscored"] or "empty" in each["unscored"] for each in samples)
+    assert all(
+        "none of True, False" in each["unscored"] or "empty" in each["unscored"] for each in samples
+    )
 
 
 def test_a_server_is_a_judge_and_is_asked_once(server, data_dir, tmp_path):
     url, name = server
     judge = tmp_path / "judge.yaml"
     decoding = {"temperature": 0.0, "max_tokens": 4}
-    config = {"backend": "openai", "model": name, "base_url": url, "decoding": decoding, "concurrency": 8}
+    config = {
+        "backend": "openai",
+        "model": name,
+        "base_url": url,
+        "decoding": decoding,
+        "concurrency": 8,
+    }
     judge.write_text(yaml.safe_dump(config), encoding="utf-8")
     arguments = [
         "certify",
@@ -158,18 +186,32 @@ def test_a_server_is_a_judge_and_is_asked_once(server, data_dir, tmp_path):
     ]
     first = command(*arguments, home=tmp_path)
     assert first.returncode == 1, first.stderr[-4000:]
-    assert "no verdict on any of 120 responses" in first.stderr  # its words are noise, and noise is no verdict
+    assert (
+        "no verdict on any of 120 responses" in first.stderr
+    )  # its words are noise, and noise is no verdict
     again = command(*arguments, "--dry-run", home=tmp_path)
     assert again.returncode == 0, again.stderr[-4000:]
-    (line,) = [line.split() for line in again.stdout.splitlines() if line.strip().startswith("felm/segment_vanilla")]
+    (line,) = [
+        line.split()
+        for line in again.stdout.splitlines()
+        if line.strip().startswith("felm/segment_vanilla")
+    ]
     assert line[1:5] == ["120", "120", "120", "0"]  # requests, distinct, on disk, to send
     assert b"not-a-real-key" not in (tmp_path / "answers").read_bytes()
 
 
-def test_biographies_judged_by_a_model_that_answers_nonsense_are_all_accounted_for(server, tmp_path):
+def test_biographies_judged_by_a_model_that_answers_nonsense_are_all_accounted_for(
+    server, tmp_path
+):
     url, name = server
     judge = tmp_path / "judge.yaml"
-    config = {"backend": "openai", "model": name, "base_url": url, "decoding": {"max_tokens": 16}, "concurrency": 8}
+    config = {
+        "backend": "openai",
+        "model": name,
+        "base_url": url,
+        "decoding": {"max_tokens": 16},
+        "concurrency": 8,
+    }
     judge.write_text(yaml.safe_dump(config), encoding="utf-8")
     generations = TASKS / "sample" / "sample_ambigbio_generations.json"
     done = command(
@@ -200,14 +242,25 @@ def test_contradictions_by_a_model_that_answers_nonsense_are_all_accounted_for(s
     from factor_gen.settings import GenerateSettings
 
     url, name = server
-    config = {"backend": "openai", "model": name, "base_url": url, "decoding": {"max_tokens": 48}, "concurrency": 8}
+    config = {
+        "backend": "openai",
+        "model": name,
+        "base_url": url,
+        "decoding": {"max_tokens": 48},
+        "concurrency": 8,
+    }
     (tmp_path / "judge.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(12), strict=False)]
-    examples = [Example(row["doc_id"], row["turncated_prefixes"], row["completion"], ERROR_TYPES) for row in rows]
+    examples = [
+        Example(row["doc_id"], row["turncated_prefixes"], row["completion"], ERROR_TYPES)
+        for row in rows
+    ]
     found, sent = [], []
     for _ in range(2):
-        stage = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, store=tmp_path / "answers")
+        stage = LLMGenerator(
+            GenerateSettings(judge="judge.yaml"), tmp_path, store=tmp_path / "answers"
+        )
         found.append(stage.run(examples))
         sent.append(stage._judge.usage.calls)
         stage.close()
@@ -215,7 +268,9 @@ def test_contradictions_by_a_model_that_answers_nonsense_are_all_accounted_for(s
     assert found[0] == found[1]
     assert [each.doc_id for each in found[0]] == [row["doc_id"] for row in rows]
     for each in found[0]:
-        assert len(each.candidates) + sum(each.lost.values()) >= len(ERROR_TYPES)  # each answer is used, or counted
+        assert len(each.candidates) + sum(each.lost.values()) >= len(
+            ERROR_TYPES
+        )  # each answer is used, or counted
         assert all(reason.startswith("llm: ") for reason in each.lost)
         assert "llm: backend error" not in each.lost
         assert each.candidates or each.unused == "generate: no contradiction could be read"

@@ -1,4 +1,5 @@
-"""The house: which package may import which, and that nothing outside a benchmark's folder names it."""
+"""The house: which package may import which, and that nothing outside a benchmark's folder names
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import pytest
 from lm_factuality.benchmarks import all_benchmarks
 from tests.conftest import REPOSITORY
 
-# From the ground up: a room may import from those before it. Rooms of one line are at the same height and know nothing of each other.
+# From the ground up: a room may import from those before it. Rooms of one line are at the same
+# height and know nothing of each other.
 FLOORS = (
     ("lm_factuality.ground",),
     ("judges", "lm_factuality.retrieval"),
@@ -32,7 +34,8 @@ PATHS = [
     for path in subprocess.run(
         ["git", "ls-files", "*.py"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    if path.split("/")[0] in ("lm_factuality", "judges", "factor_gen") and (REPOSITORY / path).is_file()
+    if path.split("/")[0] in ("lm_factuality", "judges", "factor_gen")
+    and (REPOSITORY / path).is_file()
 ]
 
 
@@ -57,13 +60,15 @@ def test_arrows_point_down(path):
     up = [
         module
         for module in imports(path)
-        if (there := room_of(module)) is not None and there != here and HEIGHTS[there] >= HEIGHTS[here]
+        if (there := room_of(module)) is not None
+        and there != here
+        and HEIGHTS[there] >= HEIGHTS[here]
     ]
     assert not up, f"{path} imports {', '.join(up)}, which stands above it or beside it"
 
 
-# Where the name of a benchmark stands outside its folder on purpose: file, reason. Commands about one benchmark take its name from
-# its folder (``AmbigBio.name``, ``FELM.name``).
+# Where the name of a benchmark stands outside its folder on purpose: file, reason. Commands about
+# one benchmark take its name from its folder (``AmbigBio.name``, ``FELM.name``).
 NAMED = {"factor_gen/output/card.py": "a tag of the Hub, which its data sets share with FACTOR's"}
 
 
@@ -71,10 +76,16 @@ def named_benchmarks(path: str) -> set[str]:
     """The benchmarks that a module's string constants name."""
     kinds = {benchmark.kind for benchmark in all_benchmarks()}
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
-    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in kinds}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in kinds
+    }
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.split("/")[:2] != ["lm_factuality", "benchmarks"]])
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if path.split("/")[:2] != ["lm_factuality", "benchmarks"]]
+)
 def test_no_benchmark_is_named_outside_its_folder(path):
     named = named_benchmarks(path)
     assert bool(named) == (path in NAMED), f"{path} names {', '.join(named) or 'none'}"

@@ -1,5 +1,6 @@
-"""Typed replies of a real model, SmolLM2-135M-Instruct, behind the servers that users run: every question of the suite is held to
-its JSON schema by ``vllm serve``, and asked in words through ``transformers serve``, which knows no schemas and says nothing.
+"""Typed replies of a real model, SmolLM2-135M-Instruct, behind the servers that users run: every
+question of the suite is held to its JSON schema by ``vllm serve``, and asked in words through
+``transformers serve``, which knows no schemas and says nothing.
 
 ``make test-vllm`` builds the environment that this needs and runs it there.
 """
@@ -39,15 +40,23 @@ from tests.serving import serve, started
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1500),
-    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"
+    ),
 ]
 
-PAGE = ("Title: Orla Venn\nOrla Venn was a painter, born in Tarrow in 1871. She taught at the Harbour School until 1911.",)
+PAGE = (
+    "Title: Orla Venn\nOrla Venn was a painter, born in Tarrow in 1871. She taught at the Harbour School until 1911.",
+)
 SENTENCE = "Orla Venn, a painter born in Tarrow in 1871, taught at the Harbour School."
 FACTS = ("Orla Venn was a painter.", "Orla Venn was born in Tarrow.", "Orla Venn was a cyclist.")
 ANSWER = ("Mars has two moons.", "William Herschel discovered both of them in 1781.")
 ROW = FelmRow("0", "wk", "How many moons does Mars have?", ANSWER, (True,) * 2, (), ())
-DOC = {"prompt": ROW.prompt, "domain": "wk", "reference_texts": ["Asaph Hall discovered the two moons of Mars in 1877."]}
+DOC = {
+    "prompt": ROW.prompt,
+    "domain": "wk",
+    "reference_texts": ["Asaph Hall discovered the two moons of Mars in 1877."],
+}
 MINIMAL = {
     "prefix": "The library opened in 1870. ",
     "stem": "Its first keeper was a",
@@ -78,13 +87,21 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
         ),
     ),
     "marks": (steps.MARK_PROMPT, steps.MarksReply, steps.mark_subject(DOC, ANSWER)),
-    "cut": (steps.CUT_PROMPT, steps.CutReply, steps.cut_subject("To find the area:\n6 * 7\n= 42. That is all.")),
+    "cut": (
+        steps.CUT_PROMPT,
+        steps.CutReply,
+        steps.cut_subject("To find the area:\n6 * 7\n= 42. That is all."),
+    ),
     "claims": (CLAIM_PROMPT, ClaimsReply, extraction_subject(ROW)),
     "mark of a generation": (
         generations.PROMPT,
         MarkReply,
         generations.mark_subject(
-            {**MINIMAL, "true": "Its first keeper was a sailor.", "false": "Its first keeper was a baker."},
+            {
+                **MINIMAL,
+                "true": "Its first keeper was a sailor.",
+                "false": "Its first keeper was a baker.",
+            },
             "Its first keeper was a baker.",
         ),
     ),
@@ -108,7 +125,13 @@ def config(request, model) -> Iterator[JudgeConfig]:
     penalty = {"frequency_penalty": 1.0}  # or so small a model writes one sentence without end
     with serve(started(request.param, model, 4096)) as url:
         yield JudgeConfig(
-            request.param, "openai", model=str(model), base_url=f"{url}/v1", decoding=decoding, extra_body=penalty, timeout=600
+            request.param,
+            "openai",
+            model=str(model),
+            base_url=f"{url}/v1",
+            decoding=decoding,
+            extra_body=penalty,
+            timeout=600,
         )
 
 
@@ -117,7 +140,8 @@ def test_every_question_gets_a_reply_of_its_type(config, tmp_path):
         pytest.skip("transformers serve knows no schemas")
     with Judge.open(config, tmp_path / "answers.sqlite") as judge:
         found = {
-            name: judge.ask_typed(prompt, reply, [subject], name)[0][0] for name, (prompt, reply, subject) in QUESTIONS.items()
+            name: judge.ask_typed(prompt, reply, [subject], name)[0][0]
+            for name, (prompt, reply, subject) in QUESTIONS.items()
         }
     _show(found)
     assert {name: read.problem for name, read in found.items() if read.value is None} == {}
@@ -129,7 +153,11 @@ def test_every_question_gets_a_reply_of_its_type(config, tmp_path):
 def test_contradictions_are_read(config, tmp_path):
     if config.name != "vllm":
         pytest.skip("transformers serve knows no schemas")
-    generator = LLMGenerator(GenerateSettings(judge="judge.yaml", per_type=1), _written(config, tmp_path), tmp_path / "answers")
+    generator = LLMGenerator(
+        GenerateSettings(judge="judge.yaml", per_type=1),
+        _written(config, tmp_path),
+        tmp_path / "answers",
+    )
     completion = "The granite came from Selmouth before the frost."
     (found,) = generator.run([Example("0", "The bridge was old. ", completion, (ENTITY, LINK))])
     generator.close()
@@ -146,12 +174,21 @@ def test_pairs_are_verified_with_a_schema_or_in_words(config, tmp_path):
     if config.name == "vllm":
         assert {each.verdict for each in found} <= {"supported", "not_supported"}
     for each in found:
-        assert each.verdict != "unscored" or each.reason.partition(":")[0] in (NO_OBJECT, CUT_OFF, "wrong form")
+        assert each.verdict != "unscored" or each.reason.partition(":")[0] in (
+            NO_OBJECT,
+            CUT_OFF,
+            "wrong form",
+        )
 
 
 def _written(config: JudgeConfig, folder: Path) -> Path:
     """``folder`` with the YAML of ``config`` in it."""
-    content = {"backend": "openai", "model": config.model, "base_url": config.base_url, "timeout": config.timeout}
+    content = {
+        "backend": "openai",
+        "model": config.model,
+        "base_url": config.base_url,
+        "timeout": config.timeout,
+    }
     content |= {"decoding": {"max_tokens": 256}, "extra_body": dict(config.extra_body)}
     (folder / "judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return folder

@@ -1,4 +1,5 @@
-"""The sample benchmark through vLLM in this process and through a ``vllm serve``: the same accuracy as ``hf``.
+"""The sample benchmark through vLLM in this process and through a ``vllm serve``: the same accuracy
+as ``hf``.
 
 ``make test-vllm`` builds the environment that this needs and runs it there.
 """
@@ -19,7 +20,9 @@ from tests.serving import ENVIRONMENT, serve
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("vllm") is None, reason="needs vLLM; make test-vllm installs it"
+    ),
 ]
 
 MODEL = TASKS / "sample" / "models" / "larger"
@@ -44,7 +47,9 @@ def run(folder: Path, model: str, arguments: str) -> dict[int, dict]:
         "--batch_size",
         "16" if model == "hf" else "1",
     ]
-    done = subprocess.run(command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=550)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=550
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     samples = next(folder.rglob("samples_sample_factor_*.jsonl"))
     return {sample["doc_id"]: sample for sample in map(json.loads, samples.open(encoding="utf-8"))}
@@ -85,7 +90,9 @@ def compare(local: dict[int, dict], other: dict[int, dict]) -> None:
     flips = 0
     for row, sample in local.items():
         assert sample["factor_num_tokens"] == other[row]["factor_num_tokens"]
-        assert sample["factor_mean_logprob"] == pytest.approx(other[row]["factor_mean_logprob"], abs=2e-3)
+        assert sample["factor_mean_logprob"] == pytest.approx(
+            other[row]["factor_mean_logprob"], abs=2e-3
+        )
         flips += sample["factor_acc"] != other[row]["factor_acc"]
     assert flips <= 1  # rounding may decide a row that is nearly a tie
 
@@ -96,7 +103,8 @@ def test_vllm_scores_as_hf_does(local, tmp_path):
     compare(local, run(tmp_path, "vllm", arguments))
 
 
-# What vLLM gives of positions in its cache once it is made to read them, which its default for prompts' log-probabilities is not.
+# What vLLM gives of positions in its cache once it is made to read them, which its default for
+# prompts' log-probabilities is not.
 READING = """
 import random, sys
 import lm_eval.models.vllm_causallms as models
@@ -128,7 +136,9 @@ def test_the_prefix_cache_is_refused_where_it_is_read(tmp_path):
     script = tmp_path / "reading.py"
     script.write_text(READING, encoding="utf-8")
     command = [sys.executable, str(script), str(MODEL)]
-    done = subprocess.run(command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=850)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=850
+    )
     assert "left aside: as good as none" in done.stdout, done.stderr[-4000:]
     assert "read: vLLM" in done.stdout
     assert "enable_prefix_caching=False" in done.stdout

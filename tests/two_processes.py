@@ -9,8 +9,8 @@ import torch
 
 
 def one_of_two(base: type) -> Any:
-    """A kind of ``base`` (an HFLM) that is first the second process (``start(1)``), whose objects it keeps, pickled as over a wire,
-    and then the first (``start(0)``), which gathers them."""
+    """A kind of ``base`` (an HFLM) that is first the second process (``start(1)``), whose objects
+    it keeps, pickled as over a wire, and then the first (``start(0)``), which gathers them."""
 
     class OneOfTwo(base):
         sent: list[bytes]

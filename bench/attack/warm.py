@@ -1,7 +1,9 @@
-"""A process that has imported the whole suite; each command is a fork of it, so that starting one takes milliseconds.
+"""A process that has imported the whole suite; each command is a fork of it, so that starting one
+takes milliseconds.
 
-It reads a line of JSON a command (:class:`Task`) from its standard input, and writes one when the command has begun and one when it
-is over. A command is a process group of its own and ends as any process does: what Python says at its end is in its files too.
+It reads a line of JSON a command (:class:`Task`) from its standard input, and writes one when the
+command has begun and one when it is over. A command is a process group of its own and ends as any
+process does: what Python says at its end is in its files too.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from typing import IO, Any
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _PACKAGES = ("lm_factuality", "judges", "factor_gen")
-_NOT_HERE = ("__main__", "ray_engine")  # these begin to work when they are imported, or need what may not be installed
+_NOT_HERE = (
+    "__main__",
+    "ray_engine",
+)  # these begin to work when they are imported, or need what may not be installed
 _ALSO = (
     "lm_eval.evaluator",
     "lm_eval.models.huggingface",
@@ -34,16 +39,21 @@ _ALSO = (
     "transformers.models.gpt2",
     "matplotlib.pyplot",
 )
-# What a process does to files, as Python's audit events name it; "open" counts where it is for writing.
-_DEEDS = {f"os.{name}" for name in ("rename", "remove", "mkdir", "rmdir", "truncate", "link", "symlink", "chmod")}
+# What a process does to files, as Python's audit events name it; "open" counts where it is for
+# writing.
+_DEEDS = {
+    f"os.{name}"
+    for name in ("rename", "remove", "mkdir", "rmdir", "truncate", "link", "symlink", "chmod")
+}
 _DEEDS |= {"sqlite3.connect", "shutil.rmtree"}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A command and the folder that it runs in. It gets ``signal`` before its ``dies_at``-th deed to a file, if it has so many
-    (0: never), and no file may grow beyond ``most_bytes`` (0: as it likes). What stands in memory is torn down at the end only if it ``tears_down``:
-    it takes seconds, and what Python says of it matters where a command was interrupted."""
+    """A command and the folder that it runs in. It gets ``signal`` before its ``dies_at``-th deed
+    to a file, if it has so many (0: never), and no file may grow beyond ``most_bytes`` (0: as it
+    likes). What stands in memory is torn down at the end only if it ``tears_down``: it takes
+    seconds, and what Python says of it matters where a command was interrupted."""
 
     command: Sequence[str]
     folder: str
@@ -55,7 +65,8 @@ class Task:
 
     @property
     def output(self) -> dict[int, str]:
-        """The files for the standard output and for errors: beside the folder, in which there may be no room."""
+        """The files for the standard output and for errors: beside the folder, in which there may
+        be no room."""
         return {1: f"{self.folder}.stdout", 2: f"{self.folder}.stderr"}
 
 
@@ -64,15 +75,25 @@ class Warm:
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
         """``modules`` are imported there instead of everything, which takes 10 s."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+        }
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, *modules], stdin=-1, stdout=-1, text=True, cwd=_REPOSITORY, env=environment
+            [sys.executable, "-m", __name__, *modules],
+            stdin=-1,
+            stdout=-1,
+            text=True,
+            cwd=_REPOSITORY,
+            env=environment,
         )
         self._read()
 
     def begin(self, task: Task) -> int:
-        """Starts a command, whose output goes to the task's files ``output``; returns the process's id, which is that
-        of its group, too."""
+        """Starts a command, whose output goes to the task's files ``output``; returns the process's
+        id, which is that of its group, too."""
         self._write().write(json.dumps(asdict(task)) + "\n")
         self._write().flush()
         return int(self._read()["pid"])
@@ -83,7 +104,8 @@ class Warm:
         return bool(select.select([self._process.stdout], [], [], seconds)[0])
 
     def end(self) -> tuple[int, int]:
-        """Waits for it; returns its exit code (the negative of a signal) and how many deeds it did to files, 0 if it was killed."""
+        """Waits for it; returns its exit code (the negative of a signal) and how many deeds it did
+        to files, 0 if it was killed."""
         said = self._read()
         return int(said["code"]), int(said["deeds"])
 
@@ -101,9 +123,15 @@ class Warm:
 
 
 def _import_all() -> None:
-    for path in sorted(path for package in _PACKAGES for path in (_REPOSITORY / package).rglob("*.py")):
+    for path in sorted(
+        path for package in _PACKAGES for path in (_REPOSITORY / package).rglob("*.py")
+    ):
         if path.stem not in _NOT_HERE:
-            importlib.import_module(".".join(path.relative_to(_REPOSITORY).with_suffix("").parts).removesuffix(".__init__"))
+            importlib.import_module(
+                ".".join(path.relative_to(_REPOSITORY).with_suffix("").parts).removesuffix(
+                    ".__init__"
+                )
+            )
     for name in _ALSO:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
@@ -166,7 +194,9 @@ def _become(task: Task, is_ready: int, count: int) -> Callable[[], int]:
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal done
         is_deed = event in _DEEDS or (
-            event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
         )
         if not is_deed or os.getpid() != here:
             return

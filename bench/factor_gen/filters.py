@@ -1,4 +1,5 @@
-"""The filters' throughput beside that of their bare models on the same batches, tokenised and padded beforehand."""
+"""The filters' throughput beside that of their bare models on the same batches, tokenised and
+padded beforehand."""
 
 from __future__ import annotations
 
@@ -13,26 +14,49 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM
 
-from factor_gen.filter_models import DTYPE, FluencyModel, NliModel, Pair, batches, full_precision, padded
+from bench.timing import Record, seconds_of, take_turns
+from factor_gen.filter_models import (
+    DTYPE,
+    FluencyModel,
+    NliModel,
+    Pair,
+    batches,
+    full_precision,
+    padded,
+)
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from lm_factuality.ground.suite import tasks_folder
-from bench.timing import Record, seconds_of, take_turns
 
-_MODELS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("models.yaml").read_text(encoding="utf-8"))
+_MODELS: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("models.yaml").read_text(encoding="utf-8")
+)
 
 
 def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
-    """Each filter alone, models loaded and warm, ``runs`` times in turn with its bare model: seconds of each run, texts a second,
-    and the filter's throughput as a ``ratio`` of the bare model's."""
+    """Each filter alone, models loaded and warm, ``runs`` times in turn with its bare model:
+    seconds of each run, texts a second, and the filter's throughput as a ``ratio`` of the bare
+    model's."""
     examples = sample_examples(rows)
-    settings = {"nli": FilterSettings(NliSettings(nli), None), "fluency": FilterSettings(None, FluencySettings(fluency))}
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu, {torch.get_num_threads()} threads"
+    settings = {
+        "nli": FilterSettings(NliSettings(nli), None),
+        "fluency": FilterSettings(None, FluencySettings(fluency)),
+    }
+    device = (
+        torch.cuda.get_device_name()
+        if torch.cuda.is_available()
+        else f"cpu, {torch.get_num_threads()} threads"
+    )
     for name, each in settings.items():
-        texts, bare = _bare_nli(each.nli, examples) if each.nli else _bare_fluency(each.fluency, examples)
+        texts, bare = (
+            _bare_nli(each.nli, examples) if each.nli else _bare_fluency(each.fluency, examples)
+        )
         stage = Filters(each, None)
-        ways = {"filter": partial(seconds_of, partial(stage.run, examples)), "bare": partial(seconds_of, bare)}
+        ways = {
+            "filter": partial(seconds_of, partial(stage.run, examples)),
+            "bare": partial(seconds_of, bare),
+        }
         found = take_turns(ways, runs)
         ratios = [one / other for one, other in zip(found["bare"], found["filter"], strict=True)]
         yield {
@@ -51,7 +75,9 @@ def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
 
 def sample_examples(rows: int) -> list[Example]:
     """The first rows of the sample benchmark, their contradictions as candidates."""
-    with (tasks_folder() / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
+    with (tasks_folder() / "sample" / "sample_factor.csv").open(
+        newline="", encoding="utf-8"
+    ) as file:
         read = [row for row, _ in zip(csv.DictReader(file), range(rows), strict=False)]
     return [
         Example(
@@ -59,15 +85,19 @@ def sample_examples(rows: int) -> list[Example]:
             row["turncated_prefixes"],
             row["completion"],
             (ENTITY,),
-            tuple(Candidate(row[f"contradiction_{place}"], ENTITY, "edit", "sample") for place in range(3)),
+            tuple(
+                Candidate(row[f"contradiction_{place}"], ENTITY, "edit", "sample")
+                for place in range(3)
+            ),
         )
         for row in read
     ]
 
 
 def save_models(folder: Path) -> tuple[str, str]:
-    """The folders of a DeBERTa and a GPT-2 with random weights and the sample's tokenizer: what the filters add to a model's time
-    is the same whatever its weights say, and more noticeable the smaller it is."""
+    """The folders of a DeBERTa and a GPT-2 with random weights and the sample's tokenizer: what the
+    filters add to a model's time is the same whatever its weights say, and more noticeable the
+    smaller it is."""
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -82,7 +112,9 @@ def save_models(folder: Path) -> tuple[str, str]:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id)],
     )
-    deberta = AutoConfig.for_model(**_MODELS["deberta"], vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
+    deberta = AutoConfig.for_model(
+        **_MODELS["deberta"], vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id
+    )
     _save(AutoModelForSequenceClassification.from_config(deberta), tokenizer, folder / "deberta")
     return str(folder / "deberta"), str(folder / "gpt2")
 
@@ -95,7 +127,9 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
 def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, Callable[[], None]]:
     model = NliModel(settings.model, settings.revision, settings.batch_size, None)
     pairs = [
-        Pair(last_words(each.prefix, settings.context), each.completion, one.text) for each in examples for one in each.candidates
+        Pair(last_words(each.prefix, settings.context), each.completion, one.text)
+        for each in examples
+        for one in each.candidates
     ]
     rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row is not None]
     ready = [
@@ -105,18 +139,34 @@ def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, 
     return len(rows), _forward(model.model, ready)
 
 
-def _bare_fluency(settings: FluencySettings | None, examples: Sequence[Example]) -> tuple[int, Callable[[], None]]:
+def _bare_fluency(
+    settings: FluencySettings | None, examples: Sequence[Example]
+) -> tuple[int, Callable[[], None]]:
     assert settings is not None
     tokens = FluencyModel(settings.model, settings.revision, settings.batch_size, None)
-    model = AutoModelForCausalLM.from_pretrained(settings.model, revision=settings.revision, dtype=DTYPE)
+    model = AutoModelForCausalLM.from_pretrained(
+        settings.model, revision=settings.revision, dtype=DTYPE
+    )
     model = model.to(tokens.model.device).eval()
-    texts = [text for each in examples for text in (each.completion, *(one.text for one in each.candidates))]
+    texts = [
+        text
+        for each in examples
+        for text in (each.completion, *(one.text for one in each.candidates))
+    ]
     rows = [row for row, _ in filter(None, tokens.encode(list(dict.fromkeys(texts))))]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]
-        inputs = {"input_ids": padded(some, 0), "attention_mask": padded([[1] * len(row) for row in some], 0)}
-        ready.append({**{name: tensor.to(model.device) for name, tensor in inputs.items()}, "use_cache": False})
+        inputs = {
+            "input_ids": padded(some, 0),
+            "attention_mask": padded([[1] * len(row) for row in some], 0),
+        }
+        ready.append(
+            {
+                **{name: tensor.to(model.device) for name, tensor in inputs.items()},
+                "use_cache": False,
+            }
+        )
     return len(rows), _forward(model, ready)
 
 

@@ -1,4 +1,5 @@
-"""Texts of many genres out of Debian packages: pinned in ``genres.yaml``, checked by hash, drawn by a fixed rule, never committed."""
+"""Texts of many genres out of Debian packages: pinned in ``genres.yaml``, checked by hash, drawn by
+a fixed rule, never committed."""
 
 from __future__ import annotations
 
@@ -23,8 +24,23 @@ from lm_factuality.ground.suite import read_config
 
 _PARAGRAPHS = {"p", "para", "dd", "dt", "li", "title", "h1", "h2", "h3", "h4", "h5", "h6"}
 _HEADINGS = {"h1", "h2", "h3", "title"}
-_SKIPPED = {"pre", "table", "nav", "script", "style", "footer", "form", "screen", "code-block", "info", "media", "header"}
-_SKIPPED_CLASSES = re.compile(r"\b(?:toc|navheader|navfooter|docnav|related|sphinxsidebar|footer|headerlink|sidebar|para-code)\b")
+_SKIPPED = {
+    "pre",
+    "table",
+    "nav",
+    "script",
+    "style",
+    "footer",
+    "form",
+    "screen",
+    "code-block",
+    "info",
+    "media",
+    "header",
+}
+_SKIPPED_CLASSES = re.compile(
+    r"\b(?:toc|navheader|navfooter|docnav|related|sphinxsidebar|footer|headerlink|sidebar|para-code)\b"
+)
 Use = Literal["tuning", "gate", "unread", "held out", "last", "fresh", "language"]
 _QUOTED = r'(?:message|story)\s*=\s*_\s*"((?:[^"]|"")*)"'
 
@@ -39,9 +55,11 @@ class Package(BaseModel):
 
 
 class Genre(BaseModel):
-    """``use`` says whether rules may be tuned on it. ``files`` are patterns within the packages; ``entry`` is the first line of an
-    entry, where ``reader`` is entries, and what is said in its first group, where it is dialogue; ``drop`` is left out of a text; sections
-    longer than ``most_words`` are cut at a paragraph; documents have ``least_words`` or what all genres must have."""
+    """``use`` says whether rules may be tuned on it. ``files`` are patterns within the packages;
+    ``entry`` is the first line of an entry, where ``reader`` is entries, and what is said in its
+    first group, where it is dialogue; ``drop`` is left out of a text; sections longer than
+    ``most_words`` are cut at a paragraph; documents have ``least_words`` or what all genres must
+    have."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -63,7 +81,8 @@ class Genre(BaseModel):
 
 
 class Genres(BaseModel):
-    """``each``: documents of a genre at most; ``least_words``: of a document, counted in characters by fours without spaces."""
+    """``each``: documents of a genre at most; ``least_words``: of a document, counted in characters
+    by fours without spaces."""
 
     model_config = ConfigDict(extra="forbid")
     each: int
@@ -77,7 +96,8 @@ def load_genres() -> Genres:
 
 
 def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
-    """Writes ``folder/NAME.jsonl``, ``settings.each`` documents of the genre: those whose ids have the smallest hashes.
+    """Writes ``folder/NAME.jsonl``, ``settings.each`` documents of the genre: those whose ids have
+    the smallest hashes.
 
     Raises:
         DataError: a package cannot be had in the pinned version, or holds no such files.
@@ -89,9 +109,13 @@ def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
     for package in genre.packages:
         root = unpacked(package, folder / "packages")
         patterns = [genre.files] if isinstance(genre.files, str) else genre.files
-        files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
+        files = sorted(
+            {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+        )
         if not files:
-            raise DataError(f"{package.name} {package.version}: holds no {genre.files}; mend files in genres.yaml")
+            raise DataError(
+                f"{package.name} {package.version}: holds no {genre.files}; mend files in genres.yaml"
+            )
         alike = len({path.name for path in files}) == 1 < len(files)
         for path in files:
             name = path.relative_to(root).as_posix() if alike else path.name
@@ -99,7 +123,9 @@ def draw(genre: Genre, settings: Genres, folder: Path) -> Path:
                 text = re.sub(genre.drop, "", text) if genre.drop else text
                 if _words(text) >= max(settings.least_words, genre.least_words):
                     texts[f"{name}#{number}"] = text
-    order = sorted(texts, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[: settings.each]
+    order = sorted(texts, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[
+        : settings.each
+    ]
     lines = [json.dumps({"id": name, "text": texts[name]}, ensure_ascii=False) for name in order]
     write_text(target, "".join(f"{line}\n" for line in lines))
     return target
@@ -131,7 +157,9 @@ def unpacked(package: Package, folder: Path) -> Path:
             "run apt-get update on Debian 12, or pin the version it has in genres.yaml"
         )
     if (hashed := sha256_of(found[0])) != package.sha256:
-        raise DataError(f"{found[0].name}: sha256 is {hashed}, expected {package.sha256}; pin it in genres.yaml if that is right")
+        raise DataError(
+            f"{found[0].name}: sha256 is {hashed}, expected {package.sha256}; pin it in genres.yaml if that is right"
+        )
     part = folder / f".{package.name}.part"
     subprocess.run(["dpkg-deb", "-x", str(found[0]), str(part)], check=True)
     return part.rename(root)
@@ -148,7 +176,8 @@ def _plain(path: Path) -> str:
 
 
 def _sections(paragraphs: Iterable[tuple[str, str]], genre: Genre) -> Iterator[str]:
-    """Documents of (tag, text), a paragraph a line: each begins at a heading or where one grows long."""
+    """Documents of (tag, text), a paragraph a line: each begins at a heading or where one grows
+    long."""
     lines: list[str] = []
     words = 0
     for tag, text in paragraphs:
@@ -162,7 +191,9 @@ def _sections(paragraphs: Iterable[tuple[str, str]], genre: Genre) -> Iterator[s
 
 
 def _html(path: Path, genre: Genre) -> Iterator[str]:
-    tree = html.fromstring(path.read_bytes().replace(b"<?xml", b"<?x"), parser=html.HTMLParser(encoding="utf-8"))
+    tree = html.fromstring(
+        path.read_bytes().replace(b"<?xml", b"<?x"), parser=html.HTMLParser(encoding="utf-8")
+    )
     bodies = [tree.find(".//main"), tree.find(".//body"), tree]  # a piece of a page has none
     return _sections(_paragraphs(next(each for each in bodies if each is not None)), genre)
 
@@ -172,7 +203,8 @@ def _mallard(path: Path, _: Genre) -> Iterator[str]:
 
 
 def _paragraphs(root: etree._Element) -> Iterator[tuple[str, str]]:
-    """(tag, text) of the paragraphs in order; of what a paragraph holds only its own words, and of lists and tables none."""
+    """(tag, text) of the paragraphs in order; of what a paragraph holds only its own words, and of
+    lists and tables none."""
     if not isinstance(root.tag, str):
         return
     tag = etree.QName(root).localname
@@ -202,21 +234,33 @@ def _holds_block(element: etree._Element) -> bool:
 
 def _is_block(element: etree._Element) -> bool:
     tag = etree.QName(element).localname
-    return tag in _PARAGRAPHS | {"pre", "table", "ul", "ol", "dl"} or "para" in (element.get("class") or "").split()
+    return (
+        tag in _PARAGRAPHS | {"pre", "table", "ul", "ol", "dl"}
+        or "para" in (element.get("class") or "").split()
+    )
 
 
 def _inner(element: etree._Element) -> str:
     """Its words, without marks that lead to itself, such as a paragraph sign behind a heading."""
     if _SKIPPED_CLASSES.search(element.get("class") or ""):
         return ""
-    children = (f"{_inner(child) if isinstance(child.tag, str) else ''}{child.tail or ''}" for child in element)
+    children = (
+        f"{_inner(child) if isinstance(child.tag, str) else ''}{child.tail or ''}"
+        for child in element
+    )
     return f"{element.text or ''}{''.join(children)}"
 
 
 def _man(path: Path, _: Genre) -> Iterator[str]:
     command = ["groff", "-mandoc", "-Tascii", "-rLL=78n", "-P-cbou"]
     source = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    shown = subprocess.run(command, input=source, capture_output=True, check=True, env={**os.environ, "GROFF_NO_SGR": "1"})
+    shown = subprocess.run(
+        command,
+        input=source,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "GROFF_NO_SGR": "1"},
+    )
     yield shown.stdout.decode("ascii", "replace")
 
 
@@ -238,12 +282,16 @@ def _dialogue(path: Path, genre: Genre) -> Iterator[str]:
 
 
 def _sword(path: Path, genre: Genre) -> Iterator[str]:
-    """Sections of a commentary: ``.bzz`` holds its books, each packed, ``.bzs`` the start, packed size and size of each."""
+    """Sections of a commentary: ``.bzz`` holds its books, each packed, ``.bzs`` the start, packed
+    size and size of each."""
     raw = path.read_bytes()
     for start, size, _ in struct.iter_unpack("<3I", path.with_suffix(".bzs").read_bytes()):
         if size:
             marked = zlib.decompress(raw[start : start + size]).decode("utf-8")
-            yield from _sections(_paragraphs(html.fromstring(re.sub(r'<div [^>]*type="x-p"/>', "<p>", marked))), genre)
+            yield from _sections(
+                _paragraphs(html.fromstring(re.sub(r'<div [^>]*type="x-p"/>', "<p>", marked))),
+                genre,
+            )
 
 
 _READERS: Mapping[str, Callable[[Path, Genre], Iterator[str]]] = {

@@ -1,4 +1,5 @@
-"""Tests the lexical judge on labelled citations: ``python -m bench.lexical.evaluate --citations FILE [--plot FILE]``.
+"""Tests the lexical judge on labelled citations: ``python -m bench.lexical.evaluate --citations
+FILE [--plot FILE]``.
 
 How good its probabilities of support are: ranking, decisions, and whether they mean what they say.
 """
@@ -40,8 +41,8 @@ def split_passages(joined: str) -> tuple[Passage, ...]:
 
 @dataclass(frozen=True)
 class CitedClaim:
-    """``group`` is the name that was asked about: claims of one group share their passages and are never split between
-    fitting and testing."""
+    """``group`` is the name that was asked about: claims of one group share their passages and are
+    never split between fitting and testing."""
 
     group: str
     claim: str
@@ -67,9 +68,12 @@ def read_citations(path: Path) -> tuple[CitedClaim, ...]:
 
 def _cited_claim(path: Path, number: int, row: object) -> CitedClaim:
     match row:
-        case {"qid": group, "claim": str(claim), "passage": [*texts], "model_output": 0 | 1 as label} if all(
-            isinstance(text, str) for text in texts
-        ):
+        case {
+            "qid": group,
+            "claim": str(claim),
+            "passage": [*texts],
+            "model_output": 0 | 1 as label,
+        } if all(isinstance(text, str) for text in texts):
             passages = tuple(passage for text in texts for passage in split_passages(text))
             return CitedClaim(str(group), claim, passages, bool(label))
     found = sorted(row) if isinstance(row, dict) else type(row).__name__
@@ -81,7 +85,8 @@ def _cited_claim(path: Path, number: int, row: object) -> CitedClaim:
 
 @dataclass(frozen=True)
 class Bin:
-    """The pairs whose probability lies from ``low`` to below ``high``: their mean probability and their share entailed."""
+    """The pairs whose probability lies from ``low`` to below ``high``: their mean probability and
+    their share entailed."""
 
     low: float
     high: float
@@ -92,8 +97,9 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability:
-    """``brier`` is the mean squared error of the probabilities, ``ece`` the mean distance between a bin's probability and its
-    share, weighted by pairs (expected calibration error); the interval is of ``balanced_accuracy``."""
+    """``brier`` is the mean squared error of the probabilities, ``ece`` the mean distance between a
+    bin's probability and its share, weighted by pairs (expected calibration error); the interval is
+    of ``balanced_accuracy``."""
 
     num_pairs: int
     share_supported: float
@@ -114,18 +120,30 @@ def evaluate(model: LexicalModel, path: Path) -> Reliability:
     pairs = read_citations(path)
     labels = np.array([pair.is_entailed for pair in pairs])
     if labels.all() or not labels.any():
-        raise DataError(f"{path}: all labels are the same; needs entailed and not entailed claims to test on")
-    measured = (model.probability(Comparison(pair.claim, pair.passages)) for pair in tqdm(pairs, desc=path.name, delay=2))
+        raise DataError(
+            f"{path}: all labels are the same; needs entailed and not entailed claims to test on"
+        )
+    measured = (
+        model.probability(Comparison(pair.claim, pair.passages))
+        for pair in tqdm(pairs, desc=path.name, delay=2)
+    )
     return assess(np.array(list(measured)), labels, [pair.group for pair in pairs], model.threshold)
 
 
-def assess(probabilities: Floats, labels: Flags, groups: Sequence[str], threshold: float) -> Reliability:
-    """All of it for pairs (n,); the bootstrap of the interval draws whole groups (95%, percentiles)."""
+def assess(
+    probabilities: Floats, labels: Flags, groups: Sequence[str], threshold: float
+) -> Reliability:
+    """All of it for pairs (n,); the bootstrap of the interval draws whole groups (95%,
+    percentiles)."""
     bins = _bins(probabilities, labels)
-    ece = sum(each.count * abs(each.mean_probability - each.share_supported) for each in bins) / len(labels)
+    ece = sum(
+        each.count * abs(each.mean_probability - each.share_supported) for each in bins
+    ) / len(labels)
     said = probabilities >= threshold
     outcomes = np.column_stack([said & labels, labels, ~said & ~labels, ~labels])
-    rows = [outcomes[np.array(groups) == group].sum(axis=0).tolist() for group in sorted(set(groups))]
+    rows = [
+        outcomes[np.array(groups) == group].sum(axis=0).tolist() for group in sorted(set(groups))
+    ]
     return Reliability(
         num_pairs=len(labels),
         share_supported=float(labels.mean()),
@@ -140,7 +158,11 @@ def assess(probabilities: Floats, labels: Flags, groups: Sequence[str], threshol
 
 def _balanced_accuracy(totals: Sequence[float]) -> float:
     hits, supported, rejections, unsupported = totals
-    return float(hits / supported + rejections / unsupported) / 2 if supported and unsupported else math.nan
+    return (
+        float(hits / supported + rejections / unsupported) / 2
+        if supported and unsupported
+        else math.nan
+    )
 
 
 def _bins(probabilities: Floats, labels: Flags) -> tuple[Bin, ...]:
@@ -154,7 +176,8 @@ def _bins(probabilities: Floats, labels: Flags) -> tuple[Bin, ...]:
 
 
 def _draw(result: Reliability, path: Path, title: str) -> None:
-    """Draws the bins over the diagonal of perfect reliability, with the number of pairs in each bin below."""
+    """Draws the bins over the diagonal of perfect reliability, with the number of pairs in each bin
+    below."""
     figure = new_figure(5, 6)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 1], [0, 1], color="gray", linestyle=":", label="perfectly reliable")
@@ -172,10 +195,26 @@ def _draw(result: Reliability, path: Path, title: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the figures and the table of reliability; draws the plot if one is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m bench.lexical.evaluate", description="Tests the lexical judge.")
-    parser.add_argument("--citations", type=Path, required=True, metavar="FILE", help="labelled citations, JSON or JSON.gz")
-    parser.add_argument("--coefficients", type=Path, default=COEFFICIENTS, metavar="FILE", help="default: the suite's")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="reliability plot: .png, .svg or .pdf")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.lexical.evaluate", description="Tests the lexical judge."
+    )
+    parser.add_argument(
+        "--citations",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="labelled citations, JSON or JSON.gz",
+    )
+    parser.add_argument(
+        "--coefficients",
+        type=Path,
+        default=COEFFICIENTS,
+        metavar="FILE",
+        help="default: the suite's",
+    )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="reliability plot: .png, .svg or .pdf"
+    )
     parsed = parser.parse_args(argv)
     try:
         model = load_model(parsed.coefficients)
@@ -190,7 +229,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"Reliability of the lexical judge on {parsed.citations.name}",
         ("probability", "#pairs", "#mean probability", "#share supported"),
         [
-            (f"{each.low:.1f} - {each.high:.1f}", str(each.count), f"{each.mean_probability:.3f}", f"{each.share_supported:.3f}")
+            (
+                f"{each.low:.1f} - {each.high:.1f}",
+                str(each.count),
+                f"{each.mean_probability:.3f}",
+                f"{each.share_supported:.3f}",
+            )
             for each in result.bins
         ],
         [

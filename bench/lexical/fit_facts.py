@@ -1,9 +1,10 @@
 """Fits the lexical judge of atomic facts:
 ``python -m bench.lexical.fit_facts --decisions FILE --generations FILE --out FILE``.
 
-A fact beside the page of an entity is another question than a whole sentence beside the passages that it cites, which
-``bench.lexical.fit`` is fitted on: facts are short, and most pages are of somebody else. Here the labels are those of released
-decision files: which page supports each fact, if any.
+A fact beside the page of an entity is another question than a whole sentence beside the passages
+that it cites, which ``bench.lexical.fit`` is fitted on: facts are short, and most pages are of
+somebody else. Here the labels are those of released decision files: which page supports each fact,
+if any.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from bench.lexical.fit import FOLDS, fit, write_fit
 from judges.lexical.comparison import Comparison
 from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
@@ -25,7 +27,6 @@ from lm_factuality.benchmarks.biographies.generations import given_pages, read_g
 from lm_factuality.benchmarks.biographies.matrix import pairs_of
 from lm_factuality.benchmarks.biographies.types import Fact, Generation
 from lm_factuality.ground.errors import DataError
-from bench.lexical.fit import FOLDS, fit, write_fit
 
 _SOURCE = (
     "atomic facts of ChatGPT's biographies, each with the passages given on each candidate and whether its page was found to "
@@ -35,7 +36,8 @@ _SOURCE = (
 
 @dataclass(frozen=True)
 class _Pair:
-    """A fact beside an entity: the name asked about, the features, and whether the entity's page supports the fact."""
+    """A fact beside an entity: the name asked about, the features, and whether the entity's page
+    supports the fact."""
 
     name: str
     features: np.ndarray[Any, np.dtype[np.float64]]
@@ -43,8 +45,8 @@ class _Pair:
 
 
 def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
-    """The content of a coefficients file for ``judges.lexical.model``; the threshold has the best balanced accuracy out of
-    fold.
+    """The content of a coefficients file for ``judges.lexical.model``; the threshold has the best
+    balanced accuracy out of fold.
 
     Raises:
         DataError: a file cannot be read, or too few of the decisions are about the generations.
@@ -58,11 +60,19 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
             f"{decisions}: {len(matched)} of its responses are in {generations}; needs those of at least {FOLDS} names, with "
             "facts that are supported and facts that are not"
         )
-    result = fit(np.array([pair.features for pair in pairs]), labels, names, np.ones(len(labels), dtype=np.bool_))
+    result = fit(
+        np.array([pair.features for pair in pairs]),
+        labels,
+        names,
+        np.ones(len(labels), dtype=np.bool_),
+    )
     return result.to_content(
         labels,
         names,
-        files={path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (decisions, generations)},
+        files={
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in (decisions, generations)
+        },
         source=_SOURCE,
         responses=len(matched),
         threshold_chosen_on="all pairs, out of fold",
@@ -85,11 +95,22 @@ def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pai
 def main(argv: Sequence[str] | None = None) -> int:
     """Fits, writes the file and prints the coefficients."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.lexical.fit_facts", description="Fits the lexical judge of atomic facts."
+        prog="python -m bench.lexical.fit_facts",
+        description="Fits the lexical judge of atomic facts.",
     )
-    parser.add_argument("--decisions", type=Path, required=True, metavar="FILE", help="a released decision file")
-    parser.add_argument("--generations", type=Path, required=True, metavar="FILE", help="what was judged, ALCE's JSON")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the coefficients go")
+    parser.add_argument(
+        "--decisions", type=Path, required=True, metavar="FILE", help="a released decision file"
+    )
+    parser.add_argument(
+        "--generations",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="what was judged, ALCE's JSON",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="where the coefficients go"
+    )
     parsed = parser.parse_args(argv)
     return write_fit(
         parsed.out,

@@ -1,6 +1,8 @@
-"""``python -m bench.real.known``: what is known of FACTOR's published files, as ``known.yaml`` of the benchmark has it.
+"""``python -m bench.real.known``: what is known of FACTOR's published files, as ``known.yaml`` of
+the benchmark has it.
 
-Reads the published files, and the samples of the steps ``expert``, ``news`` and ``no_prefix`` of ``make real``.
+Reads the published files, and the samples of the steps ``expert``, ``news`` and ``no_prefix`` of
+``make real``.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from typing import Any
 
 import yaml
 
+from bench.real.__main__ import REPOSITORY
+from bench.real.table import put_on_page
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.baselines import CENTRAL, CLASSIFIER
 from factor_gen.audit.read import read_benchmark
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 from lm_factuality.ground.files import write_text
 from lm_factuality.harness.samples import read_samples
-from bench.real.__main__ import REPOSITORY
-from bench.real.table import put_on_page
 
 TARGET = REPOSITORY / "lm_factuality" / "benchmarks" / "factor" / "known.yaml"
 _HEAD = """\
@@ -47,11 +49,16 @@ NAMES = {"published": "", "normalised": ", spaces removed"}
 
 def to_table(known: Mapping[str, Any], model: str) -> str:
     """The file as a table of Markdown."""
-    lines = [["", *(head.format(model=model) for head in _COLUMNS.values())], ["---", *["---:"] * len(_COLUMNS)]]
+    lines = [
+        ["", *(head.format(model=model) for head in _COLUMNS.values())],
+        ["---", *["---:"] * len(_COLUMNS)],
+    ]
     for source, spacings in known.items():
         for spacing in (each for each in NAMES if each in spacings):
             found = {**spacings[spacing]["models"].get(model, {}), **spacings[spacing]}
-            lines.append([f"{source}{NAMES[spacing]}", *(str(found.get(column, "–")) for column in _COLUMNS)])
+            lines.append(
+                [f"{source}{NAMES[spacing]}", *(str(found.get(column, "–")) for column in _COLUMNS)]
+            )
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -64,7 +71,9 @@ def of_rows(rows: Sequence[Row]) -> dict[str, Any]:
         "central": _percent(audit.baseline(CENTRAL).accuracy),
         "lot": _percent(audit.floor.accuracy),
         "classifier_pairs": _percent(audit.baseline(CLASSIFIER).wins),
-        "only_true_spaced": sum(each[row.gold] and sum(each) == 1 for each, row in zip(spaced, rows, strict=True)),
+        "only_true_spaced": sum(
+            each[row.gold] and sum(each) == 1 for each, row in zip(spaced, rows, strict=True)
+        ),
     }
 
 
@@ -103,7 +112,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Writes the file."""
     parser = argparse.ArgumentParser("python -m bench.real.known", description=__doc__)
     parser.add_argument(
-        "--real", type=Path, default=REPOSITORY / "results" / "real", metavar="DIR", help="the --out of make real"
+        "--real",
+        type=Path,
+        default=REPOSITORY / "results" / "real",
+        metavar="DIR",
+        help="the --out of make real",
     )
     parser.add_argument("--model", default="SmolLM2-135M-Instruct", help="the name of its model")
     parser.add_argument("--out", type=Path, default=TARGET, metavar="FILE")
@@ -119,8 +132,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             spacing: {**of_rows(texts), "models": {options.model: of_model(options.real, task)}}
             for spacing, (texts, task) in ways.items()
         }
-    whole, clean = (_samples(options.real / "expert", task) for task in ("expert_factor", "expert_factor_clean"))
-    pairs = [(one["factor_acc"], other["factor_acc"]) for one, other in zip(whole, clean, strict=True)]
+    whole, clean = (
+        _samples(options.real / "expert", task) for task in ("expert_factor", "expert_factor_clean")
+    )
+    pairs = [
+        (one["factor_acc"], other["factor_acc"]) for one, other in zip(whole, clean, strict=True)
+    ]
     found["expert_factor"]["mended_by_spacing"] = pairs.count((0.0, 1.0))
     found["expert_factor"]["broken_by_spacing"] = pairs.count((1.0, 0.0))
     write_text(options.out, _HEAD + yaml.safe_dump(found, sort_keys=False))

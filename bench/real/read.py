@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.real.record import Line, Place, last_words, most_common
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, score_called
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.results.read import read_results_files
-from bench.real.record import Line, Place, last_words, most_common
 
 CLOSE = 1e-4  # nats a token by which two ways of scoring a choice may differ
 
@@ -30,11 +30,17 @@ def _line(task: TaskResult) -> Line:
     samples = list(read_samples(task.samples)) if task.samples else []
     reasons = [reason for sample in samples for reason in _reasons(sample)]
     shown = _score(score_called(task.kind, name), found) if found else "not defined"
-    return Line(task.task, task.effective, shown, int(task.metrics.get("unscored", 0)), most_common(reasons))
+    return Line(
+        task.task, task.effective, shown, int(task.metrics.get("unscored", 0)), most_common(reasons)
+    )
 
 
 def _score(score: Score, found: Figure) -> str:
-    ends = "" if found.low is None or found.high is None else f" [{score.between(found.low, found.high)}]"
+    ends = (
+        ""
+        if found.low is None or found.high is None
+        else f" [{score.between(found.low, found.high)}]"
+    )
     return f"{score.label} {score.write(found.value)}{'%' if score.times == 100 else ''}{ends}"
 
 
@@ -53,10 +59,20 @@ def beside(other: str) -> Callable[[Place], list[Line]]:
         (file,) = read_results_files([place.folder])
         (task,) = file.tasks
         ours, theirs = _means(place.folder, task.task), _means(place.out / other, task.task)
-        apart = [abs(one - two) for row in ours for one, two in zip(ours[row], theirs[row], strict=True)]
+        apart = [
+            abs(one - two) for row in ours for one, two in zip(ours[row], theirs[row], strict=True)
+        ]
         if not all(each <= CLOSE for each in apart):
-            raise DataError(f"{place.name}: {max(apart):.1e} nats a token from {other}, expected at most {CLOSE:g}")
-        return [Line(task.task, len(ours), f"at most {max(apart):.1e} nats a token from {other} on {len(apart)} choices")]
+            raise DataError(
+                f"{place.name}: {max(apart):.1e} nats a token from {other}, expected at most {CLOSE:g}"
+            )
+        return [
+            Line(
+                task.task,
+                len(ours),
+                f"at most {max(apart):.1e} nats a token from {other} on {len(apart)} choices",
+            )
+        ]
 
     return read
 
@@ -71,7 +87,9 @@ def judged(place: Place) -> list[Line]:
     summary = _json(place.folder / "judged" / "metrics.json")
     whole = summary["ALL"]
     rate = whole["segment"]
-    reasons = most_common(reason for reason, count in summary["unscored"].items() for _ in range(count))
+    reasons = most_common(
+        reason for reason, count in summary["unscored"].items() for _ in range(count)
+    )
     return [
         Line(
             "felm_gen",
@@ -87,9 +105,13 @@ def certified(place: Place) -> list[Line]:
     """The scores of a certificate."""
     found = _json(place.folder / "certificate.json")
     whole, unscored = found["scores"]["ALL"], found["scores"]["unscored"]
-    responses = sum(whole["response"][each] for each in ("tp", "fp", "fn", "tn")) + unscored["responses"]
+    responses = (
+        sum(whole["response"][each] for each in ("tp", "fp", "fn", "tn")) + unscored["responses"]
+    )
     score = _share("F1, segments", whole["segment"]["f1"], found["intervals"]["segment"]["f1"])
-    reasons = most_common(reason for reason, count in unscored["reasons"].items() for _ in range(count))
+    reasons = most_common(
+        reason for reason, count in unscored["reasons"].items() for _ in range(count)
+    )
     return [Line(found["setting"], responses, score, unscored["responses"], reasons)]
 
 
@@ -109,7 +131,14 @@ def built(place: Place) -> list[Line]:
     unused = {f"{each['stage']}: {each['reason']}": each["documents"] for each in counts["unused"]}
     main = most_common(reason for reason, count in unused.items() for _ in range(count))
     without = f"documents without a row, most for {main}" if main else ""
-    return [Line(f"{counts['documents']} documents", counts["rows"], f"{counts['rows']} rows made", reason=without)]
+    return [
+        Line(
+            f"{counts['documents']} documents",
+            counts["rows"],
+            f"{counts['rows']} rows made",
+            reason=without,
+        )
+    ]
 
 
 def _share(name: str, value: float | None, ends: list[float] | None) -> str:

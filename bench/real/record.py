@@ -10,8 +10,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: ``rows`` were run; ``score`` is shown with its interval; of the rows (or other items) ``unscored`` have
-    no score, most of them for ``reason``."""
+    """A line of the table: ``rows`` were run; ``score`` is shown with its interval; of the rows (or
+    other items) ``unscored`` have no score, most of them for ``reason``."""
 
     what: str
     rows: int
@@ -22,8 +22,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a step runs: the checkpoint, the folder of the whole run, that of the step, the published files that are ``missing``
-    with the reason, how many rows it takes, and the folder with the commands of an environment with vLLM."""
+    """Where a step runs: the checkpoint, the folder of the whole run, that of the step, the
+    published files that are ``missing`` with the reason, how many rows it takes, and the folder
+    with the commands of an environment with vLLM."""
 
     model: Path
     out: Path
@@ -47,8 +48,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of so many ``rows``: ``command`` gives its words, ``read`` what it leaves in its folder (default: the results of
-    lm_eval). ``after`` are steps whose files it reads. A command that fails with the words ``excused`` has done its work."""
+    """A step of so many ``rows``: ``command`` gives its words, ``read`` what it leaves in its
+    folder (default: the results of lm_eval). ``after`` are steps whose files it reads. A command
+    that fails with the words ``excused`` has done its work."""
 
     name: str
     rows: int

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import yaml
 
+from bench.real.record import Line
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_text
-from bench.real.record import Line
 
 _EXCUSED = yaml.safe_load((Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8"))
 TABLE = "<!-- The table below is made by a command. -->"
@@ -36,7 +36,8 @@ class Outcome:
 
 
 def is_ours(line: Line) -> bool:
-    """Whether the main reason for what is unscored is none of those that ``reasons.yaml`` excuses."""
+    """Whether the main reason for what is unscored is none of those that ``reasons.yaml``
+    excuses."""
     return line.unscored > 0 and not any(re.search(reason, line.reason) for reason in _EXCUSED)
 
 
@@ -45,10 +46,30 @@ def cells(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for each in outcomes:
         if each.problem:
-            rows.append((each.step, "skipped" if each.is_skipped else "failed", "", each.problem, "", "", f"{each.seconds:.0f}"))
+            rows.append(
+                (
+                    each.step,
+                    "skipped" if each.is_skipped else "failed",
+                    "",
+                    each.problem,
+                    "",
+                    "",
+                    f"{each.seconds:.0f}",
+                )
+            )
         for number, line in enumerate(each.lines):
             first = (each.step, f"{each.seconds:.0f}") if number == 0 else ("", "")
-            rows.append((first[0], line.what, str(line.rows), line.score, str(line.unscored), line.reason, first[1]))
+            rows.append(
+                (
+                    first[0],
+                    line.what,
+                    str(line.rows),
+                    line.score,
+                    str(line.unscored),
+                    line.reason,
+                    first[1],
+                )
+            )
     return rows
 
 
@@ -76,6 +97,8 @@ def put_on_page(page: Path, table: str) -> None:
 def show(outcomes: Sequence[Outcome], model: str, out: Path) -> None:
     """Prints the table, and writes ``table.md`` and ``table.json`` to ``out``."""
     seconds = sum(each.seconds for each in outcomes)
-    print_table(f"{model}: {len(outcomes)} steps, {seconds / 60:.1f} minutes", _COLUMNS, cells(outcomes))
+    print_table(
+        f"{model}: {len(outcomes)} steps, {seconds / 60:.1f} minutes", _COLUMNS, cells(outcomes)
+    )
     write_text(out / "table.md", to_markdown(outcomes))
     write_json(out / "table.json", [asdict(each) for each in outcomes])

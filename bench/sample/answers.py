@@ -1,5 +1,5 @@
-"""FELM-style rows from the encyclopedia: what somebody might answer about an entity, with errors planted in some sentences
-and the entity's article as the reference."""
+"""FELM-style rows from the encyclopedia: what somebody might answer about an entity, with errors
+planted in some sentences and the entity's article as the reference."""
 
 import random
 from collections.abc import Iterator
@@ -10,10 +10,17 @@ from bench.sample.render import Sentence
 from bench.sample.world import Entity, World
 
 _ERROR_SHARE = 0.18  # of segments; FELM's is 787 of 4,426
-_COREFERENCE_SHARE = 0.12  # of sentences with a pronoun; the paper's sets have 2 to 4% of such contradictions
+_COREFERENCE_SHARE = (
+    0.12  # of sentences with a pronoun; the paper's sets have 2 to 4% of such contradictions
+)
 _YEAR_RANGE = 12  # of a wrong year around the true one
 _LENGTH = (3, 7)  # segments an answer
-_ASKED = ("Tell me about {}.", "What do you know about {}?", "Write a short text about {}.", "Who or what is {}?")
+_ASKED = (
+    "Tell me about {}.",
+    "What do you know about {}?",
+    "Write a short text about {}.",
+    "Who or what is {}?",
+)
 
 
 def build_answers(world: World, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -31,10 +38,16 @@ def build_answers(world: World, count: int, seed: int = 0) -> Iterator[dict[str,
         sentences = write_article(entity, rng).sentences[: rng.randint(*_LENGTH)]
         segments, comments = [], []
         for sentence in sentences:
-            false = _false_versions(world, entity, sentence, rng) if rng.random() < _ERROR_SHARE else []
+            false = (
+                _false_versions(world, entity, sentence, rng) if rng.random() < _ERROR_SHARE else []
+            )
             planted = rng.choice(false) if false else {}
             segments.append(sentence.with_texts(planted))
-            comments.append("; ".join(f"{sentence.pieces[index].text} -> {text}" for index, text in planted.items()))
+            comments.append(
+                "; ".join(
+                    f"{sentence.pieces[index].text} -> {text}" for index, text in planted.items()
+                )
+            )
         yield {
             "index": str(index),
             "domain": "wk",
@@ -50,26 +63,41 @@ def build_answers(world: World, count: int, seed: int = 0) -> Iterator[dict[str,
         }
 
 
-def _false_versions(world: World, entity: Entity, sentence: Sentence, rng: random.Random) -> list[dict[int, str]]:
+def _false_versions(
+    world: World, entity: Entity, sentence: Sentence, rng: random.Random
+) -> list[dict[int, str]]:
     """Other words for pieces of ``sentence`` that make it wrong in one fact, link or referent."""
     found = []
     for index, piece in enumerate(sentence.pieces):
         if piece.slot not in ("", "pronoun"):
-            wrong = [piece.alternative] if piece.alternative else other_values(world, entity, piece.slot, rng)
+            wrong = (
+                [piece.alternative]
+                if piece.alternative
+                else other_values(world, entity, piece.slot, rng)
+            )
             found += [{index: text} for text in wrong]
-    swaps = {i: piece.alternative for i, piece in enumerate(sentence.pieces) if piece.slot == "pronoun"}
+    swaps = {
+        i: piece.alternative for i, piece in enumerate(sentence.pieces) if piece.slot == "pronoun"
+    }
     if swaps and entity.gender != "neuter" and rng.random() < _COREFERENCE_SHARE:
         found.append(swaps)
     return found
 
 
 def other_values(world: World, entity: Entity, attribute: str, rng: random.Random) -> list[str]:
-    """Two values that ``attribute`` could have but has not, none of them told of ``entity`` elsewhere."""
+    """Two values that ``attribute`` could have but has not, none of them told of ``entity``
+    elsewhere."""
     true = entity.facts[attribute]
     if isinstance(true, int):
         low, high = true - _YEAR_RANGE, true + _YEAR_RANGE
         if entity.kind == "person" and attribute not in ("birth_year", "death_year"):
-            low, high = max(low, int(entity.facts["birth_year"]) + 18), min(high, int(entity.facts["death_year"]))
-        return [str(year) for year in rng.sample([year for year in range(low, high + 1) if year != true], 2)]
+            low, high = (
+                max(low, int(entity.facts["birth_year"]) + 18),
+                min(high, int(entity.facts["death_year"])),
+            )
+        return [
+            str(year)
+            for year in rng.sample([year for year in range(low, high + 1) if year != true], 2)
+        ]
     told = {str(value) for value in entity.facts.values()}
     return rng.sample([value for value in world.pool(attribute) if value not in told], 2)

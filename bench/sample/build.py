@@ -1,6 +1,6 @@
-"""Writes the embedded default's data: ``sample_corpus.jsonl``, which ``factor-gen`` makes ``sample_factor`` from,
-``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the published benchmarks, the prompts of
-``sample_longform``, and the encyclopedia itself.
+"""Writes the embedded default's data: ``sample_corpus.jsonl``, which ``factor-gen`` makes
+``sample_factor`` from, ``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the
+published benchmarks, the prompts of ``sample_longform``, and the encyclopedia itself.
 
 ``python -m bench.sample.build --out tasks/sample``
 """
@@ -12,14 +12,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.ground.files import write_json, write_lines
 from bench.sample.answers import build_answers
 from bench.sample.articles import Article, build_documents, corpus
 from bench.sample.biographies import build_biographies
 from bench.sample.world import Entity, World, build_world
+from lm_factuality.ground.files import write_json, write_lines
 
 ANSWERS = 120
-_PROMPTS = {"town": "Tell me about the town of {}.", "institution": "Write an article about the {}."}
+_PROMPTS = {
+    "town": "Tell me about the town of {}.",
+    "institution": "Write an article about the {}.",
+}
 
 
 def write_encyclopedia(world: World, path: Path) -> int:
@@ -28,11 +31,18 @@ def write_encyclopedia(world: World, path: Path) -> int:
 
 
 def _article(entity: Entity, text: str) -> dict[str, str]:
-    return {"id": entity.entity_id, "kind": entity.kind, "title": entity.title, "name": entity.name, "text": text}
+    return {
+        "id": entity.entity_id,
+        "kind": entity.kind,
+        "title": entity.title,
+        "name": entity.name,
+        "text": text,
+    }
 
 
 def write_corpus(world: World, path: Path) -> int:
-    """Writes one JSON object a document (id, title, text), which ``factor-gen`` makes the FACTOR rows from; returns how many."""
+    """Writes one JSON object a document (id, title, text), which ``factor-gen`` makes the FACTOR
+    rows from; returns how many."""
     return _write(path, map(asdict, build_documents(world)))
 
 
@@ -43,7 +53,8 @@ def _write(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
 
 
 def write_prompts(world: World, path: Path) -> int:
-    """Writes one JSON object a place (prompt, title, topic, the passages on it); returns how many."""
+    """Writes one JSON object a place (prompt, title, topic, the passages on it); returns how
+    many."""
     places = [article for article in corpus(world) if article.entity.kind != "person"]
     return _write(path, map(_prompt, places))
 
@@ -51,16 +62,25 @@ def write_prompts(world: World, path: Path) -> int:
 def _prompt(article: Article) -> dict[str, Any]:
     about = article.entity
     passages = [{"title": about.title, "text": article.body}]
-    return {"prompt": _PROMPTS[about.kind].format(about.name), "title": about.title, "topic": about.kind, "passages": passages}
+    return {
+        "prompt": _PROMPTS[about.kind].format(about.name),
+        "title": about.title,
+        "topic": about.kind,
+        "passages": passages,
+    }
 
 
 def write_biographies(world: World, folder: Path) -> int:
-    """Writes AmbigBio-style files: ``sample_ambigbio.json``, the questions with their passages; ``_generations.json``, made-up
-    answers to them; ``_truth.jsonl``, what is true of each answer. Returns how many answers there are."""
+    """Writes AmbigBio-style files: ``sample_ambigbio.json``, the questions with their passages;
+    ``_generations.json``, made-up answers to them; ``_truth.jsonl``, what is true of each answer.
+    Returns how many answers there are."""
     biographies = list(build_biographies(world))
     questions = {biography.question: biography.to_question() for biography in biographies}
     write_json(folder / "sample_ambigbio.json", {"data": list(questions.values())})
-    write_json(folder / "sample_ambigbio_generations.json", {"data": [each.to_row() for each in biographies]})
+    write_json(
+        folder / "sample_ambigbio_generations.json",
+        {"data": [each.to_row() for each in biographies]},
+    )
     return _write(folder / "sample_ambigbio_truth.jsonl", (each.to_truth() for each in biographies))
 
 

@@ -8,23 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.records import read_lines, to_model
 from bench.sample.articles import Article
 from bench.sample.render import Sentence
 from bench.sample.world import Entity
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.records import read_lines, to_model
 
 Kind: TypeAlias = Literal["one", "merged", "apart", "leaking", "errors", "abstained"]
 
-# What a claim is about: who says that Ada Berg praised her first attempts says nothing of a namesake whom somebody else praised.
+# What a claim is about: who says that Ada Berg praised her first attempts says nothing of a
+# namesake whom somebody else praised.
 ABOUT: Mapping[str, str] = load_yaml(__package__, "biographies.yaml")["about"]
 NOT_CLAIMED = ("", "pronoun", "link")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One piece of information: the ``words`` of the sentence that tell ``attribute``, and the titles of those of whom it holds
-    in the encyclopedia (of nobody, where an error was planted)."""
+    """One piece of information: the ``words`` of the sentence that tell ``attribute``, and the
+    titles of those of whom it holds in the encyclopedia (of nobody, where an error was planted)."""
 
     attribute: str
     words: str
@@ -44,18 +45,22 @@ class Page:
         return cls(article.entity, article.body, frozenset(attributes(article.sentences)))
 
     def says(self, attribute: str, value: str) -> bool:
-        """Whether ``attribute`` is told and is ``value``; a profession may be told by the title alone."""
+        """Whether ``attribute`` is told and is ``value``; a profession may be told by the title
+        alone."""
         entity = self.entity
         if attribute == "profession":
-            return entity.facts["profession"] == value and (value in self.text or value in entity.title)
+            return entity.facts["profession"] == value and (
+                value in self.text or value in entity.title
+            )
         return attribute in self.told and str(entity.facts[attribute]) == value
 
 
 @dataclass(frozen=True)
 class BiographySentence:
-    """A sentence of an answer, without its citations. A reader takes it to be about ``individual`` (counted from 0); it was
-    written from the facts of ``entity`` (a title). Both are None for a remark that says nothing of anybody. ``cites`` are the
-    passages that it cites, ``told_in`` those that support it; both count from 1."""
+    """A sentence of an answer, without its citations. A reader takes it to be about ``individual``
+    (counted from 0); it was written from the facts of ``entity`` (a title). Both are None for a
+    remark that says nothing of anybody. ``cites`` are the passages that it cites, ``told_in`` those
+    that support it; both count from 1."""
 
     text: str
     individual: int | None
@@ -93,9 +98,19 @@ class Biography:
         return {"index": self.index, **self.to_question(), "output": self.output}
 
     def to_truth(self) -> dict[str, Any]:
-        """The line of the truth file; scores are shares from 0 to 1, null for an answer without facts."""
-        about = {"index": self.index, "name": self.name, "kind": self.kind, "abstained": self.abstained}
-        return {**about, **true_scores(self.sentences), "sentences": [asdict(sentence) for sentence in self.sentences]}
+        """The line of the truth file; scores are shares from 0 to 1, null for an answer without
+        facts."""
+        about = {
+            "index": self.index,
+            "name": self.name,
+            "kind": self.kind,
+            "abstained": self.abstained,
+        }
+        return {
+            **about,
+            **true_scores(self.sentences),
+            "sentences": [asdict(sentence) for sentence in self.sentences],
+        }
 
 
 def read_biographies(path: Path) -> list[Biography]:
@@ -104,18 +119,26 @@ def read_biographies(path: Path) -> list[Biography]:
 
 
 def true_scores(sentences: Sequence[BiographySentence]) -> dict[str, float | int | None]:
-    """``factscore``: the share of claims that hold of anybody in the passages; ``d_factscore``: of the one entity that holds most
-    claims of their individual (equation 1 of the paper); numbers of biographies, of entities written about, and of claims
-    (``facts``)."""
+    """``factscore``: the share of claims that hold of anybody in the passages; ``d_factscore``: of
+    the one entity that holds most claims of their individual (equation 1 of the paper); numbers of
+    biographies, of entities written about, and of claims (``facts``)."""
     claims = [claim for sentence in sentences for claim in sentence.claims]
-    individuals = dict.fromkeys(each.individual for each in sentences if each.individual is not None)
+    individuals = dict.fromkeys(
+        each.individual for each in sentences if each.individual is not None
+    )
     held = 0
     for individual in individuals:
-        own = [claim for each in sentences if each.individual == individual for claim in each.claims]
+        own = [
+            claim for each in sentences if each.individual == individual for claim in each.claims
+        ]
         titles = {title for claim in own for title in claim.supported_by}
-        held += max((sum(title in claim.supported_by for claim in own) for title in titles), default=0)
+        held += max(
+            (sum(title in claim.supported_by for claim in own) for title in titles), default=0
+        )
     return {
-        "factscore": sum(bool(claim.supported_by) for claim in claims) / len(claims) if claims else None,
+        "factscore": sum(bool(claim.supported_by) for claim in claims) / len(claims)
+        if claims
+        else None,
         "d_factscore": held / len(claims) if claims else None,
         "num_biographies": len(individuals),
         "num_entities": len({each.entity for each in sentences if each.entity is not None}),
@@ -125,13 +148,23 @@ def true_scores(sentences: Sequence[BiographySentence]) -> dict[str, float | int
 
 def attributes(sentences: Sequence[Sentence]) -> list[str]:
     """The attributes that ``sentences`` tell, in order."""
-    return [piece.slot for sentence in sentences for piece in sentence.pieces if piece.slot not in NOT_CLAIMED]
+    return [
+        piece.slot
+        for sentence in sentences
+        for piece in sentence.pieces
+        if piece.slot not in NOT_CLAIMED
+    ]
 
 
 def claims_of(
-    entity: Entity, sentence: Sentence, changed: Mapping[int, str], pages: Sequence[Page], states_profession: bool = False
+    entity: Entity,
+    sentence: Sentence,
+    changed: Mapping[int, str],
+    pages: Sequence[Page],
+    states_profession: bool = False,
 ) -> tuple[Claim, ...]:
-    """The claims of ``sentence``, rendered from the facts of ``entity`` with other words in the pieces ``changed``.
+    """The claims of ``sentence``, rendered from the facts of ``entity`` with other words in the
+    pieces ``changed``.
 
     A claim holds of the one on a page if the page says the same, also of what the claim is about.
     """
@@ -150,6 +183,8 @@ def claims_of(
         needed = {attribute: value}
         if (anchor := ABOUT.get(attribute, "")) in said:
             needed[anchor] = said[anchor]
-        holders = tuple(page.entity.title for page in pages if all(page.says(*item) for item in needed.items()))
+        holders = tuple(
+            page.entity.title for page in pages if all(page.says(*item) for item in needed.items())
+        )
         claims.append(Claim(attribute, words[attribute], holders))
     return tuple(claims)

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lm_factuality.ground.packages import load_yaml
 from bench.sample.world import Entity
+from lm_factuality.ground.packages import load_yaml
 
 FRAMES: Mapping[str, Mapping[str, Sequence[str]]] = load_yaml(__package__, "frames.yaml")
 """All sentence forms: kind of entity, then topic, then the forms."""
@@ -24,8 +24,8 @@ _OPPOSITE: Mapping[str, str] = {"female": "male", "male": "female", "neuter": "n
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a sentence. ``slot`` is the attribute it tells, ``pronoun``, ``link``, or empty for fixed words;
-    ``alternative`` is the opposite wording where the form itself gives one."""
+    """A stretch of a sentence. ``slot`` is the attribute it tells, ``pronoun``, ``link``, or empty
+    for fixed words; ``alternative`` is the opposite wording where the form itself gives one."""
 
     text: str
     slot: str = ""
@@ -45,7 +45,8 @@ class Sentence:
         return self.with_texts({})
 
     def with_texts(self, texts: Mapping[int, str]) -> str:
-        """The sentence with other words in some pieces, by their index; ``a`` and ``an`` follow the next word."""
+        """The sentence with other words in some pieces, by their index; ``a`` and ``an`` follow the
+        next word."""
         joined = "".join(texts.get(index, piece.text) for index, piece in enumerate(self.pieces))
         return _ARTICLE.sub(r"\1n ", joined)
 
@@ -56,7 +57,8 @@ def topics(entity: Entity) -> tuple[str, ...]:
 
 
 def held_out_forms(entity: Entity, topic: str) -> tuple[str, ...]:
-    """The ``HELD_OUT`` forms of ``topic`` kept for the benchmark: never used for this entity in the training text."""
+    """The ``HELD_OUT`` forms of ``topic`` kept for the benchmark: never used for this entity in the
+    training text."""
     forms = FRAMES[entity.kind][topic]
     return tuple(random.Random(f"{entity.entity_id}/{topic}").sample(forms, HELD_OUT))
 

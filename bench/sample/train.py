@@ -31,8 +31,9 @@ POSITIONS = 512
 
 @dataclass(frozen=True)
 class Size:
-    """The shape of a checkpoint and how long it is trained: ``steps`` batches of ``batch`` sequences of ``length`` tokens,
-    ``strangers`` of them about other worlds (see ``training_stream``)."""
+    """The shape of a checkpoint and how long it is trained: ``steps`` batches of ``batch``
+    sequences of ``length`` tokens, ``strangers`` of them about other worlds (see
+    ``training_stream``)."""
 
     name: str
     n_embd: int
@@ -49,8 +50,18 @@ class Size:
 SIZES = (
     Size("larger", n_embd=96, n_layer=4, n_head=3, steps=4500),
     Size("smaller", n_embd=64, n_layer=2, n_head=2, steps=4500, learning_rate=4e-3),
-    # Knows less by heart and reads more: for scoring with retrieval, which puts a passage before the text.
-    Size("reader", n_embd=96, n_layer=4, n_head=3, steps=5500, batch=5, length=POSITIONS, strangers=0.3),
+    # Knows less by heart and reads more: for scoring with retrieval, which puts a passage before
+    # the text.
+    Size(
+        "reader",
+        n_embd=96,
+        n_layer=4,
+        n_head=3,
+        steps=5500,
+        batch=5,
+        length=POSITIONS,
+        strangers=0.3,
+    ),
 )
 
 
@@ -60,16 +71,28 @@ def train_tokenizer(world: World, strangers: float = 0.0) -> PreTrainedTokenizer
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=[END], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=VOCABULARY,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
-    tokenizer.train_from_iterator(itertools.islice(training_stream(world, seed=1, strangers=strangers), 4000), trainer)
+    tokenizer.train_from_iterator(
+        itertools.islice(training_stream(world, seed=1, strangers=strangers), 4000), trainer
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token=END, eos_token=END, pad_token=END, model_max_length=POSITIONS
+        tokenizer_object=tokenizer,
+        bos_token=END,
+        eos_token=END,
+        pad_token=END,
+        model_max_length=POSITIONS,
     )
 
 
-def batches(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Iterator[torch.Tensor]:
-    """Endless batches of token ids, shape (batch, length + 1): articles end to end, ``END`` between them."""
+def batches(
+    world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: int
+) -> Iterator[torch.Tensor]:
+    """Endless batches of token ids, shape (batch, length + 1): articles end to end, ``END`` between
+    them."""
     stream = training_stream(world, seed, strangers=size.strangers)
     need = size.batch * (size.length + 1)
     buffer: list[int] = []
@@ -82,8 +105,11 @@ def batches(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: 
         del buffer[:need]
 
 
-def train_model(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: int = 0) -> GPT2LMHeadModel:
-    """A model of ``size``, trained with AdamW, warm-up and cosine decay; the same for a seed on the same machine."""
+def train_model(
+    world: World, tokenizer: PreTrainedTokenizerFast, size: Size, seed: int = 0
+) -> GPT2LMHeadModel:
+    """A model of ``size``, trained with AdamW, warm-up and cosine decay; the same for a seed on the
+    same machine."""
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     end = tokenizer.eos_token_id
@@ -101,7 +127,9 @@ def train_model(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, se
         attn_pdrop=0.0,
     )
     model = GPT2LMHeadModel(config).to(device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=size.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=size.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
     warmup = size.steps // 20
 
     def rate(step: int) -> float:
@@ -127,11 +155,19 @@ def train_model(world: World, tokenizer: PreTrainedTokenizerFast, size: Size, se
 def main(argv: list[str] | None = None) -> None:
     """Trains every size and writes it under ``--out``."""
     parser = argparse.ArgumentParser(prog="python -m bench.sample.train", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder that gets one folder a model")
-    parser.add_argument("--world-seed", type=int, default=0, help="seed of the encyclopedia (default 0)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder that gets one folder a model"
+    )
+    parser.add_argument(
+        "--world-seed", type=int, default=0, help="seed of the encyclopedia (default 0)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default 0)")
-    parser.add_argument("--steps", type=int, help="training steps for every size, for a quick trial")
-    parser.add_argument("--only", choices=[size.name for size in SIZES], help="train this size alone")
+    parser.add_argument(
+        "--steps", type=int, help="training steps for every size, for a quick trial"
+    )
+    parser.add_argument(
+        "--only", choices=[size.name for size in SIZES], help="train this size alone"
+    )
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     world = build_world(arguments.world_seed)
@@ -155,7 +191,13 @@ def main(argv: list[str] | None = None) -> None:
             "seconds": seconds,
         }
         (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        logger.info("%s: %d parameters, %d s, written to %s", size.name, model.num_parameters(), seconds, folder)
+        logger.info(
+            "%s: %d parameters, %d s, written to %s",
+            size.name,
+            model.num_parameters(),
+            seconds,
+            folder,
+        )
 
 
 if __name__ == "__main__":

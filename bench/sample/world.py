@@ -1,7 +1,8 @@
 """The world: people, towns and institutions with facts, drawn from one seed.
 
-A fact is an attribute of an entity: a string (a name, a thing), an int (a year) or a bool (something that holds of the entity or
-does not). ``world.yaml`` has the parts of names, the values of facts, and which facts an entity of each kind has.
+A fact is an attribute of an entity: a string (a name, a thing), an int (a year) or a bool
+(something that holds of the entity or does not). ``world.yaml`` has the parts of names, the values
+of facts, and which facts an entity of each kind has.
 """
 
 import random
@@ -26,8 +27,9 @@ _PROFESSIONS: Mapping[str, str] = _PARTS["professions"]
 class Entity:
     """Something that has an article.
 
-    ``kind`` is person, town or institution; ``title`` is unique, ``name`` need not be; ``gender`` is female, male or neuter;
-    ``weight`` says how often the training text speaks of it, relative to the others.
+    ``kind`` is person, town or institution; ``title`` is unique, ``name`` need not be; ``gender``
+    is female, male or neuter; ``weight`` says how often the training text speaks of it, relative to
+    the others.
     """
 
     entity_id: str
@@ -64,17 +66,37 @@ def build_world(seed: int = 0) -> World:
     pools: dict[str, Sequence[str]] = {**_PARTS["pools"], "town": towns}
     pools["region"] = names.draw("region", 8)
     pools["river"] = names.draw("river", 20)
-    pools["institution"] = [f"{town} {rng.choice(pools['house'])}" for town in towns[:NUM_INSTITUTIONS]]
+    pools["institution"] = [
+        f"{town} {rng.choice(pools['house'])}" for town in towns[:NUM_INSTITUTIONS]
+    ]
     people = _name_people(rng, names)
     # Teachers, spouses and founders have no article: each is one value among a limited number.
-    pools["person"] = [f"{names.new(rng.choice(('female', 'male')))} {names.new('surname')}" for _ in range(60)]
+    pools["person"] = [
+        f"{names.new(rng.choice(('female', 'male')))} {names.new('surname')}" for _ in range(60)
+    ]
     entities = [
-        Entity(f"P{i:03d}", "person", name, title, gender, _weight(i), _person(rng, name, profession, pools))
+        Entity(
+            f"P{i:03d}",
+            "person",
+            name,
+            title,
+            gender,
+            _weight(i),
+            _person(rng, name, profession, pools),
+        )
         for i, (name, title, gender, profession) in enumerate(people)
     ]
     for kind in ("town", "institution"):
         entities += [
-            Entity(f"{kind[0].upper()}{i:03d}", kind, name, name, "neuter", _weight(i), _facts(rng, kind, pools))
+            Entity(
+                f"{kind[0].upper()}{i:03d}",
+                kind,
+                name,
+                name,
+                "neuter",
+                _weight(i),
+                _facts(rng, kind, pools),
+            )
             for i, name in enumerate(pools[kind])
         ]
     pools["work"] = [str(entity.facts["work"]) for entity in entities if entity.kind == "person"]
@@ -94,7 +116,8 @@ class _Names:
         self._taken: set[str] = set()
 
     def new(self, kind: str) -> str:
-        """A name with one of the endings of ``kind``: surname, town, river, region, or female or male for a given name."""
+        """A name with one of the endings of ``kind``: surname, town, river, region, or female or
+        male for a given name."""
         while True:
             parts = (_PARTS["onsets"], _PARTS["vowels"], _PARTS["codas"], _PARTS["endings"][kind])
             name = "".join(self._rng.choice(part) for part in parts).capitalize()
@@ -107,7 +130,8 @@ class _Names:
 
 
 def _name_people(rng: random.Random, names: _Names) -> list[tuple[str, str, str, str]]:
-    """(name, title, gender, profession) of everyone; namesakes differ in profession, as their titles say."""
+    """(name, title, gender, profession) of everyone; namesakes differ in profession, as their
+    titles say."""
     surnames = names.draw("surname", 120)
     given = {gender: names.draw(gender, 30) for gender in ("female", "male")}
     people: list[tuple[str, str, str, str]] = []
@@ -132,12 +156,24 @@ def _person(rng: random.Random, name: str, profession: str, pools: Pools) -> dic
     birth = rng.randint(1700, 1800)
     first, second = rng.sample(pools["institution"], 2)
     mentor, spouse = rng.sample(pools["person"], 2)
-    known: dict[str, Fact] = {"name": name, "profession": profession, "work_kind": _PROFESSIONS[profession]}
-    known |= {"birth_year": birth, "inst1": first, "inst2": second, "mentor": mentor, "spouse": spouse}
+    known: dict[str, Fact] = {
+        "name": name,
+        "profession": profession,
+        "work_kind": _PROFESSIONS[profession],
+    }
+    known |= {
+        "birth_year": birth,
+        "inst1": first,
+        "inst2": second,
+        "mentor": mentor,
+        "spouse": spouse,
+    }
     return _facts(rng, "person", pools, {**known, "year1": birth + rng.randint(20, 26)})
 
 
-def _facts(rng: random.Random, kind: str, pools: Pools, known: Mapping[str, Fact] | None = None) -> dict[str, Fact]:
+def _facts(
+    rng: random.Random, kind: str, pools: Pools, known: Mapping[str, Fact] | None = None
+) -> dict[str, Fact]:
     """The facts that ``world.yaml`` lists for ``kind``, besides those ``known`` before."""
     facts = dict(known or {})
     for attribute, values in _PARTS["facts"][kind].items():

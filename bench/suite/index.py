@@ -1,4 +1,5 @@
-"""Building a BM25 index over generated passages and asking it, each in a process of its own, whose memory is theirs alone."""
+"""Building a BM25 index over generated passages and asking it, each in a process of its own, whose
+memory is theirs alone."""
 
 from __future__ import annotations
 
@@ -61,9 +62,13 @@ def _write_passages(path: Path, num_passages: int, num_queries: int) -> list[str
         file.write("id\ttext\ttitle\n")
         for start in range(0, num_passages, _BLOCK):
             count = min(_BLOCK, num_passages - start)
-            chosen = words[np.minimum(np.searchsorted(cumulative, draw.random((count, _LENGTH))), _WORDS - 1)]
+            chosen = words[
+                np.minimum(np.searchsorted(cumulative, draw.random((count, _LENGTH))), _WORDS - 1)
+            ]
             for offset, passage in enumerate(chosen.tolist()):
-                file.write(f"{start + offset + 1}\t{' '.join(passage)}\tpassage {start + offset + 1}\n")
+                file.write(
+                    f"{start + offset + 1}\t{' '.join(passage)}\tpassage {start + offset + 1}\n"
+                )
                 if (start + offset) % every == 0 and len(queries) < num_queries:
                     queries.append(" ".join(passage[10 : 10 + _QUERY]))
     return queries

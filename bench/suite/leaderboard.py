@@ -1,8 +1,8 @@
 """A leaderboard of many submissions: how long checking and building take, and what the pages weigh.
 
-A made-up model's log-probabilities are drawn at random. All else in its files follows from them as in a run, so that the
-check has as much to do as with a real submission. Rows are the sample's, over and over under new numbers, as long as published
-ones.
+A made-up model's log-probabilities are drawn at random. All else in its files follows from them as
+in a run, so that the check has as much to do as with a real submission. Rows are the sample's, over
+and over under new numbers, as long as published ones.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
+from bench.suite.shapes import sample_rows
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor import metrics as factor
@@ -31,21 +32,24 @@ from lm_factuality.leaderboard.check import check_submission, find_submissions
 from lm_factuality.leaderboard.documents import Digest
 from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.site.build import build_site
-from bench.suite.shapes import sample_rows
 
-TASKS = {name: all_sources()[name].rows for name in ("wiki_factor", "news_factor", "expert_factor")}  # 4,266 rows
+TASKS = {
+    name: all_sources()[name].rows for name in ("wiki_factor", "news_factor", "expert_factor")
+}  # 4,266 rows
 _PREFIXES = 2  # of the sample, which make one as long as the published
 WORKERS = 2
 _CHECKED = 10  # submissions whose check is timed by itself
-_SUBMISSION: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("submission.yaml").read_text(encoding="utf-8"))
+_SUBMISSION: Mapping[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("submission.yaml").read_text(encoding="utf-8")
+)
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """``megabytes`` of a submission; seconds of single checks, of building with nothing and with all known; bytes of the site's
-    first view and of all of it."""
+    """``megabytes`` of a submission; seconds of single checks, of building with nothing and with
+    all known; bytes of the site's first view and of all of it."""
 
     num_submissions: int
     num_rows: int
@@ -58,7 +62,8 @@ class Figures:
 
 
 def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASKS) -> Figures:
-    """Makes ``count`` submissions of as many rows as ``sizes`` say in ``folder``, and times what is done with them."""
+    """Makes ``count`` submissions of as many rows as ``sizes`` say in ``folder``, and times what is
+    done with them."""
     submissions = folder / "submissions"
     rules = folder / "rules"
     documents = _own_rules(rules, sizes)
@@ -69,13 +74,29 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
         for path in made.iterdir():
             path.unlink()
     found = find_submissions(submissions)
-    seconds = [_timed(lambda place=place: _accepted(place, rules)) for place in found[:: max(1, count // _CHECKED)]]
+    seconds = [
+        _timed(lambda place=place: _accepted(place, rules))
+        for place in found[:: max(1, count // _CHECKED)]
+    ]
     build = partial(build_site, submissions, folder / "site", cache=folder / "cache", rules=rules)
     first = _timed(lambda: build(workers=WORKERS))
     again = [_timed(lambda: build(workers=WORKERS)) for _ in range(runs)]
     built = build()
-    size = sum(path.stat().st_size for path in submissions.rglob("*") if path.is_file()) / 1e6 / len(found)
-    return Figures(len(found), sum(sizes.values()), size, tuple(seconds), first, tuple(again), built.first_view, built.bytes)
+    size = (
+        sum(path.stat().st_size for path in submissions.rglob("*") if path.is_file())
+        / 1e6
+        / len(found)
+    )
+    return Figures(
+        len(found),
+        sum(sizes.values()),
+        size,
+        tuple(seconds),
+        first,
+        tuple(again),
+        built.first_view,
+        built.bytes,
+    )
 
 
 def _timed(work: Any) -> float:
@@ -94,7 +115,12 @@ def _own_rules(folder: Path, sizes: Mapping[str, int]) -> dict[str, list[Documen
     """The documents of each task; writes the rules of a leaderboard ``bench`` that takes them."""
     documents = {task: _documents(size) for task, size in sizes.items()}
     tasks = {
-        task: {**_SUBMISSION["rule"], "git_blob": all_sources()[task].blob, "documents": len(docs), "digest": _digest(docs)}
+        task: {
+            **_SUBMISSION["rule"],
+            "git_blob": all_sources()[task].blob,
+            "documents": len(docs),
+            "digest": _digest(docs),
+        }
         for task, docs in documents.items()
     }
     rules = {**_SUBMISSION["rules"], "suite_versions": [__version__], "tasks": tasks}
@@ -108,7 +134,9 @@ def _documents(count: int) -> list[Document]:
     for number in range(count):
         row = rows[number % len(rows)]
         # The round is part of it, since the same completion of the same prefix has one score.
-        prefix = f"{number // len(rows)}\n" + "".join(rows[(number + each) % len(rows)].prefix for each in range(_PREFIXES))
+        prefix = f"{number // len(rows)}\n" + "".join(
+            rows[(number + each) % len(rows)].prefix for each in range(_PREFIXES)
+        )
         found.append(
             {
                 **vars(row),
@@ -130,14 +158,17 @@ def _digest(documents: Sequence[Document]) -> str:
 
 
 def write_results(folder: Path, number: int, documents: Mapping[str, Sequence[Document]]) -> None:
-    """What lm_eval would leave in ``folder`` of the made-up model with that ``number``, whose skill grows with it."""
+    """What lm_eval would leave in ``folder`` of the made-up model with that ``number``, whose skill
+    grows with it."""
     drawn = random.Random(f"bench/{number}")
     seconds = 1_795_219_200 + 100 * number  # after the suite's first day, and before today
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(seconds)) + ".000000"
     results: dict[str, Any] = {}
     hashes: dict[str, str] = {}
     for task, docs in documents.items():
-        results[task], hashes[task] = _write_task(folder / f"samples_{task}_{stamp}.jsonl", task, docs, number / 100, drawn)
+        results[task], hashes[task] = _write_task(
+            folder / f"samples_{task}_{stamp}.jsonl", task, docs, number / 100, drawn
+        )
     model = f"bench/model-{number:03d}"
     config = {
         **_SUBMISSION["config"],
@@ -157,14 +188,26 @@ def write_results(folder: Path, number: int, documents: Mapping[str, Sequence[Do
             "versions": dict.fromkeys(documents, 1.0),
             "n-shot": dict.fromkeys(documents, 0),
             "model_name": model,
-            "n-samples": {task: {"original": len(docs), "effective": len(docs)} for task, docs in documents.items()},
+            "n-samples": {
+                task: {"original": len(docs), "effective": len(docs)}
+                for task, docs in documents.items()
+            },
         },
     )
 
 
 def _task_config(task: str) -> dict[str, Any]:
-    data = {"file": all_sources()[task].filename, "git_blob": all_sources()[task].blob, "is_upstream": True}
-    metadata = {**_SUBMISSION["rule"]["metadata"], "version": 1.0, "suite_version": __version__, "data": data}
+    data = {
+        "file": all_sources()[task].filename,
+        "git_blob": all_sources()[task].blob,
+        "is_upstream": True,
+    }
+    metadata = {
+        **_SUBMISSION["rule"]["metadata"],
+        "version": 1.0,
+        "suite_version": __version__,
+        "data": data,
+    }
     return {"task": task, "output_type": "multiple_choice", "num_fewshot": 0, "metadata": metadata}
 
 
@@ -188,34 +231,48 @@ def _write_task(
         found = factor.row_metrics(document, scores, "paper", kinds)
         rows.append(found)
         sample = _sample(number, document, scores, found)
-        whole.update("".join(sample[f"{part}_hash"] for part in ("doc", "prompt", "target")).encode())
+        whole.update(
+            "".join(sample[f"{part}_hash"] for part in ("doc", "prompt", "target")).encode()
+        )
         lines.append(json.dumps(sample, ensure_ascii=False))
     write_lines(path, lines)
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
-    for name, aggregation in BENCHMARK.aggregations(**dict.fromkeys((factor.VERSUS, factor.MARGIN_VERSUS), kinds)).items():
+    for name, aggregation in BENCHMARK.aggregations(
+        **dict.fromkeys((factor.VERSUS, factor.MARGIN_VERSUS), kinds)
+    ).items():
         values = [row[name] for row in rows]
         stderr = aggregation.stderr(values) if aggregation.stderr else "N/A"
         results |= {f"{name},none": aggregation(values), f"{name}_stderr,none": stderr}
     return results, whole.hexdigest()
 
 
-def _sample(number: int, document: Document, scores: Sequence[ScoredContinuation], found: Mapping[str, Any]) -> dict[str, Any]:
+def _sample(
+    number: int, document: Document, scores: Sequence[ScoredContinuation], found: Mapping[str, Any]
+) -> dict[str, Any]:
     """A line of lm_eval's samples."""
     asked = [(*join(document["prefix"], choice), 1024) for choice in document["choices"]]
     answers = [[str(value) for value in score] for score in scores]
     target = str(document["gold"])
-    texts = {"doc": json.dumps(document, indent=2, ensure_ascii=False), "prompt": asked[0][0], "target": target}
+    texts = {
+        "doc": json.dumps(document, indent=2, ensure_ascii=False),
+        "prompt": asked[0][0],
+        "target": target,
+    }
     return {
         "doc_id": number,
         "doc": document,
         "target": target,
         "arguments": {
-            f"gen_args_{index}": {f"arg_{place}": value for place, value in enumerate(each)} for index, each in enumerate(asked)
+            f"gen_args_{index}": {f"arg_{place}": value for place, value in enumerate(each)}
+            for index, each in enumerate(asked)
         },
         "resps": [[each] for each in answers],
         "filtered_resps": answers,
         "filter": "none",
         "metrics": list(found),
-        **{f"{part}_hash": hashlib.sha256(text.encode()).hexdigest() for part, text in texts.items()},
+        **{
+            f"{part}_hash": hashlib.sha256(text.encode()).hexdigest()
+            for part, text in texts.items()
+        },
         **found,
     }

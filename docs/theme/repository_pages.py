@@ -1,4 +1,5 @@
-"""An mkdocs hook: README.md and the READMEs of the tasks are pages of the site, and links work in the repository and the site."""
+"""An mkdocs hook: README.md and the READMEs of the tasks are pages of the site, and links work in
+the repository and the site."""
 
 from __future__ import annotations
 
@@ -38,6 +39,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def moved(link: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(folder, link[0]))
-        return posixpath.relpath(PAGES.get(target, target.removeprefix("docs/")), posixpath.dirname(here) or ".")
+        return posixpath.relpath(
+            PAGES.get(target, target.removeprefix("docs/")), posixpath.dirname(here) or "."
+        )
 
     return _LINK.sub(moved, markdown)

@@ -1,5 +1,5 @@
-"""From what baselines say of choices to pairwise win rates, accuracies, intervals and tests; and which rows belong together, so
-that none is asked of a model that learned from its document."""
+"""From what baselines say of choices to pairwise win rates, accuracies, intervals and tests; and
+which rows belong together, so that none is asked of a model that learned from its document."""
 
 import math
 import random
@@ -28,7 +28,8 @@ Values = Sequence[float | None]  # one for each row; None: not scored
 
 
 def evaluate(found: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
-    """How good each baseline is on ``rows``, in order. Rows of documents that share a text are taken for one document's."""
+    """How good each baseline is on ``rows``, in order. Rows of documents that share a text are
+    taken for one document's."""
     documents = group(rows)
     wins = [_each(each.values, rows, won) for each in found]
     picks = [_each(each.values, rows, lambda values, gold: shares(values)[gold]) for each in found]
@@ -37,15 +38,31 @@ def evaluate(found: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> lis
     baselines = []
     for number, (each, p) in enumerate(zip(found, _p_values(tested, documents, seed), strict=True)):
         scored = [index for index, x in enumerate(wins[number]) if x is not None]
-        figures = (_mean(wins[number]), *intervals[number], _mean(picks[number]), *intervals[len(found) + number], p)
-        baselines.append(Baseline(each.name, each.family, len(scored), len({documents[index] for index in scored}), *figures))
+        figures = (
+            _mean(wins[number]),
+            *intervals[number],
+            _mean(picks[number]),
+            *intervals[len(found) + number],
+            p,
+        )
+        baselines.append(
+            Baseline(
+                each.name,
+                each.family,
+                len(scored),
+                len({documents[index] for index in scored}),
+                *figures,
+            )
+        )
     return _corrected(baselines)
 
 
 def won(values: Sequence[float], gold: int) -> float:
     """The share of the other choices that the true one stands above; a tie is half of one."""
     others = [value for index, value in enumerate(values) if index != gold]
-    return sum((values[gold] > value) + (values[gold] == value) / 2 for value in others) / len(others)
+    return sum((values[gold] > value) + (values[gold] == value) / 2 for value in others) / len(
+        others
+    )
 
 
 def floor(rows: Sequence[Row], seed: int = 0) -> Floor:
@@ -56,7 +73,10 @@ def floor(rows: Sequence[Row], seed: int = 0) -> Floor:
 
 
 def _each(scores: Sequence[Sequence[float] | None], rows: Sequence[Row], outcome: Any) -> Values:
-    return [None if values is None else outcome(values, row.gold) for values, row in zip(scores, rows, strict=True)]
+    return [
+        None if values is None else outcome(values, row.gold)
+        for values, row in zip(scores, rows, strict=True)
+    ]
 
 
 def _mean(values: Values) -> float:
@@ -78,17 +98,21 @@ def _by_document(outcomes: Sequence[Values], documents: Sequence[str]) -> tuple[
     """Sums of values and numbers of rows: arrays (documents, outcomes)."""
     numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
     places = np.array([numbers[document] for document in documents], dtype=int)
-    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T  # None becomes NaN
+    values = (
+        np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
+    )  # None becomes NaN
     sums, weights = np.zeros((2, len(numbers), len(outcomes)))
     np.add.at(sums, places, np.nan_to_num(values))
     np.add.at(weights, places, ~np.isnan(values))
     return sums, weights
 
 
-def _intervals(outcomes: Sequence[Values], documents: Sequence[str], seed: int) -> list[tuple[float, float]]:
+def _intervals(
+    outcomes: Sequence[Values], documents: Sequence[str], seed: int
+) -> list[tuple[float, float]]:
     """Percentile intervals of all outcomes from the same resamples of whole documents: what
-    ``ground.statistics.bootstrap_interval`` does for one, in memory that does not grow with the number of resamples.
-    One document alone has no interval."""
+    ``ground.statistics.bootstrap_interval`` does for one, in memory that does not grow with the
+    number of resamples. One document alone has no interval."""
     sums, weights = _by_document(outcomes, documents)
     if len(sums) < 2:
         return [(math.nan, math.nan)] * len(outcomes)
@@ -108,11 +132,14 @@ def _intervals(outcomes: Sequence[Values], documents: Sequence[str], seed: int) 
 
 
 def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> list[float]:
-    """For each baseline, how likely so many pairs are won if in every document lot decides whether an edit raises or lowers what
-    the baseline says; no number if there are too few documents to tell. Choices that are edits of the true one are not
-    exchangeable with it, so lot does not draw which of them is true. It draws signs: a document's surplus of pairs over a half is
-    as likely to be a deficit of the same size. Rows of one document keep together."""
-    sums, weights = _by_document([[None if x is None else x - _HALF for x in each] for each in wins], documents)
+    """For each baseline, how likely so many pairs are won if in every document lot decides whether
+    an edit raises or lowers what the baseline says; no number if there are too few documents to
+    tell. Choices that are edits of the true one are not exchangeable with it, so lot does not draw
+    which of them is true. It draws signs: a document's surplus of pairs over a half is as likely to
+    be a deficit of the same size. Rows of one document keep together."""
+    sums, weights = _by_document(
+        [[None if x is None else x - _HALF for x in each] for each in wins], documents
+    )
     observed = sums.sum(axis=0)
     reached = np.zeros(len(wins))
     generator = np.random.default_rng(seed)
@@ -125,8 +152,8 @@ def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> li
 
 
 def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
-    """The fold of each row: its group's, dealt out by lot, lest a row be learned by heart. Fewer folds than ``count`` where there
-    are fewer groups."""
+    """The fold of each row: its group's, dealt out by lot, lest a row be learned by heart. Fewer
+    folds than ``count`` where there are fewer groups."""
     groups = group(rows)
     names = list(dict.fromkeys(groups))
     random.Random(f"{seed}/audit/folds").shuffle(names)
@@ -135,8 +162,9 @@ def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
 
 
 def group(rows: Sequence[Row]) -> list[str]:
-    """For each row the name of the documents that it belongs to: those that share a true completion or a prefix are one. A prefix
-    that more than half of all documents have is no document's text but an instruction, and empty ones are none."""
+    """For each row the name of the documents that it belongs to: those that share a true completion
+    or a prefix are one. A prefix that more than half of all documents have is no document's text
+    but an instruction, and empty ones are none."""
     joined = DisjointSet(f"document {row.doc_id}" for row in rows)
     documents = len({row.doc_id for row in rows})
     having = Counter(prefix for prefix, _ in {(row.prefix.strip(), row.doc_id) for row in rows})

@@ -4,7 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from factor_gen.audit.records import Flag
-from factor_gen.audit.words import bare, distance, final_mark, first_letter_is_capital, plain_letters
+from factor_gen.audit.words import (
+    bare,
+    distance,
+    final_mark,
+    first_letter_is_capital,
+    plain_letters,
+)
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 
 UNSCORABLE = "cannot be scored"
@@ -20,7 +26,12 @@ OTHER_END = "the true one ends in another mark than all others"
 OTHER_CAPITAL = "only the true one begins with, or without, a capital"
 OTHER_SIGNS = "only the true one has a typographic sign or accent that the others write plainly"
 DAMAGED = "holds U+FFFD, the sign of text that was decoded wrongly"
-UNUSABLE = (IDENTICAL, UNSCORABLE, NO_CONTRADICTION, IN_PREFIX)  # for these a row is left out of a cleaned copy
+UNUSABLE = (
+    IDENTICAL,
+    UNSCORABLE,
+    NO_CONTRADICTION,
+    IN_PREFIX,
+)  # for these a row is left out of a cleaned copy
 
 _SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -38,15 +49,23 @@ def _stands_out(row: Row, of: Callable[[str], object]) -> bool:
 
 
 def _other_signs(row: Row) -> bool:
-    """Whether a word of the true one stands in all others, but there in plain letters and signs only."""
+    """Whether a word of the true one stands in all others, but there in plain letters and signs
+    only."""
     special = [word for word in row.choices[row.gold].split() if not word.isascii()]
     others = [set(choice.split()) for index, choice in enumerate(row.choices) if index != row.gold]
-    return any(all(word not in words and plain_letters(word) in words for words in others) for word in special)
+    return any(
+        all(word not in words and plain_letters(word) in words for words in others)
+        for word in special
+    )
 
 
 LEAKS: Mapping[str, Callable[[Row], bool]] = {
-    SPACED_PUNCTUATION: lambda row: _only_true(row, lambda text: spaces_before_punctuation(text) > 0),
-    DOUBLE_SPACES: lambda row: _only_true(row, lambda text: re.search(r"\s{2,}", text.strip()) is not None),
+    SPACED_PUNCTUATION: lambda row: _only_true(
+        row, lambda text: spaces_before_punctuation(text) > 0
+    ),
+    DOUBLE_SPACES: lambda row: _only_true(
+        row, lambda text: re.search(r"\s{2,}", text.strip()) is not None
+    ),
     SPACE_AT_ENDS: lambda row: _only_true(row, lambda text: text != text.strip()),
     OTHER_END: lambda row: _stands_out(row, final_mark),
     OTHER_CAPITAL: lambda row: _stands_out(row, first_letter_is_capital),
@@ -87,7 +106,10 @@ def reasons(row: Row) -> Iterator[tuple[str, str]]:
         if applies(row):
             yield reason, ""
     choices = normalise_spacing(row).choices  # a mark that stands alone is no word
-    large, words = max(distance(choices[row.gold], choice) for choice in choices), len(choices[row.gold].split())
+    large, words = (
+        max(distance(choices[row.gold], choice) for choice in choices),
+        len(choices[row.gold].split()),
+    )
     if 2 * large > words:
         yield LARGE_EDIT, f"{large} of {words} words"
 

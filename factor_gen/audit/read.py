@@ -1,4 +1,5 @@
-"""The file to audit: a table in the authors' columns or ours, a task YAML, or the name of a task."""
+"""The file to audit: a table in the authors' columns or ours, a task YAML, or the name of a
+task."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +9,12 @@ from typing import Any
 
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
-from lm_factuality.benchmarks.factor.load import PREFIX_COLUMNS, column_names, find_table, table_rows
+from lm_factuality.benchmarks.factor.load import (
+    PREFIX_COLUMNS,
+    column_names,
+    find_table,
+    table_rows,
+)
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.tables import FORMATS, Table
@@ -18,7 +24,8 @@ _CONTRADICTION = re.compile(r"contradiction_(\d+)")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark's rows, each with the record of the table that it was made from, and what is broken about the file."""
+    """A benchmark's rows, each with the record of the table that it was made from, and what is
+    broken about the file."""
 
     name: str
     corpus: Corpus
@@ -28,31 +35,41 @@ class Benchmark:
 
     @property
     def text_columns(self) -> tuple[str, tuple[str, ...]]:
-        """The column of prefixes, and those of choices in the order of ``Row.choices``. Raises ConfigError: the choices are made
-        by templates, so that no column holds them."""
+        """The column of prefixes, and those of choices in the order of ``Row.choices``. Raises
+        ConfigError: the choices are made by templates, so that no column holds them."""
         if self.corpus.templates:
             raise ConfigError(
-                f"{self.name}: its choices are made by doc_to_choice, so there are no columns to write them to; name the table "
-                "itself instead of the YAML"
+                f"{self.name}: its choices are made by doc_to_choice, so there are no columns to"
+                " write them to; name the table itself instead of the YAML"
             )
         names = column_names(self.table)
         columns = self.corpus.columns
         prefix = columns.prefix or next(name for name in PREFIX_COLUMNS if name in names)
-        found = sorted((int(match[1]), name) for name in names if (match := _CONTRADICTION.fullmatch(name)))
-        return prefix, (columns.completion, *(columns.contradictions or tuple(name for _, name in found)))
+        found = sorted(
+            (int(match[1]), name) for name in names if (match := _CONTRADICTION.fullmatch(name))
+        )
+        return prefix, (
+            columns.completion,
+            *(columns.contradictions or tuple(name for _, name in found)),
+        )
 
     def beside(self, index: int) -> dict[str, Any]:
-        """What the table says of a row's contradictions besides their texts: type, edit, the filters' scores."""
+        """What the table says of a row's contradictions besides their texts: type, edit, the
+        filters' scores."""
         values = self.table.records[index].values
-        return {name: value for name, value in values.items() if re.match(r"contradiction_\d+_", name)}
+        return {
+            name: value for name, value in values.items() if re.match(r"contradiction_\d+_", name)
+        }
 
 
 def read_benchmark(target: str) -> Benchmark:
-    """The benchmark that ``target`` names. Raises ConfigError: no such task, or columns that the file has not; DataError: the
-    file is missing, or no row of it can be read."""
+    """The benchmark that ``target`` names. Raises ConfigError: no such task, or columns that the
+    file has not; DataError: the file is missing, or no row of it can be read."""
     corpus = parse_corpus(_config(target))
     table, provenance = find_table(corpus)
-    rows = [replace(row, location=Path(row.location).name) for row in table_rows(corpus, table)]  # the same on every machine
+    rows = [
+        replace(row, location=Path(row.location).name) for row in table_rows(corpus, table)
+    ]  # the same on every machine
     return Benchmark(target, corpus, table, tuple(rows), provenance)
 
 
@@ -60,24 +77,39 @@ def _config(target: str) -> dict[str, Any]:
     path = Path(target)
     if path.suffix.lower() in FORMATS:
         metadata = {"config_source": target}
-        return {"class": "FACTOR", "task": path.stem, "dataset_path": str(path.absolute()), "metadata": metadata}
+        return {
+            "class": "FACTOR",
+            "task": path.stem,
+            "dataset_path": str(path.absolute()),
+            "metadata": metadata,
+        }
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
     if path.is_dir():
-        raise ConfigError(f"{target}: is a folder; name the table in it ({', '.join(FORMATS)}) or the YAML of its task")
+        raise ConfigError(
+            f"{target}: is a folder; name the table in it ({', '.join(FORMATS)}) or the YAML of its"
+            " task"
+        )
     if path.suffix.lower() not in (".yaml", ".yml") and (path.suffix or len(path.parts) > 1):
-        raise ConfigError(f"{target}: expected a table ({', '.join(FORMATS)}), the YAML of a task, or the name of one")
+        raise ConfigError(
+            f"{target}: expected a table ({', '.join(FORMATS)}), the YAML of a task, or the name"
+            " of one"
+        )
     from lm_factuality.harness.tasks import find_configs  # only here: it imports lm_eval
 
     found = list(find_configs(target))
     if len(found) > 1:
-        raise ConfigError(f"{target}: stands for {len(found)} tasks; name one of {', '.join(name for name, _ in found)}")
+        raise ConfigError(
+            f"{target}: stands for {len(found)} tasks; name one of"
+            f" {', '.join(name for name, _ in found)}"
+        )
     _, config = found[0]
     if isinstance(config, FactualityError):
         raise config
     kind = getattr(config.get("class"), "__name__", None)
     if kind != "FactorTask":
         raise ConfigError(
-            f"{target}: no FACTOR task, whose rows have choices; expected one that includes tasks/factor/_factor.yaml"
+            f"{target}: no FACTOR task, whose rows have choices; expected one that includes"
+            " tasks/factor/_factor.yaml"
         )
     return config

@@ -1,4 +1,5 @@
-"""What an audit finds, and what the paper measured on the published files, to hold others against."""
+"""What an audit finds, and what the paper measured on the published files, to hold others
+against."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,10 +29,11 @@ LEAST_EFFECT = 0.02  # of pairs won above a half: what is less is a slight leak
 
 @dataclass(frozen=True)
 class Scores:
-    """What a baseline says of each choice of each row, the greatest being its answer; None for a row that it cannot score.
-    ``forward`` is what the test is made of where something is learned: each row scored by what was learned in the folds before
-    its own. In ``values`` any two rows were learned of each other: by chance alone they are right together or wrong together too
-    often (on rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05")."""
+    """What a baseline says of each choice of each row, the greatest being its answer; None for a
+    row that it cannot score. ``forward`` is what the test is made of where something is learned:
+    each row scored by what was learned in the folds before its own. In ``values`` any two rows were
+    learned of each other: by chance alone they are right together or wrong together too often (on
+    rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05")."""
 
     name: str
     family: str
@@ -41,13 +43,14 @@ class Scores:
 
 @dataclass(frozen=True)
 class Baseline:
-    """How often a baseline prefers the true completion. ``wins`` is the share of contradictions that it puts below the true
-    completion (a tie is half of one), whose chance is a half in any file; ``accuracy`` the share of rows in which it puts all of
-    them below, to be held against the file's :class:`Floor`. Both are means over the ``rows`` that it scored, of so many
-    ``documents`` (those that share a text being one), with 95% intervals (``..low``, ``..high``: bootstrap over documents). ``p``
-    is one-sided, of the randomisation test of ``wins`` against a half; ``corrected`` is Holm's of the families tested together
-    (:data:`TESTED`), None where the family is not tested. Neither is a number if there are fewer documents than
-    :data:`FEWEST`."""
+    """How often a baseline prefers the true completion. ``wins`` is the share of contradictions
+    that it puts below the true completion (a tie is half of one), whose chance is a half in any
+    file; ``accuracy`` the share of rows in which it puts all of them below, to be held against the
+    file's :class:`Floor`. Both are means over the ``rows`` that it scored, of so many ``documents``
+    (those that share a text being one), with 95% intervals (``..low``, ``..high``: bootstrap over
+    documents). ``p`` is one-sided, of the randomisation test of ``wins`` against a half;
+    ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family
+    is not tested. Neither is a number if there are fewer documents than :data:`FEWEST`."""
 
     name: str
     family: str
@@ -75,8 +78,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Floor:
-    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights drawn by lot, with its 95%
-    interval. ``even`` is what it would be if the choices had nothing to do with each other (25% of four)."""
+    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights
+    drawn by lot, with its 95% interval. ``even`` is what it would be if the choices had nothing to
+    do with each other (25% of four)."""
 
     accuracy: float
     low: float
@@ -96,7 +100,8 @@ class Flag:
 
 @dataclass(frozen=True)
 class Distance:
-    """Word edit distance between contradictions and their completions: mean and standard deviation over ``pairs``."""
+    """Word edit distance between contradictions and their completions: mean and standard deviation
+    over ``pairs``."""
 
     mean: float
     deviation: float
@@ -105,8 +110,8 @@ class Distance:
 
 @dataclass(frozen=True)
 class Property:
-    """What a judge says of one property of table 2: ``share`` of those contradictions scored that have it, with its 95% interval
-    (bootstrap over documents), and why others are ``unscored``."""
+    """What a judge says of one property of table 2: ``share`` of those contradictions scored that
+    have it, with its 95% interval (bootstrap over documents), and why others are ``unscored``."""
 
     name: str
     scored: int
@@ -118,9 +123,9 @@ class Property:
 
 @dataclass(frozen=True)
 class Audit:
-    """What a benchmark gives away. ``rows`` counts all rows, ``unscorable`` those that no model can be scored on, ``sampled``
-    those that baselines were scored on and ``floor`` is of; flags, distance and types are of all rows. ``notes`` say what was
-    left out and why."""
+    """What a benchmark gives away. ``rows`` counts all rows, ``unscorable`` those that no model can
+    be scored on, ``sampled`` those that baselines were scored on and ``floor`` is of; flags,
+    distance and types are of all rows. ``notes`` say what was left out and why."""
 
     rows: int
     documents: int
@@ -140,7 +145,8 @@ class Audit:
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of baselines that count and are above chance by :data:`LEAST_EFFECT` or more."""
+        """The names of baselines that count and are above chance by :data:`LEAST_EFFECT` or
+        more."""
         return self._found(are_slight=False)
 
     @property

@@ -1,4 +1,5 @@
-"""Two completions compared: how far they lie apart in words, and signs that mean the same and look different."""
+"""Two completions compared: how far they lie apart in words, and signs that mean the same and look
+different."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -8,8 +9,8 @@ from lm_factuality.ground.sentences import spaced
 
 
 def distance(one: str, other: str) -> int:
-    """Levenshtein distance in words (what stands between white space; of scripts without it, signs), as in table 2. Raises
-    ConfigError: rapidfuzz is not installed."""
+    """Levenshtein distance in words (what stands between white space; of scripts without it,
+    signs), as in table 2. Raises ConfigError: rapidfuzz is not installed."""
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
     return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
 
@@ -41,8 +42,8 @@ def plain_letters(text: str) -> str:
 
 
 def final_mark(text: str) -> str:
-    """The full stop, question mark, exclamation mark or dots that the text ends in, before closing quotes and brackets;
-    empty if there is none."""
+    """The full stop, question mark, exclamation mark or dots that the text ends in, before closing
+    quotes and brackets; empty if there is none."""
     stripped = text.rstrip().rstrip("\"'\u2019\u201d\u00bb)]").rstrip()
     return stripped[-1] if stripped.endswith((".", "?", "!", "\u2026")) else ""
 
@@ -54,13 +55,15 @@ def first_letter_is_capital(text: str) -> bool | None:
 
 
 def bare(text: str) -> str:
-    """What is left to tell two texts apart when case, space and punctuation do not: signs stay between and before digits,
-    where they make another number."""
+    """What is left to tell two texts apart when case, space and punctuation do not: signs stay
+    between and before digits, where they make another number."""
     folded = " ".join(plain_signs(text).casefold().split())
     kept = []
     for place, character in enumerate(folded):
         before, after = folded[place - 1 : place] if place else "", folded[place + 1 : place + 2]
-        is_in_number = after.isdigit() and (character == "-" or (character in ".,:/" and before.isdigit()))
+        is_in_number = after.isdigit() and (
+            character == "-" or (character in ".,:/" and before.isdigit())
+        )
         if character.isalnum() or is_in_number or unicodedata.category(character)[0] in "MS":
             kept.append(character)
     return "".join(kept)

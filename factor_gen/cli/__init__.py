@@ -1,4 +1,5 @@
-"""Entry point of ``factor-gen``: parses the command line and turns errors a user can mend into one sentence and exit code 1."""
+"""Entry point of ``factor-gen``: parses the command line and turns errors a user can mend into one
+sentence and exit code 1."""
 
 import argparse
 import logging
@@ -17,7 +18,9 @@ from lm_factuality.ground.secrets import refuse_secrets
 def _whole(text: str, least: int) -> int:
     value = int(text) if text.isascii() and text.isdigit() else least - 1
     if value < least:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of {least} or more")
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected a whole number of {least} or more"
+        )
     return value
 
 
@@ -35,14 +38,18 @@ def build_parser() -> argparse.ArgumentParser:
     about = load_yaml(__package__, "commands.yaml")
     shown = about.pop("all commands")["examples"].rstrip("\n")
     what = "Makes FACTOR benchmarks from any corpus, and says what they give away."
-    parser = argparse.ArgumentParser(prog="factor-gen", description=what, epilog=shown, formatter_class=raw)
+    parser = argparse.ArgumentParser(
+        prog="factor-gen", description=what, epilog=shown, formatter_class=raw
+    )
     parser.add_argument("--version", action="version", version=f"factor-gen {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, texts in about.items():
         options, shown = texts.pop("options"), texts.pop("examples").rstrip("\n")
         command = commands.add_parser(name, epilog=shown, formatter_class=raw, **texts)
         for option, given in options.items():
-            command.add_argument(option, **given | ({"type": _TYPES[given["type"]]} if "type" in given else {}))
+            command.add_argument(
+                option, **given | ({"type": _TYPES[given["type"]]} if "type" in given else {})
+            )
     return parser
 
 

@@ -29,14 +29,24 @@ def audit(parsed: argparse.Namespace) -> int:
     from factor_gen.audit.fix import check_left, check_place, fix_rows, write_fixed
     from factor_gen.audit.flags import LARGE_EDIT
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import baseline_table, before_and_after, conclusion, fix_table, flag_table, shape_table
+    from factor_gen.audit.tables import (
+        baseline_table,
+        before_and_after,
+        conclusion,
+        fix_table,
+        flag_table,
+        shape_table,
+    )
 
     benchmark = read_benchmark(parsed.file)
     if parsed.fix is not None:
         check_place(parsed.fix, benchmark)
     found = audit_rows(benchmark.rows, parsed.seed, parsed.sample)
     if problems := benchmark.table.problems:
-        note = f"lines that cannot be read and are left out: {len(problems):,}; the first: {problems[0]}"
+        note = (
+            f"lines that cannot be read and are left out: {len(problems):,}; the first:"
+            f" {problems[0]}"
+        )
         found = replace(found, notes=(*found.notes, note))
     sys.stdout.writelines(f"{line}\n" for line in conclusion(found, parsed.file))
     for table in (baseline_table(found, parsed.file), flag_table(found)) if parsed.verbose else ():
@@ -48,7 +58,12 @@ def audit(parsed: argparse.Namespace) -> int:
         print_table(*_types(benchmark, found, judged))
     elif parsed.verbose:
         print_table(*shape_table(found))
-    content: dict[str, Any] = {"file": parsed.file, "data": dict(benchmark.provenance), "seed": parsed.seed, **found.to_json()}
+    content: dict[str, Any] = {
+        "file": parsed.file,
+        "data": dict(benchmark.provenance),
+        "seed": parsed.seed,
+        **found.to_json(),
+    }
     fixed = fix_rows(benchmark.rows) if parsed.fix is not None else None
     if fixed is not None:
         check_left(parsed.fix, fixed)
@@ -59,32 +74,58 @@ def audit(parsed: argparse.Namespace) -> int:
         after = audit_rows(fixed.rows, parsed.seed, parsed.sample)
         print_table(*fix_table(fixed, parsed.fix))
         print_table(*before_and_after(found, after))
-        changes = {"file": parsed.fix.name, "mended": dict(fixed.mended), "dropped": dict(fixed.dropped)}
+        changes = {
+            "file": parsed.fix.name,
+            "mended": dict(fixed.mended),
+            "dropped": dict(fixed.dropped),
+        }
         content["fixed"] = {**changes, **after.to_json()}
     if parsed.json is not None:
         write_json(parsed.json, content)
-    return int(parsed.strict and (bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags)))
+    return int(
+        parsed.strict
+        and (bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags))
+    )
 
 
-def _types(benchmark: Benchmark, found: Audit, judged: Sequence[tuple[str, str, str | None]]) -> Table:
+def _types(
+    benchmark: Benchmark, found: Audit, judged: Sequence[tuple[str, str, str | None]]
+) -> Table:
     from factor_gen.audit.tables import shape_table
     from factor_gen.settings import TypesSettings
     from factor_gen.text import load_tagger
     from factor_gen.types import type_of
 
     rule = partial(type_of, tagger=load_tagger(TypesSettings()))
-    rows = tqdm([row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False)
-    pairs = [(row.choices[row.gold], each) for row in rows for place, each in enumerate(row.choices) if place != row.gold]
-    return shape_table(found, Counter(rule(*pair) for pair in pairs), [(rule(true, false), kind) for true, false, kind in judged])
+    rows = tqdm(
+        [row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False
+    )
+    pairs = [
+        (row.choices[row.gold], each)
+        for row in rows
+        for place, each in enumerate(row.choices)
+        if place != row.gold
+    ]
+    return shape_table(
+        found,
+        Counter(rule(*pair) for pair in pairs),
+        [(rule(true, false), kind) for true, false, kind in judged],
+    )
 
 
-def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> tuple[Audit, list[tuple[str, str, str | None]]]:
+def _judged(
+    parsed: argparse.Namespace, benchmark: Benchmark, found: Audit
+) -> tuple[Audit, list[tuple[str, str, str | None]]]:
     from factor_gen.audit.judged import judge_rows, judge_types, open_judge
     from factor_gen.audit.tables import property_table
 
     with open_judge(parsed.judge, parsed.store) as judge:
         properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
-        types = judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows) if parsed.types else []
+        types = (
+            judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+            if parsed.types
+            else []
+        )
         errors, name = judge.usage.errors, judge.name
     found = replace(found, properties=properties)
     print_table(*property_table(found, name, min(parsed.judge_rows, found.rows - found.unscorable)))
@@ -95,11 +136,20 @@ def _judged(parsed: argparse.Namespace, benchmark: Benchmark, found: Audit) -> t
 
 
 def _flagged_rows(benchmark: Benchmark, found: Audit) -> Iterator[str]:
-    """A line for each flagged row: where it stands, why, its choices, and what the table says of them."""
+    """A line for each flagged row: where it stands, why, its choices, and what the table says of
+    them."""
     reasons: dict[int, list[dict[str, str]]] = {}
     for flag in found.flags:
-        reasons.setdefault(flag.index, []).append({"reason": flag.reason, **({"detail": flag.detail} if flag.detail else {})})
+        reasons.setdefault(flag.index, []).append(
+            {"reason": flag.reason, **({"detail": flag.detail} if flag.detail else {})}
+        )
     for index, why in reasons.items():
         row = benchmark.rows[index]
-        line = {"location": row.location, "doc_id": row.doc_id, "flags": why, "choices": row.choices, "gold": row.gold}
+        line = {
+            "location": row.location,
+            "doc_id": row.doc_id,
+            "flags": why,
+            "choices": row.choices,
+            "gold": row.gold,
+        }
         yield json.dumps(line | benchmark.beside(index), ensure_ascii=False, default=str)

@@ -31,13 +31,26 @@ def build(parsed: argparse.Namespace) -> int:
     from factor_gen.pipeline import build
 
     settings = load_build(parsed.config)
-    given = {name: getattr(parsed, name) for name in ("engine", "workers", "seed") if getattr(parsed, name) is not None}
+    given = {
+        name: getattr(parsed, name)
+        for name in ("engine", "workers", "seed")
+        if getattr(parsed, name) is not None
+    }
     if parsed.documents is not None:
         given["corpus"] = replace(settings.corpus, documents=parsed.documents)
     settings = replace(settings, **given)
-    built = build(settings, parsed.out, restart=parsed.restart, until=parsed.until, command=_command(settings, parsed))
+    built = build(
+        settings,
+        parsed.out,
+        restart=parsed.restart,
+        until=parsed.until,
+        command=_command(settings, parsed),
+    )
     _print(settings.name, built)
-    for line in [*(f"{path}: {_FILES[kind]}" for kind, path in built.files.items()), *_next(settings, parsed, bool(built.files))]:
+    for line in [
+        *(f"{path}: {_FILES[kind]}" for kind, path in built.files.items()),
+        *_next(settings, parsed, bool(built.files)),
+    ]:
         sys.stdout.write(f"{line}\n")
     return 0
 
@@ -45,7 +58,10 @@ def build(parsed: argparse.Namespace) -> int:
 def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -> list[str]:
     out = shlex.quote(str(parsed.out))
     if not is_whole:
-        return [f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. To continue, leave out --until."]
+        return [
+            f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. To continue,"
+            " leave out --until."
+        ]
     task = f"--include_path {out} --tasks {settings.name}"
     return [
         "Next, score a model on it, and see what it gives away:",
@@ -64,16 +80,30 @@ def _command(settings: BuildSettings, parsed: argparse.Namespace) -> str:
 
 
 def _print(name: str, built: Built) -> None:
-    """What became of the documents, and what the generator wrote to no avail: a model that cannot keep to the format is to be
-    noticed at the first build."""
+    """What became of the documents, and what the generator wrote to no avail: a model that cannot
+    keep to the format is to be noticed at the first build."""
     total = built.documents
-    reasons = sorted(built.unused.items(), key=lambda each: (ALL_STAGES.index(each[0][0]), -each[1], each[0][1]))
+    reasons = sorted(
+        built.unused.items(), key=lambda each: (ALL_STAGES.index(each[0][0]), -each[1], each[0][1])
+    )
     end = ("", "rows of the benchmark" if built.files else "go on to the next stage"), built.rows
     lines = [(*where, f"{count:,}", f"{count / total:.1%}") for where, count in [*reasons, end]]
-    print_table(f"{name}: what became of {total:,} documents", ("left at", "because", "#documents", "#share"), lines)
+    print_table(
+        f"{name}: what became of {total:,} documents",
+        ("left at", "because", "#documents", "#share"),
+        lines,
+    )
     if built.filtered:
-        rows = [(reason, f"{count:,}") for reason, count in sorted(built.filtered.items(), key=lambda each: (-each[1], each[0]))]
+        rows = [
+            (reason, f"{count:,}")
+            for reason, count in sorted(
+                built.filtered.items(), key=lambda each: (-each[1], each[0])
+            )
+        ]
         print_table("Rows that corpus.where left out", ("because", "#rows"), rows)
     if built.lost:
-        rows = [(reason, f"{count:,}") for reason, count in sorted(built.lost.items(), key=lambda each: (-each[1], each[0]))]
+        rows = [
+            (reason, f"{count:,}")
+            for reason, count in sorted(built.lost.items(), key=lambda each: (-each[1], each[0]))
+        ]
         print_table("What was generated and could not be used", ("because", "#times"), rows)

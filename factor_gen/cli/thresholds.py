@@ -1,4 +1,5 @@
-"""``factor-gen thresholds``: how strict the filters should be, by contradictions that people have labelled."""
+"""``factor-gen thresholds``: how strict the filters should be, by contradictions that people have
+labelled."""
 
 import argparse
 import sys
@@ -34,14 +35,27 @@ class _Filter:
 
 
 _FILTERS = (
-    _Filter("nli", "contradictory", "contradiction_score", False, "probability of contradiction above the threshold"),
-    _Filter("fluency", "fluent", "fluency_score", True, "less than the threshold below the completion, nats a token"),
+    _Filter(
+        "nli",
+        "contradictory",
+        "contradiction_score",
+        False,
+        "probability of contradiction above the threshold",
+    ),
+    _Filter(
+        "fluency",
+        "fluent",
+        "fluency_score",
+        True,
+        "less than the threshold below the completion, nats a token",
+    ),
 )
 
 
 def thresholds(parsed: argparse.Namespace) -> int:
-    """Prints precision and share kept for each threshold, and the paper's choice. Raises DataError: the file cannot be used;
-    ConfigError: there is neither a model nor a score; ModelError: a model cannot be used."""
+    """Prints precision and share kept for each threshold, and the paper's choice. Raises DataError:
+    the file cannot be used; ConfigError: there is neither a model nor a score; ModelError: a model
+    cannot be used."""
     found: dict[str, list[Curve]] = {}
     for each in _wanted(parsed):
         samples = _samples(parsed, each)
@@ -49,7 +63,9 @@ def thresholds(parsed: argparse.Namespace) -> int:
         for curve in found[each.option]:
             _print(each, curve)
     if parsed.json:
-        write_json(parsed.json, {name: [to_json(curve) for curve in each] for name, each in found.items()})
+        write_json(
+            parsed.json, {name: [to_json(curve) for curve in each] for name, each in found.items()}
+        )
     if parsed.plot:
         draw_thresholds({name: each[0] for name, each in found.items()}, parsed.plot)
         sys.stdout.write(f"Plot: {parsed.plot}\n")
@@ -61,15 +77,22 @@ def _wanted(parsed: argparse.Namespace) -> list[_Filter]:
     if parsed.context < 0:
         raise ConfigError(f"--context is {parsed.context}; expected a number of words, 0 for none")
     for each in _FILTERS:
-        if getattr(parsed, f"{each.option}_revision") is not None and getattr(parsed, each.option) is None:
-            raise ConfigError(f"--{each.option}-revision is of no use without --{each.option}; name its model there")
+        if (
+            getattr(parsed, f"{each.option}_revision") is not None
+            and getattr(parsed, each.option) is None
+        ):
+            raise ConfigError(
+                f"--{each.option}-revision is of no use without --{each.option}; name its model"
+                " there"
+            )
     if named := [each for each in _FILTERS if getattr(parsed, each.option)]:
         return named
     columns = columns_of(parsed.labelled)
     if scored := [each for each in _FILTERS if each.score in columns]:
         return scored
     raise ConfigError(
-        f"{parsed.labelled}: has no {' and no '.join(each.score for each in _FILTERS)}; name a model with --nli or --fluency"
+        f"{parsed.labelled}: has no {' and no '.join(each.score for each in _FILTERS)}; name a"
+        " model with --nli or --fluency"
     )
 
 
@@ -79,7 +102,10 @@ def _samples(parsed: argparse.Namespace, wanted: _Filter) -> list[Labelled]:
     if model is None:
         return read_labelled(parsed.labelled, wanted.label, wanted.score)
     rows = read_labelled(parsed.labelled, wanted.label)
-    revision, device = getattr(parsed, f"{wanted.option}_revision"), parsed.device and _device(parsed.device)
+    revision, device = (
+        getattr(parsed, f"{wanted.option}_revision"),
+        parsed.device and _device(parsed.device),
+    )
     if wanted.is_margin:
         from factor_gen.filter_models import FluencyModel
 
@@ -89,7 +115,10 @@ def _samples(parsed: argparse.Namespace, wanted: _Filter) -> list[Labelled]:
     else:
         from factor_gen.filter_models import NliModel, Pair
 
-        pairs = [Pair(last_words(row.prefix, parsed.context), row.completion, row.contradiction) for row in rows]
+        pairs = [
+            Pair(last_words(row.prefix, parsed.context), row.completion, row.contradiction)
+            for row in rows
+        ]
         scores = NliModel(model, revision, device=device).contradictions(pairs)
     return [replace(row, score=score) for row, score in zip(rows, scores, strict=True)]
 
@@ -102,7 +131,9 @@ def _device(name: str) -> str:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:  # the latter of a PyTorch without CUDA
         known = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
-        raise ConfigError(f"--device is {name!r}: {first_line(error)}; here there is {', '.join(known)}") from error
+        raise ConfigError(
+            f"--device is {name!r}: {first_line(error)}; here there is {', '.join(known)}"
+        ) from error
     return name
 
 
@@ -125,11 +156,24 @@ def _print(about: _Filter, curve: Curve) -> None:
         f"{curve.true.total} samples, {curve.true.count} of them {about.label} ({curve.true}"
         f"{f', 95% interval {_interval(curve.true)}' if curve.true.total else ''})"
         + (f"; {curve.unscored} without a score, never kept" if curve.unscored else ""),
-        f"* highest precision with at most {MOST_FILTERED:.0%} filtered out, the paper's choice (appendix A.2)"
-        if best
-        else f"Every threshold filters out more than {MOST_FILTERED:.0%}: the paper's rule chooses none",
+        (
+            f"* highest precision with at most {MOST_FILTERED:.0%} filtered out, the paper's choice"
+            " (appendix A.2)"
+            if best
+            else (
+                f"Every threshold filters out more than {MOST_FILTERED:.0%}: the paper's rule"
+                " chooses none"
+            )
+        ),
     ]
-    columns = ("threshold", "#precision", "#95% interval", "#kept", "#filtered out", f"#{about.label}/kept")
+    columns = (
+        "threshold",
+        "#precision",
+        "#95% interval",
+        "#kept",
+        "#filtered out",
+        f"#{about.label}/kept",
+    )
     print_table(f"Filter {about.option}, {group}", columns, lines, notes)
 
 

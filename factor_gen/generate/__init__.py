@@ -1,1 +1,2 @@
-"""Ways to make contradictions: a model that is asked (``llm``), and rules that need none (``rules``)."""
+"""Ways to make contradictions: a model that is asked (``llm``), and rules that need none
+(``rules``)."""

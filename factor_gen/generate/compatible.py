@@ -1,7 +1,9 @@
-"""Changes after which both sentences may be true: no contradictions, whatever a word list or a model says.
+"""Changes after which both sentences may be true: no contradictions, whatever a word list or a
+model says.
 
-What a comparator leaves open (*over 200*, *over 300*), a time or place within the other (a day in its month, Wales in Britain),
-a pronoun that means nobody in particular, a number or day that is part of a name. An NLI model passes many of these."""
+What a comparator leaves open (*over 200*, *over 300*), a time or place within the other (a day in
+its month, Wales in Britain), a pronoun that means nobody in particular, a number or day that is
+part of a name. An NLI model passes many of these."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,9 +23,16 @@ _SHAPES = {
     for name, shape in (row[:2] for row in rows(DATA / "shapes.tsv", 2))
 }
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
-_WORDS = {word: float(n) for n, word in enumerate(CARDINALS, 1)} | {word: 20.0 + 10 * n for n, word in enumerate(TENS)}
+_WORDS = {word: float(n) for n, word in enumerate(CARDINALS, 1)} | {
+    word: 20.0 + 10 * n for n, word in enumerate(TENS)
+}
 _OPEN = [
-    (place, re.compile(rf"(?<!\w)(?:{words})\s*$" if place == "before" else words, re.IGNORECASE), float(least), float(most))
+    (
+        place,
+        re.compile(rf"(?<!\w)(?:{words})\s*$" if place == "before" else words, re.IGNORECASE),
+        float(least),
+        float(most),
+    )
     for place, words, least, most in rows(DATA / "comparators.tsv", 4)
 ]
 
@@ -38,19 +47,27 @@ class _Change(NamedTuple):
 
 
 def compatible(text: str, start: int, end: int, new: str) -> str | None:
-    """Why ``new`` in place of ``text[start:end]`` need not contradict ``text``: a key of ``REASONS``; None if nothing says so."""
-    change = _Change(text, start, new, text[start:end], text[max(0, start - 60) : start], text[end : end + 60])
+    """Why ``new`` in place of ``text[start:end]`` need not contradict ``text``: a key of
+    ``REASONS``; None if nothing says so."""
+    change = _Change(
+        text, start, new, text[start:end], text[max(0, start - 60) : start], text[end : end + 60]
+    )
     return next((reason for reason, holds in REASONS.items() if holds(change)), None)
 
 
 def _open_quantities(change: _Change) -> bool:
-    """Whether some quantity fits both. Of a range, one bound moves: it overlaps with the old one."""
+    """Whether some quantity fits both. Of a range, one bound moves: it overlaps with the old
+    one."""
     if _QUANTITY.match(change.old) and _is_bound(change):
         return True
-    is_comparator = any(place == "before" and words.search(change.old) for place, words, *_ in _OPEN)
+    is_comparator = any(
+        place == "before" and words.search(change.old) for place, words, *_ in _OPEN
+    )
     if not is_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
         return False
-    changed = change.text[: change.start] + change.new + change.text[change.start + len(change.old) :]
+    changed = (
+        change.text[: change.start] + change.new + change.text[change.start + len(change.old) :]
+    )
     one, other = (_left_open(text, change.start) for text in (change.text, changed))
     if one is None or other is None or one == other:
         return False
@@ -60,8 +77,14 @@ def _open_quantities(change: _Change) -> bool:
 
 def _is_bound(change: _Change) -> bool:
     """Whether the quantity is a bound of a range; *from 5 to 10* may as well be a change."""
-    shape = "after between" if re.search(r"\bbetween\s[$€£¥]?$", change.before, re.IGNORECASE) else "first bound"
-    is_first = _SHAPES[shape].match(change.after) and not re.search(r"\bfrom\s[$€£¥]?$", change.before)
+    shape = (
+        "after between"
+        if re.search(r"\bbetween\s[$€£¥]?$", change.before, re.IGNORECASE)
+        else "first bound"
+    )
+    is_first = _SHAPES[shape].match(change.after) and not re.search(
+        r"\bfrom\s[$€£¥]?$", change.before
+    )
     return bool(is_first or _SHAPES["second bound"].search(change.before))
 
 
@@ -81,11 +104,16 @@ def _left_open(text: str, start: int) -> tuple[float, float] | None:
 def _time_within(change: _Change) -> bool:
     """Whether all that both dates fix is the same, so that one is within the other."""
     one, other = _fixed(change.old), _fixed(change.new)
-    return bool(one) and bool(other) and all(one[part] == other[part] for part in one.keys() & other.keys())
+    return (
+        bool(one)
+        and bool(other)
+        and all(one[part] == other[part] for part in one.keys() & other.keys())
+    )
 
 
 def _fixed(text: str) -> dict[str, str]:
-    """The day, day of the week, month, year, decade and century of a date, as far as it says them."""
+    """The day, day of the week, month, year, decade and century of a date, as far as it says
+    them."""
     names = ("day", "weekday", "month", "year", "decade", "century")
     found = {name: match.group(1) for name in names if (match := _SHAPES[name].search(text))}
     if "month" not in found:
@@ -98,11 +126,16 @@ def _fixed(text: str) -> dict[str, str]:
 
 
 def _vague_times(change: _Change) -> bool:
-    """*Last week* may be part of *last month*; what fell from a year earlier may have fallen from a month earlier too."""
+    """*Last week* may be part of *last month*; what fell from a year earlier may have fallen from a
+    month earlier too."""
     if all(_SHAPES["base"].fullmatch(each) for each in (change.old, change.new)):
         return "-" in change.old or _SHAPES["compared"].search(change.before) is not None
-    is_counted = _SHAPES["counted"].search(change.before) or change.after.startswith((" later", " ago", " earlier"))
-    return not is_counted and all(_SHAPES["spell"].fullmatch(each) for each in (change.old, change.new))
+    is_counted = _SHAPES["counted"].search(change.before) or change.after.startswith(
+        (" later", " ago", " earlier")
+    )
+    return not is_counted and all(
+        _SHAPES["spell"].fullmatch(each) for each in (change.old, change.new)
+    )
 
 
 @cache
@@ -120,30 +153,46 @@ def _regions() -> Mapping[str, frozenset[str]]:
     for city in sorted(geonames().get_cities().values(), key=lambda each: int(each["population"])):
         state = states.get(city.get("admin1code", "")) if city["countrycode"] == "US" else None
         if city["name"] not in countries():
-            found[city["name"]] = {nations.get(city["countrycode"], ""), state or "", *found.get(city["name"], ())}
+            found[city["name"]] = {
+                nations.get(city["countrycode"], ""),
+                state or "",
+                *found.get(city["name"], ()),
+            }
     return {name: frozenset(wholes - {""}) for name, wholes in found.items()}
 
 
 def _place_within(change: _Change) -> bool:
-    """Whether one place, or the country of a nationality, is within the other, or another name of it."""
-    one, other = ((NATIONALITIES.get(each) or each).removeprefix("the ") for each in (change.old, change.new))
+    """Whether one place, or the country of a nationality, is within the other, or another name of
+    it."""
+    one, other = (
+        (NATIONALITIES.get(each) or each).removeprefix("the ") for each in (change.old, change.new)
+    )
     return other in aliases().get(one, ()) or _is_within(one, other) or _is_within(other, one)
 
 
 def _is_within(part: str, whole: str) -> bool:
-    wholes = {above for its in (part, *aliases().get(part, ())) for above in _regions().get(its, ())}
+    wholes = {
+        above for its in (part, *aliases().get(part, ())) for above in _regions().get(its, ())
+    }
     wholes |= {above for each in wholes for above in _regions().get(each, ())}
     return bool(wholes & {whole, *aliases().get(whole, ())})
 
 
 def _nobody(change: _Change) -> bool:
-    """*We* of a writer who means anybody, for *you* or *they*: in a quotation somebody in particular speaks."""
-    quoted = any(found.start() < change.start < found.end() for found in _SHAPES["quoted"].finditer(change.text))
-    return not quoted and all(_SHAPES["anybody"].fullmatch(each) for each in (change.old, change.new))
+    """*We* of a writer who means anybody, for *you* or *they*: in a quotation somebody in
+    particular speaks."""
+    quoted = any(
+        found.start() < change.start < found.end()
+        for found in _SHAPES["quoted"].finditer(change.text)
+    )
+    return not quoted and all(
+        _SHAPES["anybody"].fullmatch(each) for each in (change.old, change.new)
+    )
 
 
 def _part_of_name(change: _Change) -> bool:
-    """A number that cites or names (*[5]*, *realloc(3)*, *Python 3*), or a day that a name has in it (*Black Friday*)."""
+    """A number that cites or names (*[5]*, *realloc(3)*, *Python 3*), or a day that a name has in
+    it (*Black Friday*)."""
     if change.old[:1].isdigit():
         return any(_SHAPES[name].search(change.before) for name in ("cited", "named"))
     return change.old in DAYS and _SHAPES["naming"].search(change.before) is not None

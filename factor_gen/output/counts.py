@@ -15,11 +15,12 @@ from factor_gen.stages import ALL_STAGES
 class Counts:
     """Counts so far: of documents, rows, and
 
-    ``unused``     documents by (stage, reason); ``generated``  candidates by (type, generator); ``rejected``   candidates by
-    what a filter says of them, and ``lost`` what could not be used as it was written, by reason; ``chosen``     contradictions
-    by type, and ``doubtful`` by how doubtful they are; ``row_types`` rows by their number of types; ``distances`` contradictions
-    by the words between them and their original; ``draws``      documents by the sentences that were drawn from them, and
-    ``drawn`` rows by the draw that gave them.
+    ``unused``     documents by (stage, reason); ``generated``  candidates by (type, generator);
+    ``rejected``   candidates by what a filter says of them, and ``lost`` what could not be used as
+    it was written, by reason; ``chosen``     contradictions by type, and ``doubtful`` by how
+    doubtful they are; ``row_types`` rows by their number of types; ``distances`` contradictions by
+    the words between them and their original; ``draws``      documents by the sentences that were
+    drawn from them, and ``drawn`` rows by the draw that gave them.
     """
 
     documents: int = 0
@@ -52,14 +53,18 @@ class Counts:
             self.chosen.update(types)
             self.doubtful.update(candidate.doubtful for candidate in item.contradictions)
             self.row_types[len(set(types))] += 1
-            self.distances.update(distance(example.completion, each.text) for each in item.contradictions)
+            self.distances.update(
+                distance(example.completion, each.text) for each in item.contradictions
+            )
         elif item.unused:
             self.unused[stage_and_reason(item)] += 1
 
     @property
     def eligible(self) -> int:
         """Documents in which a sentence was found."""
-        return self.documents - sum(count for (stage, _), count in self.unused.items() if stage in ("read", "select"))
+        return self.documents - sum(
+            count for (stage, _), count in self.unused.items() if stage in ("read", "select")
+        )
 
     def stages(self) -> list[tuple[str, int, int]]:
         """Each stage with the documents that came to it and those that it gave up."""
@@ -72,9 +77,13 @@ class Counts:
         return found
 
     def by_draw(self) -> list[tuple[int, int, int]]:
-        """Each draw with the documents that it was made of, and the rows that came of it in the end."""
+        """Each draw with the documents that it was made of, and the rows that came of it in the
+        end."""
         numbers = range(1, max(self.draws, default=0) + 1)
-        return [(draw, sum(self.draws[each] for each in self.draws if each >= draw), self.drawn[draw]) for draw in numbers]
+        return [
+            (draw, sum(self.draws[each] for each in self.draws if each >= draw), self.drawn[draw])
+            for draw in numbers
+        ]
 
     def distance(self) -> tuple[float, float]:
         """Mean and standard deviation of the edit distance in words; NaN without rows."""
@@ -82,7 +91,10 @@ class Counts:
         if not count:
             return math.nan, math.nan
         mean = sum(distance * times for distance, times in self.distances.items()) / count
-        return mean, math.sqrt(sum((distance - mean) ** 2 * times for distance, times in self.distances.items()) / count)
+        return mean, math.sqrt(
+            sum((distance - mean) ** 2 * times for distance, times in self.distances.items())
+            / count
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The counts in an order of their own, not that of the documents."""
@@ -93,17 +105,28 @@ class Counts:
             "documents": self.documents,
             "eligible": self.eligible,
             "rows": self.rows,
-            "unused": [{"stage": stage, "reason": reason, "documents": self.unused[stage, reason]} for stage, reason in unused],
+            "unused": [
+                {"stage": stage, "reason": reason, "documents": self.unused[stage, reason]}
+                for stage, reason in unused
+            ],
             "generated": [
                 {"type": kind, "generator": generator, "candidates": count}
                 for (kind, generator), count in sorted(self.generated.items())
             ],
             "rejected": dict(sorted(self.rejected.items())),
             "lost": dict(sorted(self.lost.items())),
-            "chosen": {kind: self.chosen[kind] for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))},
+            "chosen": {
+                kind: self.chosen[kind]
+                for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))
+            },
             "doubtful": {str(degree): self.doubtful[degree] for degree in (0, 1, 2)},
-            "types_in_a_row": {str(number): count for number, count in sorted(self.row_types.items())},
-            "draws": [{"draw": draw, "documents": documents, "rows": rows} for draw, documents, rows in self.by_draw()],
+            "types_in_a_row": {
+                str(number): count for number, count in sorted(self.row_types.items())
+            },
+            "draws": [
+                {"draw": draw, "documents": documents, "rows": rows}
+                for draw, documents, rows in self.by_draw()
+            ],
             "edit_distance": {"mean": mean, "standard_deviation": deviation} if self.rows else None,
         }
 

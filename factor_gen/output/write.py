@@ -25,7 +25,7 @@ _PART = ".output.part"  # a folder that files are written in before they are sho
 _HEAD = """\
 # Made by factor-gen; run it with: lm-factuality run --model hf --model_args pretrained=MODEL --tasks {name} --include_path FOLDER
 class: !function lm_factuality.benchmarks.factor.task.FactorTask
-"""
+"""  # noqa: E501
 _REASONS = 5  # that the error about a build without rows names
 
 Audit = Callable[[], Figures]
@@ -33,20 +33,26 @@ Audit = Callable[[], Figures]
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the files by what they are (csv, parquet, task, card, unused, manifest), and the counts."""
+    """What was written: the files by what they are (csv, parquet, task, card, unused, manifest),
+    and the counts."""
 
     files: Mapping[str, Path]
     counts: Counts
 
 
 def write_benchmark(
-    settings: BuildSettings, items: Iterable[Chosen | Example], out: Path, provenance: Provenance, audit: Audit | None = None
+    settings: BuildSettings,
+    items: Iterable[Chosen | Example],
+    out: Path,
+    provenance: Provenance,
+    audit: Audit | None = None,
 ) -> Written:
-    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and a manifest. Rows are written
-    as they come. ``audit`` is asked once all have been; its answer goes on the card and into the manifest. Files of an earlier
-    build stay as they are until all new ones are complete; then those go that the new one does not replace. Raises DataError: no
-    document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would go; ValueError: a row has
-    another number of contradictions than the settings say."""
+    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and
+    a manifest. Rows are written as they come. ``audit`` is asked once all have been; its answer
+    goes on the card and into the manifest. Files of an earlier build stay as they are until all new
+    ones are complete; then those go that the new one does not replace. Raises DataError: no
+    document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would
+    go; ValueError: a row has another number of contradictions than the settings say."""
     refuse_to_overwrite(settings, out)
     part = out / _PART
     try:
@@ -58,12 +64,18 @@ def write_benchmark(
         finally:
             shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
-        raise DataError(f"{out}: cannot be written: {error}; free some space or choose another folder") from error
+        raise DataError(
+            f"{out}: cannot be written: {error}; free some space or choose another folder"
+        ) from error
     return Written({kind: files[name] for kind, name in file_names(settings).items()}, counts)
 
 
 def _write_all(
-    settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path, provenance: Provenance, audit: Audit | None
+    settings: BuildSettings,
+    items: Iterable[Chosen | Example],
+    folder: Path,
+    provenance: Provenance,
+    audit: Audit | None,
 ) -> Counts:
     names = file_names(settings)
     counts = _write_rows(settings, items, folder)
@@ -72,16 +84,23 @@ def _write_all(
     audited = audit() if audit else None
     write_text(folder / names["task"], _task_yaml(settings))
     write_text(folder / names["card"], dataset_card(settings, provenance, counts, audited))
-    rows = {names["csv"]: counts.rows, names["parquet"]: counts.rows, names["unused"]: counts.documents - counts.rows}
+    rows = {
+        names["csv"]: counts.rows,
+        names["parquet"]: counts.rows,
+        names["unused"]: counts.documents - counts.rows,
+    }
     files = [
-        {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} | ({"rows": rows[name]} if name in rows else {})
+        {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        | ({"rows": rows[name]} if name in rows else {})
         for name, path in ((name, folder / name) for name in names.values() if name != MANIFEST)
     ]
     manifest = {
         "format": FORMAT,
         "name": settings.name,
         "seed": settings.seed,
-        "command": provenance.command or f"factor-gen build {settings.name}.yaml --out {settings.name}",
+        "command": (
+            provenance.command or f"factor-gen build {settings.name}.yaml --out {settings.name}"
+        ),
         "settings": dict(provenance.settings),
         "corpus": dict(provenance.corpus),
         "models": models(provenance.stages),
@@ -104,7 +123,9 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
             stack.enter_context(csv_writer(folder / names["csv"], heads)),
             stack.enter_context(parquet_writer(folder / names["parquet"], heads)),
         ]
-        unused = stack.enter_context((folder / names["unused"]).open("w", encoding="utf-8", newline="\n"))
+        unused = stack.enter_context(
+            (folder / names["unused"]).open("w", encoding="utf-8", newline="\n")
+        )
         for item in tqdm(items, desc="write", unit=" documents", delay=2):
             counts.add(item)
             if isinstance(item, Chosen):
@@ -113,15 +134,21 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
                     write(row)
             else:
                 stage, reason = stage_and_reason(item)
-                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason, "draws": item.draws}
+                line = {
+                    "doc_id": whole(item.doc_id),
+                    "stage": stage,
+                    "reason": reason,
+                    "draws": item.draws,
+                }
                 unused.write(json.dumps(line, ensure_ascii=False) + "\n")
     return counts
 
 
 def _task_yaml(settings: BuildSettings) -> str:
-    """The task that lm_eval runs: in need of nothing but the rows beside it, so that the folder can be moved. It reads the whole
-    prefix and cuts it to the window in tokens of the model. Prefix and completion are a document's text as it stands, with any
-    space between the two in the prefix, as in the authors' files."""
+    """The task that lm_eval runs: in need of nothing but the rows beside it, so that the folder can
+    be moved. It reads the whole prefix and cuts it to the window in tokens of the model. Prefix and
+    completion are a document's text as it stands, with any space between the two in the prefix, as
+    in the authors' files."""
     about = {"language": settings.corpus.language, "license": settings.corpus.license}
     content = {
         "task": settings.name,
@@ -129,14 +156,25 @@ def _task_yaml(settings: BuildSettings) -> str:
         "output_type": "multiple_choice",
         "test_split": "test",
         "num_fewshot": 0,
-        "metadata": {"version": 1.0, **about, "window": 1024, "join": "authors", "columns": {"prefix": PREFIX}},
+        "metadata": {
+            "version": 1.0,
+            **about,
+            "window": 1024,
+            "join": "authors",
+            "columns": {"prefix": PREFIX},
+        },
     }
-    return _HEAD.format(name=settings.name) + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    return _HEAD.format(name=settings.name) + yaml.safe_dump(
+        content, sort_keys=False, allow_unicode=True
+    )
 
 
 def _no_rows(counts: Counts) -> str:
-    reasons = [f"{count} x {stage}: {reason}" for (stage, reason), count in counts.unused.most_common(_REASONS)]
+    reasons = [
+        f"{count} x {stage}: {reason}"
+        for (stage, reason), count in counts.unused.most_common(_REASONS)
+    ]
     return (
-        f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a document needs some text and then "
-        "a sentence that can be made wrong"
+        f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a"
+        " document needs some text and then a sentence that can be made wrong"
     )

@@ -1,4 +1,5 @@
-"""What a text consists of: sentences, tokens with their parts of speech, names, dates and quantities."""
+"""What a text consists of: sentences, tokens with their parts of speech, names, dates and
+quantities."""
 
 from functools import lru_cache
 

@@ -1,5 +1,6 @@
-"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and quantities in it. Dates,
-times, durations and quantities are found by the expressions in ``times.tsv``."""
+"""What a tagger says of a text: its tokens with their parts of speech, and the names, dates and
+quantities in it. Dates, times, durations and quantities are found by the expressions in
+``times.tsv``."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,13 @@ from typing import Any, Protocol
 
 from factor_gen.text.lists import DATA, LISTS, rows
 
-PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = "person", "place", "organisation", "nationality", "name"
+PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = (
+    "person",
+    "place",
+    "organisation",
+    "nationality",
+    "name",
+)
 DATE, TIME, DURATION = "date", "time", "duration"
 MONEY, PERCENT, ORDINAL, NUMBER = "money", "percent", "ordinal", "number"
 FINITE = ("VBD", "VBZ", "VBP", "MD")  # the tags of verbs that have a subject
@@ -65,7 +72,8 @@ class Analysis:
 
 
 class Tagger(Protocol):
-    """Finds parts of speech and entities. What it finds depends on ``fingerprint`` and the text alone."""
+    """Finds parts of speech and entities. What it finds depends on ``fingerprint`` and the text
+    alone."""
 
     @property
     def fingerprint(self) -> Mapping[str, Any]: ...
@@ -81,7 +89,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     parts: dict[str, str] = {}
     found = []
     for name, pattern in rows(DATA / "times.tsv", 2):
-        filled = _PART.sub(lambda part: parts.get(part[0]) or f"(?:{'|'.join(LISTS[part[0][1:-1]])})", pattern)
+        filled = _PART.sub(
+            lambda part: parts.get(part[0]) or f"(?:{'|'.join(LISTS[part[0][1:-1]])})", pattern
+        )
         if _PART.fullmatch(name):
             parts[name] = f"(?:{filled})"
         else:
@@ -90,7 +100,8 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def times_and_quantities(text: str) -> list[Entity]:
-    """The dates, times, durations and quantities of a text, in order. Where two shapes overlap, the one listed first wins."""
+    """The dates, times, durations and quantities of a text, in order. Where two shapes overlap, the
+    one listed first wins."""
     found = (
         Entity(match.group(), *match.span(), kind)
         for kind, pattern in _patterns()

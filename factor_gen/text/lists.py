@@ -12,15 +12,18 @@ DATA = Path(__file__).parent / "data"
 
 @cache
 def rows(path: Path, columns: int = 1) -> tuple[tuple[str, ...], ...]:
-    """The rows of a list as tuples of columns. Raises DataError: a row has fewer than ``columns`` columns; names file and
-    line."""
+    """The rows of a list as tuples of columns. Raises DataError: a row has fewer than ``columns``
+    columns; names file and line."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         cells = tuple(cell.strip() for cell in line.split("\t"))
         if len(cells) < columns:
-            raise DataError(f"{path}:{number}: {len(cells)} columns, expected {columns} or more with a tab between them")
+            raise DataError(
+                f"{path}:{number}: {len(cells)} columns, expected {columns} or more with a tab"
+                " between them"
+            )
         found.append(cells)
     return tuple(found)
 
@@ -32,7 +35,10 @@ def entries(path: Path) -> frozenset[str]:
 
 def word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
     """The words of each list in the folder's ``words.tsv``, by the list's name."""
-    return {name: tuple(words.split(" ")) for name, words in (row[:2] for row in rows(folder / "words.tsv", 2))}
+    return {
+        name: tuple(words.split(" "))
+        for name, words in (row[:2] for row in rows(folder / "words.tsv", 2))
+    }
 
 
 def fingerprint(folders: Sequence[Path]) -> str:

@@ -1,4 +1,5 @@
-"""The tagger that needs no model: TextBlob's pattern tagger on our tokens, and names by shape and list.
+"""The tagger that needs no model: TextBlob's pattern tagger on our tokens, and names by shape and
+list.
 
 Rules mend what TextBlob gets wrong most often: verbs taken for nouns and the other way round."""
 
@@ -26,7 +27,15 @@ from lm_factuality.ground.packages import need
 DO = frozenset(["do", "does", "did"])
 NOT = frozenset(["not", "n't", "n’t"])
 _PASSED = NOT | WORDS["adverbs"] | frozenset(["fully", "largely"])
-SUBJECTS = {"he": "VBZ", "she": "VBZ", "it": "VBZ", "they": "VBP", "we": "VBP", "i": "VBP", "you": "VBP"}
+SUBJECTS = {
+    "he": "VBZ",
+    "she": "VBZ",
+    "it": "VBZ",
+    "they": "VBP",
+    "we": "VBP",
+    "i": "VBP",
+    "you": "VBP",
+}
 _DETERMINERS = frozenset(["DT", "PRP$", "POS", "JJ", "JJS", "JJR"])
 _NOUN_PHRASE = ("DT", "JJ", "NN", "PRP", "CD", "POS")
 _NUMERIC = re.compile(r"[$€£¥]?\d")
@@ -43,7 +52,7 @@ _TOKEN = re.compile(
     | [^\W\d_][^\W_]*(?:(?:[-'’&/]|\.(?=[A-Z]\b|(?:com|org|net|gov)\b))[^\W_]+)*  # O'Brien, AT&T, SHEL.L
     | \.{{2,}} | [-–—]+
     | \S
-    """,
+    """,  # noqa: E501
     re.VERBOSE,
 )
 _CLITIC = re.compile(r"(?:n['’]t|['’](?:s|re|ve|ll|d|m))$", re.IGNORECASE)
@@ -86,20 +95,32 @@ def tokenise(text: str) -> list[Token]:
 
 def _entities(text: str, tokens: list[Token]) -> tuple[Entity, ...]:
     """Names and quantities; a quantity within a name is part of it."""
-    return tuple(without_overlaps((*_surnames(proper_names(text, tokens, is_common)), *times_and_quantities(text))))
+    return tuple(
+        without_overlaps(
+            (*_surnames(proper_names(text, tokens, is_common)), *times_and_quantities(text))
+        )
+    )
 
 
 def _surnames(names: list[Entity]) -> list[Entity]:
-    """Names of one word that are the last of a person's name elsewhere in the text are that person."""
+    """Names of one word that are the last of a person's name elsewhere in the text are that
+    person."""
     last = {each.text.split()[-1] for each in names if each.kind == PERSON and " " in each.text}
-    return [replace(each, kind=PERSON) if each.kind == NAME and each.text in last else each for each in names]
+    return [
+        replace(each, kind=PERSON) if each.kind == NAME and each.text in last else each
+        for each in names
+    ]
 
 
 def _tagged(tokens: list[Token]) -> list[Token]:
     words = [token.text for token in tokens]
     # the lexicon knows most words small only; the first of a sentence is looked up so
     shown = [
-        word.lower() if (i == 0 or words[i - 1] in (".", "?", "!", "“", '"')) and is_common(word.lower()) else word
+        (
+            word.lower()
+            if (i == 0 or words[i - 1] in (".", "?", "!", "“", '"')) and is_common(word.lower())
+            else word
+        )
         for i, word in enumerate(words)
     ]
     tags = [tag for _, tag in _english().parser.find_tags(shown)]
@@ -119,7 +140,8 @@ def _english() -> Any:
 
 @lru_cache(maxsize=20_000)
 def lemmas(word: str, part: str) -> tuple[str, ...]:
-    """The base forms that the word can be an inflection of as a ``VERB``, ``NOUN`` or ``ADJ``; none if it can't be one."""
+    """The base forms that the word can be an inflection of as a ``VERB``, ``NOUN`` or ``ADJ``; none
+    if it can't be one."""
     lemminflect = need("lemminflect", "a rule", "generate")
     found: tuple[str, ...] = lemminflect.getAllLemmas(word, upos=part).get(part, ())
     return found
@@ -141,13 +163,24 @@ def mend(words: Sequence[str], tags: Sequence[str]) -> list[str]:
             mended[i] = "NNP"  # the month
         elif small in WORDS["modals"]:
             mended[i] = "MD" if tag != "NN" or small not in ("will", "may", "might") else tag
-            if small in ("will", "may", "might") and before_tag not in ("DT", "PRP$", "JJ", "POS") and word == small:
+            if (
+                small in ("will", "may", "might")
+                and before_tag not in ("DT", "PRP$", "JJ", "POS")
+                and word == small
+            ):
                 mended[i] = "MD"
         elif small in NOT:
             mended[i] = "RB"
         elif small in ("'s", "’s"):
             following = mended[i + 1] if i + 1 < len(words) else ""
-            pronoun = before in SUBJECTS or before in ("that", "there", "what", "who", "where", "here")
+            pronoun = before in SUBJECTS or before in (
+                "that",
+                "there",
+                "what",
+                "who",
+                "where",
+                "here",
+            )
             mended[i] = "VBZ" if pronoun or following in ("DT", "RB", "VBG", "VBN") else "POS"
         else:
             mended[i] = _verb_or_noun(words, mended, i, small, tag, before, before_tag)
@@ -156,7 +189,8 @@ def mend(words: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 def _mend_first_verb(words: Sequence[str], tags: list[str]) -> None:
-    """After the noun phrase that a sentence begins with comes its verb, if no other is there: *these files contain*."""
+    """After the noun phrase that a sentence begins with comes its verb, if no other is there:
+    *these files contain*."""
     at = next((i for i, tag in enumerate(tags) if not tag.startswith(_NOUN_PHRASE)), 0)
     if at == 0 or any(tag in FINITE for tag in tags):
         return
@@ -167,32 +201,69 @@ def _mend_first_verb(words: Sequence[str], tags: list[str]) -> None:
         tags[at] = "VBD"
 
 
-def _verb_or_noun(words: Sequence[str], tags: Sequence[str], i: int, small: str, tag: str, before: str, before_tag: str) -> str:
+def _verb_or_noun(
+    words: Sequence[str],
+    tags: Sequence[str],
+    i: int,
+    small: str,
+    tag: str,
+    before: str,
+    before_tag: str,
+) -> str:
     """The tag of a word from what governs it."""
     governor = before
     governor_at = i - 1
-    while governor_at > 0 and (governor in _PASSED or (tags[governor_at] == "RB" and governor.endswith("ly"))):
+    while governor_at > 0 and (
+        governor in _PASSED or (tags[governor_at] == "RB" and governor.endswith("ly"))
+    ):
         governor_at -= 1
         governor = words[governor_at].lower()
     governor_tag = tags[governor_at] if i else ""
-    if governor in WORDS["modals"] and governor_tag == "MD" and tag[:2] in ("NN", "VB", "JJ") and small in lemmas(small, "VERB"):
+    if (
+        governor in WORDS["modals"]
+        and governor_tag == "MD"
+        and tag[:2] in ("NN", "VB", "JJ")
+        and small in lemmas(small, "VERB")
+    ):
         return "VB"
-    if governor in DO and governor_at < i - 1 and tag[:2] in ("NN", "VB") and small in lemmas(small, "VERB"):
+    if (
+        governor in DO
+        and governor_at < i - 1
+        and tag[:2] in ("NN", "VB")
+        and small in lemmas(small, "VERB")
+    ):
         return "VB"
-    if governor == "to" and tag in ("NN", "VBP", "JJ", "VB", "IN") and small in lemmas(small, "VERB"):
+    if (
+        governor == "to"
+        and tag in ("NN", "VBP", "JJ", "VB", "IN")
+        and small in lemmas(small, "VERB")
+    ):
         following = words[i + 1].lower() if i + 1 < len(words) else ""
         if tag in ("VBP", "VB") or following in WORDS["after infinitives"]:
             return "VB"
-    if governor in WORDS["have"] and tag in ("VBD", "VBN", "VBP", "VB", "NN") and _is_participle(small):
+    if (
+        governor in WORDS["have"]
+        and tag in ("VBD", "VBN", "VBP", "VB", "NN")
+        and _is_participle(small)
+    ):
         return "VBN"
     if governor in WORDS["be"] and tag in ("VBD", "VBN"):
         return "VBN"
-    if before_tag == "PRP" and before in SUBJECTS and tag in ("NN", "NNS", "JJ") and lemmas(small, "VERB"):
+    if (
+        before_tag == "PRP"
+        and before in SUBJECTS
+        and tag in ("NN", "NNS", "JJ")
+        and lemmas(small, "VERB")
+    ):
         if tag == "NNS" and SUBJECTS[before] == "VBZ" and before != "it":
             return "VBZ"
         if tag == "NN" and SUBJECTS[before] == "VBP" and before != "you":
             return "VBP"
-    if before_tag in _DETERMINERS and before not in ("that", "this", "both", "all") and tag in ("VB", "VBP", "VBZ"):
+    if (
+        before_tag in _DETERMINERS
+        and before not in ("that", "this", "both", "all")
+        and tag in ("VB", "VBP", "VBZ")
+    ):
         return "NNS" if tag == "VBZ" else "NN"
     return tag
 

@@ -1,4 +1,5 @@
-"""A model made to say whether passages support a claim (see ``judges.inference``), as a backend in this process."""
+"""A model made to say whether passages support a claim (see ``judges.inference``), as a backend in
+this process."""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ _BATCHES = 16  # of the model, after which answers are given out
 
 
 class ClassifierBackend:
-    """Answers ``verify``, ``segments``, ``claims`` and ``marks`` as the lexical judge does: a claim whose probability reaches the
-    threshold is supported. The model is loaded with the first request, then kept, and so are its probabilities."""
+    """Answers ``verify``, ``segments``, ``claims`` and ``marks`` as the lexical judge does: a claim
+    whose probability reaches the threshold is supported. The model is loaded with the first
+    request, then kept, and so are its probabilities."""
 
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """Raises ConfigError if there is no such family, ModelError if there is no such model here; it costs no money."""
+        """Raises ConfigError if there is no such family, ModelError if there is no such model here;
+        it costs no money."""
         from transformers import PreTrainedConfig
 
         self._config = config
@@ -40,14 +43,20 @@ class ClassifierBackend:
         self._family = family_of(config.model, about, config.family)
         self._window = config.window or FAMILIES[self._family].window
         revision = about.get("_commit_hash") or config.revision
-        settings = {"family": self._family, "revision": revision, "window": self._window, "threshold": config.threshold}
+        settings = {
+            "family": self._family,
+            "revision": revision,
+            "window": self._window,
+            "threshold": config.threshold,
+        }
         self.identity = f"classifier {fingerprint(config.model)} {json.dumps(settings)}"
         self.usage = Usage()
         self._known: dict[Pair, Support] = {}
         self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`; some batches at a time. Raises BackendDown: the model fails, or is none."""
+        """See :class:`judges.answers.Backend`; some batches at a time. Raises BackendDown: the
+        model fails, or is none."""
         step = _BATCHES * self._config.batch_size
         for start in range(0, len(requests), step):
             some = requests[start : start + step]
@@ -59,25 +68,44 @@ class ClassifierBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(len(requests), 0, 0, estimated_cost=0.0, max_cost=0.0, counted_by="a model in this process")
+        return Estimate(
+            len(requests),
+            0,
+            0,
+            estimated_cost=0.0,
+            max_cost=0.0,
+            counted_by="a model in this process",
+        )
 
     def _support(self, pairs: Sequence[Pair]) -> None:
         from judges.inference.models import load_model
 
-        config, new = self._config, [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
-        about: dict[str, Any] = {"revision": config.revision, "family": self._family, "window": self._window}
+        config, new = (
+            self._config,
+            [pair for pair in dict.fromkeys(pairs) if pair not in self._known],
+        )
+        about: dict[str, Any] = {
+            "revision": config.revision,
+            "family": self._family,
+            "window": self._window,
+        }
         try:
             if new and self._model is None:
                 self._model = load_model(config.model, config.batch_size, config.device, **about)
             if new and self._model is not None:
                 self._known.update(zip(new, self._model.support(new), strict=True))
         except (FactualityError, RuntimeError) as error:  # of torch: no memory, no such device
-            raise BackendDown(f"judge {config.name}: {first_line(error)}; what was answered is kept") from error
+            raise BackendDown(
+                f"judge {config.name}: {first_line(error)}; what was answered is kept"
+            ) from error
 
     def _answer(self, subject: Mapping[str, Any], pairs: Sequence[Pair]) -> Answer:
         kind = str(subject.get("kind"))
         if not _CAN.can_answer(kind):
-            return Answer(None, error=f"a classifier cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}")
+            return Answer(
+                None,
+                error=f"a classifier cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}",
+            )
         found = [self._known[pair] for pair in pairs]
         if problems := [each.problem for each in found if each.probability is None]:
             return Answer(None, error=f"no verdict: {problems[0]}")
@@ -95,17 +123,24 @@ def to_reply(probability: float, threshold: float, reason: str) -> SupportReply:
 
 
 def to_answer(kind: str, replies: Sequence[SupportReply] | None) -> Answer:
-    """The reply that prompts of ``kind`` ask for, about a claim or about numbered units; None: there was no evidence."""
+    """The reply that prompts of ``kind`` ask for, about a claim or about numbered units; None:
+    there was no evidence."""
     if replies is None:
         return Answer(None, error="no evidence: this judge needs passages")
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
-    flagged = {number: each.reason for number, each in enumerate(replies, 1) if each.verdict != SUPPORTED}
+    flagged = {
+        number: each.reason for number, each in enumerate(replies, 1) if each.verdict != SUPPORTED
+    }
     if kind == "marks":
-        wrong = [{"number": number, "reason": reason, "type": None} for number, reason in flagged.items()]
+        wrong = [
+            {"number": number, "reason": reason, "type": None} for number, reason in flagged.items()
+        ]
         return Answer(json.dumps({"wrong": wrong}, ensure_ascii=False), "stop")
     thought = " / ".join(f"{number}: {reason}" for number, reason in flagged.items())
-    return Answer(f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}", "stop")
+    return Answer(
+        f"Thought: {thought}\nAnswer: {','.join(map(str, flagged)) or 'ALL_CORRECT'}", "stop"
+    )
 
 
 def claims_of(subject: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,8 @@ _CAN = capabilities("lexical")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """``coefficients`` (a file of ``bench.lexical.fit``) and ``threshold``, instead of the suite's; for facts too."""
+    """``coefficients`` (a file of ``bench.lexical.fit``) and ``threshold``, instead of the suite's;
+    for facts too."""
 
     __pydantic_config__ = FORBID
 
@@ -41,16 +42,19 @@ class Options:
 class LexicalBackend:
     """Answers in the words that the prompts of each kind ask for.
 
-    ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity`` is judged by the coefficients
-    of ``python -m bench.lexical.fit_facts``. ``segments`` and ``claims``: ``Answer:`` with the numbers of
-    the units below the threshold, or ``ALL_CORRECT``; ``marks``: these units as JSON. A unit without content words says nothing
-    that could be wrong. By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets an error.
+    ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity``
+    is judged by the coefficients of ``python -m bench.lexical.fit_facts``. ``segments`` and
+    ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``;
+    ``marks``: these units as JSON. A unit without content words says nothing that could be wrong.
+    By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets
+    an error.
     """
 
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """Raises ConfigError if its options are not those of :class:`Options`, DataError if the coefficients cannot be used."""
+        """Raises ConfigError if its options are not those of :class:`Options`, DataError if the
+        coefficients cannot be used."""
         read_options = read_settings(Options, dict(config.options), "lexical judge")
         own, threshold = read_options.coefficients, read_options.threshold
         models = [load_model(own or COEFFICIENTS), load_model(own or FACT_COEFFICIENTS)]
@@ -70,27 +74,51 @@ class LexicalBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(len(requests), 0, 0, estimated_cost=0.0, max_cost=0.0, counted_by="no model, so no tokens")
+        return Estimate(
+            len(requests),
+            0,
+            0,
+            estimated_cost=0.0,
+            max_cost=0.0,
+            counted_by="no model, so no tokens",
+        )
 
     def _answer(self, subject: Mapping[str, Any]) -> Answer:
         kind = subject.get("kind")
         if not _CAN.can_answer(str(kind)):
-            return Answer(None, error=f"the lexical judge cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}")
+            return Answer(
+                None,
+                error=(
+                    f"the lexical judge cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}"
+                ),
+            )
         if kind == "decompose":
             return _reply(facts=split_facts(subject["sentence"]))
         if kind == "group":
-            groups = split_individuals(subject["name"], subject["sentences"], subject["facts"], subject["owners"])
+            groups = split_individuals(
+                subject["name"], subject["sentences"], subject["facts"], subject["owners"]
+            )
             return _reply(groups=[[number + 1 for number in group] for group in groups])
         passages = [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
         model = self._fact_model if "entity" in subject else self._model
-        replies = [_support(model, claim, passages, kind != "verify") for claim in claims_of(subject)] if passages else None
+        replies = (
+            [_support(model, claim, passages, kind != "verify") for claim in claims_of(subject)]
+            if passages
+            else None
+        )
         return to_answer(str(kind), replies)
 
 
-def _support(model: LexicalModel, claim: str, passages: Sequence[Passage], is_unit: bool) -> SupportReply:
+def _support(
+    model: LexicalModel, claim: str, passages: Sequence[Passage], is_unit: bool
+) -> SupportReply:
     support = model.judge(claim, passages)
     says_nothing = is_unit and not read(claim).content
-    return to_reply(1.0 if says_nothing else support.probability, model.threshold, " ".join(support.reason.split()))
+    return to_reply(
+        1.0 if says_nothing else support.probability,
+        model.threshold,
+        " ".join(support.reason.split()),
+    )
 
 
 def _reply(**fields: Any) -> Answer:
@@ -98,7 +126,8 @@ def _reply(**fields: Any) -> Answer:
 
 
 def _code() -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of the modules and tables that an answer depends on."""
+    """The first 16 hexadecimal digits of the SHA-256 of the modules and tables that an answer
+    depends on."""
     modules = ("words", "comparison", "model", "facts")
     names = [*(f"{name}.py" for name in modules), "words.yaml", "facts.yaml", "individuals.yaml"]
     files = [Path(__file__), *(COEFFICIENTS.with_name(name) for name in names)]

@@ -1,4 +1,5 @@
-"""The limits of a server's use: a sum of money that is never exceeded, what goes out in a minute, and waits between tries."""
+"""The limits of a server's use: a sum of money that is never exceeded, what goes out in a minute,
+and waits between tries."""
 
 import asyncio
 import random
@@ -32,7 +33,8 @@ class BudgetSpent(Exception):
 
 
 class Purse:
-    """``spent`` USD of at most ``limit`` (None: no limit). Several backends, in any threads, may draw on one: judges of a run."""
+    """``spent`` USD of at most ``limit`` (None: no limit). Several backends, in any threads, may
+    draw on one: judges of a run."""
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
@@ -42,8 +44,8 @@ class Purse:
         self._lock = threading.Lock()
 
     async def reserve(self, worst: float) -> None:
-        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost less than was set aside. Raises
-        BudgetSpent: nothing is under way that could make room."""
+        """Returns when ``worst`` USD are set aside; waits for calls under way, which mostly cost
+        less than was set aside. Raises BudgetSpent: nothing is under way that could make room."""
         while True:
             with self._lock:
                 if self.limit is None or self.spent + self._reserved + worst <= self.limit:
@@ -68,16 +70,18 @@ LONGEST_ASKED = 120.0  # seconds, the longest that a server's Retry-After is obe
 
 
 def delay(attempt: int, retry_after: float | None = None) -> float:
-    """Seconds to wait after try number ``attempt`` (from 0): full jitter under an exponential bound; where the server names a
-    time, no less than that, and the jitter on top, so that not all come back at once."""
+    """Seconds to wait after try number ``attempt`` (from 0): full jitter under an exponential
+    bound; where the server names a time, no less than that, and the jitter on top, so that not all
+    come back at once."""
     jitter = random.uniform(0, min(LONGEST, FIRST * 2**attempt))
     return jitter if retry_after is None else min(retry_after, LONGEST_ASKED) + min(jitter, FIRST)
 
 
 class Pace:
-    """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop. A token bucket that holds nothing:
-    whoever comes is given the next free moment, in the order of coming, so that no minute sees more than ``per_minute`` and a
-    task that wakes up late does not hold back the others."""
+    """Spaces out ``amount`` a minute (requests, or tokens), for the tasks of one event loop. A
+    token bucket that holds nothing: whoever comes is given the next free moment, in the order of
+    coming, so that no minute sees more than ``per_minute`` and a task that wakes up late does not
+    hold back the others."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._seconds_each = 60.0 / per_minute if per_minute else 0.0

@@ -1,4 +1,5 @@
-"""Any OpenAI-compatible HTTP server, through the ``openai`` client: many requests at once, none lost."""
+"""Any OpenAI-compatible HTTP server, through the ``openai`` client: many requests at once, none
+lost."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ _WHEN_INTERRUPTED = 20.0  # seconds after Ctrl-C for the same; a second one ends
 
 
 class _Ending:
-    """How one lot of requests comes to an end: no new call is begun once ``stop`` was called, and those that are under way
-    (``calling``) are let come in, for they are paid for."""
+    """How one lot of requests comes to an end: no new call is begun once ``stop`` was called, and
+    those that are under way (``calling``) are let come in, for they are paid for."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -49,14 +50,19 @@ class _Ending:
         self.failures += [failure] if failure is not None else []
         self.event.set()
 
-    async def wait(self, workers: Sequence[asyncio.Task[None]], seconds: float | None, grace: float) -> bool:
-        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds``. Whether these were over."""
+    async def wait(
+        self, workers: Sequence[asyncio.Task[None]], seconds: float | None, grace: float
+    ) -> bool:
+        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds``.
+        Whether these were over."""
         if not workers:
             return False
         stopped = asyncio.ensure_future(self.event.wait())
         everything = asyncio.ensure_future(asyncio.wait(workers))
         try:
-            done, _ = await asyncio.wait([everything, stopped], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                [everything, stopped], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
             self.event.set()
             for worker in workers:
                 if worker not in self.calling:
@@ -70,12 +76,14 @@ class _Ending:
 
 
 class OpenAIBackend:
-    """A model behind chat completions or completions; ``config`` says where and within which limits. The client lives in a thread
-    with an event loop of its own, from the first request until ``close``. A call whose outcome is unknown (timed out, cut off, or
-    without a count of its tokens) counts at its worst case towards ``max_cost``."""
+    """A model behind chat completions or completions; ``config`` says where and within which
+    limits. The client lives in a thread with an event loop of its own, from the first request until
+    ``close``. A call whose outcome is unknown (timed out, cut off, or without a count of its
+    tokens) counts at its worst case towards ``max_cost``."""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` is money shared with other backends (default: ``max_cost``). Raises ConfigError: no such tokenizer."""
+        """``purse`` is money shared with other backends (default: ``max_cost``). Raises
+        ConfigError: no such tokenizer."""
         self._config = config
         self._key = server.find_key(config)
         self._faults = server.Faults(config, self._key)
@@ -83,7 +91,9 @@ class OpenAIBackend:
         self._requests = Pace(config.requests_per_minute)
         self._tokens = Pace(config.tokens_per_minute)
         self._purse = purse or Purse(config.max_cost)
-        self.usage = Usage(cost=0.0 if config.prices else None)  # what was sent and what it cost since the backend was opened
+        self.usage = Usage(
+            cost=0.0 if config.prices else None
+        )  # what was sent and what it cost since the backend was opened
         self._client: AsyncOpenAI | None = None
         self._lock = threading.Lock()
         self._thread = contextlib.ExitStack()
@@ -94,25 +104,30 @@ class OpenAIBackend:
     def identity(self) -> str:
         """Server, path, kind of endpoint and model, and a hash of what else is sent."""
         url = urlsplit(self._config.base_url)
-        name = f"openai:{url.netloc}{url.path.rstrip('/')}:{self._config.endpoint}:{self._config.model}"
+        name = f"openai:{url.netloc}{url.path.rstrip('/')}:{self._config.endpoint}:{self._config.model}"  # noqa: E501
         if not self._config.extra_body:
             return name
         extra = json.dumps(dict(self._config.extra_body), sort_keys=True)
         return f"{name}:{hashlib.sha256(extra.encode()).hexdigest()[:16]}"
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
-        """Tokens and cost of asking each of ``requests`` once, every answer being as long as it may be."""
-        return self._count.estimate(requests, self._config.prices.cost if self._config.prices else None)
+        """Tokens and cost of asking each of ``requests`` once, every answer being as long as it may
+        be."""
+        return self._count.estimate(
+            requests, self._config.prices.cost if self._config.prices else None
+        )
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has been given out. Raises
-        BackendDown: the server cannot be reached or refuses everybody, ``max_cost`` is reached, ``total_timeout`` is over, or
-        eight requests in a row were given up. Raises ConfigError: there is no key for a server that is not a local one."""
+        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has
+        been given out. Raises BackendDown: the server cannot be reached or refuses everybody,
+        ``max_cost`` is reached, ``total_timeout`` is over, or eight requests in a row were given
+        up. Raises ConfigError: there is no key for a server that is not a local one."""
         server.require_key(self._config)
         return self._stream(requests)
 
     def close(self) -> None:
-        """Cancels what is under way, closes the connections and ends the thread; a later request starts a new one."""
+        """Cancels what is under way, closes the connections and ends the thread; a later request
+        starts a new one."""
         with self._lock:
             portal, self._portal = self._portal, None
             client, self._client = self._client, None
@@ -123,9 +138,9 @@ class OpenAIBackend:
             self._thread.close()
 
     def _stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """The answers as they come; then the exception, if there is one. If the caller stops early, what is under way is
-        cancelled. After a KeyboardInterrupt it is let come in and given out, so that it can be saved; then the interrupt goes
-        on."""
+        """The answers as they come; then the exception, if there is one. If the caller stops early,
+        what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out,
+        so that it can be saved; then the interrupt goes on."""
         arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
         ending = _Ending()
 
@@ -143,7 +158,10 @@ class OpenAIBackend:
             yield from iter(arrived.get, None)
         except KeyboardInterrupt:
             if ending.calling:
-                logger.warning("interrupted: waiting for %d calls under way (Ctrl-C again leaves them)", len(ending.calling))
+                logger.warning(
+                    "interrupted: waiting for %d calls under way (Ctrl-C again leaves them)",
+                    len(ending.calling),
+                )
             portal.start_task_soon(ending.stop)
             try:
                 yield from iter(lambda: arrived.get(timeout=_WHEN_INTERRUPTED), None)
@@ -157,7 +175,12 @@ class OpenAIBackend:
             raise
         future.result()
 
-    async def _answer_all(self, requests: Sequence[Request], put: Callable[[tuple[int, Answer]], None], ending: _Ending) -> None:
+    async def _answer_all(
+        self,
+        requests: Sequence[Request],
+        put: Callable[[tuple[int, Answer]], None],
+        ending: _Ending,
+    ) -> None:
         waiting = iter(enumerate(requests))
 
         async def work() -> None:
@@ -168,26 +191,43 @@ class OpenAIBackend:
                     self._judge_the_server(answer)
                 except Exception as failure:  # noqa: BLE001  raised below, when what is under way has come in
                     ending.stop(failure)
-                if ending.event.is_set():  # what was under way is paid for and has come in; nothing new is begun
+                if (
+                    ending.event.is_set()
+                ):  # what was under way is paid for and has come in; nothing new is begun
                     return
 
         self._connect()
-        workers = [asyncio.create_task(work()) for _ in range(min(self._config.concurrency, len(requests)))]
+        workers = [
+            asyncio.create_task(work()) for _ in range(min(self._config.concurrency, len(requests)))
+        ]
         is_over = await ending.wait(workers, self._config.total_timeout, self._config.timeout)
         for failure in ending.failures:
-            raise BackendDown(self._no_money(failure)) if isinstance(failure, BudgetSpent) else failure
+            raise (
+                BackendDown(self._no_money(failure))
+                if isinstance(failure, BudgetSpent)
+                else failure
+            )
         if is_over:
             limit = f"total_timeout of {self._config.total_timeout:g} s is over"
             raise BackendDown(f"judge {self._config.name}: {limit}; {server.AGAIN}")
 
     def _no_money(self, error: BudgetSpent) -> str:
         purse, ours = self._purse, self.usage.cost or 0.0
-        share = f" (of which this process has ${purse.limit:g})" if purse.limit != self._config.max_cost else ""
-        others = f" and ${purse.spent - ours:.6f} by earlier tasks of the run" if purse.spent > ours else ""
+        share = (
+            f" (of which this process has ${purse.limit:g})"
+            if purse.limit != self._config.max_cost
+            else ""
+        )
+        others = (
+            f" and ${purse.spent - ours:.6f} by earlier tasks of the run"
+            if purse.spent > ours
+            else ""
+        )
         return (
-            f"judge {self._config.name}: max_cost of ${self._config.max_cost:g}{share} leaves no room for another call: "
-            f"${ours:.6f} spent on {self.usage.calls} calls{others}, and the next may cost ${error.needed:.6f}; "
-            "what was answered is kept: run the same command again to go on with a fresh budget"
+            f"judge {self._config.name}: max_cost of ${self._config.max_cost:g}{share} leaves no"
+            f" room for another call: ${ours:.6f} spent on {self.usage.calls} calls{others}, and"
+            f" the next may cost ${error.needed:.6f}; what was answered is kept: run the same"
+            " command again to go on with a fresh budget"
         )
 
     def _connect(self) -> None:
@@ -198,12 +238,21 @@ class OpenAIBackend:
                 logging.getLogger(name).setLevel(logging.WARNING)
             url = self._config.base_url
             by_proxy, hooks = not server.is_local(url), server.hooks(url, self._key)
-            http = DefaultAioHttpClient(trust_env=by_proxy, follow_redirects=False, event_hooks=hooks)
+            http = DefaultAioHttpClient(
+                trust_env=by_proxy, follow_redirects=False, event_hooks=hooks
+            )
             # Without a timeout: ours is of the whole try.
-            self._client = AsyncOpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=None, http_client=http)
+            self._client = AsyncOpenAI(
+                base_url=url,
+                api_key=self._key or "none",
+                max_retries=0,
+                timeout=None,
+                http_client=http,
+            )
 
     async def _answer_one(self, request: Request, ending: _Ending) -> Answer:
-        """The answer, or after all retries one with an error; an exception where no other request will fare better."""
+        """The answer, or after all retries one with an error; an exception where no other request
+        will fare better."""
         attempt = 0
         while True:
             try:
@@ -211,7 +260,9 @@ class OpenAIBackend:
             except server.TryAgain as failure:
                 if failure.unreachable and not self._answered and attempt + 1 >= _TRIES_TO_CONNECT:
                     where = f"judge {self._config.name}: {self._config.base_url} cannot be reached"
-                    raise BackendDown(f"{where}: {failure}; is the server running? {server.AGAIN}") from None
+                    raise BackendDown(
+                        f"{where}: {failure}; is the server running? {server.AGAIN}"
+                    ) from None
                 if ending.event.is_set():
                     raise asyncio.CancelledError from None  # another try would be a new call
                 if attempt >= self._config.max_retries:
@@ -230,7 +281,11 @@ class OpenAIBackend:
         config = self._config
         expected = self._count.expected(request) + request.decoding.max_tokens
         prices = config.prices
-        worst = prices.cost(self._count.at_most(request), request.decoding.max_tokens) if prices else 0.0
+        worst = (
+            prices.cost(self._count.at_most(request), request.decoding.max_tokens)
+            if prices
+            else 0.0
+        )
         await self._requests.wait()
         await self._tokens.wait(expected)
         await self._purse.reserve(worst)
@@ -239,12 +294,22 @@ class OpenAIBackend:
         assert self._client is not None
         ending.calling.add(asyncio.current_task())
         try:
-            content = server.to_body(request, config.model, config.endpoint, config.max_tokens_name, config.extra_body)
+            content = server.to_body(
+                request, config.model, config.endpoint, config.max_tokens_name, config.extra_body
+            )
             call = self._client.post(server.PATHS[config.endpoint], cast_to=str, body=content)
-            answer = server.read_reply(await asyncio.wait_for(call, config.timeout), config.endpoint)
-            cost, used = self._count_tokens(answer.prompt_tokens, answer.completion_tokens) or (cost, used)
+            answer = server.read_reply(
+                await asyncio.wait_for(call, config.timeout), config.endpoint
+            )
+            cost, used = self._count_tokens(answer.prompt_tokens, answer.completion_tokens) or (
+                cost,
+                used,
+            )
         except server.BadReply as error:
-            cost, used = self._count_tokens(error.prompt_tokens, error.completion_tokens) or (cost, used)
+            cost, used = self._count_tokens(error.prompt_tokens, error.completion_tokens) or (
+                cost,
+                used,
+            )
             raise server.TryAgain(self._faults.quoted(str(error))) from None
         except APIStatusError as error:
             cost, used = 0.0, 0.0
@@ -263,7 +328,9 @@ class OpenAIBackend:
             self._tokens.give_back(expected - used)
         alternatives = answer.first_token_logprobs
         if alternatives is not None:
-            alternatives = tuple((self._faults.hidden(token), logprob) for token, logprob in alternatives)
+            alternatives = tuple(
+                (self._faults.hidden(token), logprob) for token, logprob in alternatives
+            )
         text = self._faults.hidden(answer.text or "")
         return dataclasses.replace(answer, text=text, first_token_logprobs=alternatives)
 
@@ -275,21 +342,32 @@ class OpenAIBackend:
         self.usage = self.usage.plus(errors=1)
         if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
             self._given_up_in_a_row = 0
-            where, why = f"judge {self._config.name}: {self._config.base_url}", f"the last: {answer.error}"
-            raise BackendDown(f"{where}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, {why}; {server.AGAIN}")
+            where, why = (
+                f"judge {self._config.name}: {self._config.base_url}",
+                f"the last: {answer.error}",
+            )
+            raise BackendDown(
+                f"{where}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, {why};"
+                f" {server.AGAIN}"
+            )
 
-    def _count_tokens(self, prompt: int | None, completion: int | None) -> tuple[float, float] | None:
+    def _count_tokens(
+        self, prompt: int | None, completion: int | None
+    ) -> tuple[float, float] | None:
         """(USD, tokens) of a call whose tokens the server has counted."""
         if prompt is None:
             return None
         completion = completion or 0
         self.usage = self.usage.plus(prompt_tokens=prompt, completion_tokens=completion)
-        return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(prompt + completion)
+        return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(
+            prompt + completion
+        )
 
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is over: in the middle of it, it would leave a thread behind that nothing ends."""
+    """Ctrl-C waits until the block is over: in the middle of it, it would leave a thread behind
+    that nothing ends."""
     came: list[tuple[int, FrameType | None]] = []
     if threading.current_thread() is not threading.main_thread():  # where no signal comes
         yield

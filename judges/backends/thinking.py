@@ -1,4 +1,5 @@
-"""Models of lm_eval, and replies of servers, that keep what was thought, so that it can be told from what was said."""
+"""Models of lm_eval, and replies of servers, that keep what was thought, so that it can be told
+from what was said."""
 
 from __future__ import annotations
 
@@ -18,13 +19,19 @@ _OPENS, _CLOSES = "<think>", "</think>"  # the marks of thoughts that came witho
 
 
 def is_cut_off_in_thought(answer: Answer) -> bool:
-    """Whether more tokens may bring an answer to its end; so also where it is not known why it ended."""
-    return answer.finish_reason in ("length", None) and answer.text is not None and without_thinking(answer.text) is None
+    """Whether more tokens may bring an answer to its end; so also where it is not known why it
+    ended."""
+    return (
+        answer.finish_reason in ("length", None)
+        and answer.text is not None
+        and without_thinking(answer.text) is None
+    )
 
 
 def content_of(choice: Mapping[str, Any], usage: Any = None) -> Any:
-    """The text of a chat reply's choice, None where there is none. Where the reply was cut off before a word was said, but has
-    thoughts, in ``reasoning_content`` or ``reasoning`` or hidden ones by its ``usage``, the text is a thought without an end."""
+    """The text of a chat reply's choice, None where there is none. Where the reply was cut off
+    before a word was said, but has thoughts, in ``reasoning_content`` or ``reasoning`` or hidden
+    ones by its ``usage``, the text is a thought without an end."""
     message = choice["message"]
     content = message.get("content") or message.get("refusal") or message.get("content")
     if content or choice.get("finish_reason") != "length":
@@ -37,9 +44,10 @@ def content_of(choice: Mapping[str, Any], usage: Any = None) -> Any:
 
 @contextlib.contextmanager
 def whole_texts(lm: LM) -> Iterator[Callable[[str], str]]:
-    """While it lasts, ``lm`` gives what it thinks, too: it neither strips it by its ``think_end_token``, nor leaves out the marks
-    where they are special tokens, nor the thought without an end of a server. The function given has to see each text: it puts
-    a known mark for a ``think_end_token`` that is none."""
+    """While it lasts, ``lm`` gives what it thinks, too: it neither strips it by its
+    ``think_end_token``, nor leaves out the marks where they are special tokens, nor the thought
+    without an end of a server. The function given has to see each text: it puts a known mark for a
+    ``think_end_token`` that is none."""
     model: Any = lm
     tokenizer: Any = getattr(model, "tokenizer", None)
     ends: Any = getattr(model, "think_end_token", None)
@@ -48,8 +56,12 @@ def whole_texts(lm: LM) -> Iterator[Callable[[str], str]]:
     special = {number: str(each) for number, each in added if getattr(each, "special", False)}
     if isinstance(ends, int):
         ends = special.get(ends) or tokenizer.decode([ends])
-    if hasattr(model, "tok_decode") and any(marks_thoughts(token) or token == ends for token in special.values()):
-        dropped = {number for number, token in special.items() if token != ends and not is_of_mark(token)}
+    if hasattr(model, "tok_decode") and any(
+        marks_thoughts(token) or token == ends for token in special.values()
+    ):
+        dropped = {
+            number for number, token in special.items() if token != ends and not is_of_mark(token)
+        }
         replaced["tok_decode"] = _keeping_marks(model.tok_decode, dropped)
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         replaced["parse_generations"] = _with_thoughts(model.parse_generations)
@@ -77,7 +89,9 @@ def _with_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
     def parse_generations(outputs: Any, **options: Any) -> list[str]:
         for reply in outputs if isinstance(outputs, list) else [outputs]:
             for choice in (reply.get("choices") or ()) if isinstance(reply, dict) else ():
-                with contextlib.suppress(KeyError, TypeError, AttributeError):  # lm_eval says what is wrong with it
+                with contextlib.suppress(
+                    KeyError, TypeError, AttributeError
+                ):  # lm_eval says what is wrong with it
                     choice["message"]["content"] = content_of(choice, reply.get("usage"))
         return parse(outputs, **options)
 

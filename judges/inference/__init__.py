@@ -1,5 +1,6 @@
-"""Whether passages entail a claim, by a natural language inference model; each pair is asked about once. How models that say so
-are asked is one table, of their families; passages are cut into windows that fit them."""
+"""Whether passages entail a claim, by a natural language inference model; each pair is asked about
+once. How models that say so are asked is one table, of their families; passages are cut into
+windows that fit them."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -37,7 +38,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Support:
-    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None: ``problem`` says why."""
+    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None:
+    ``problem`` says why."""
 
     probability: float | None
     windows: int
@@ -45,7 +47,8 @@ class Support:
 
 
 class Entailment:
-    """Says whether premises entail claims; ``ask`` is given each pair once. ``identity``: all that can change a verdict."""
+    """Says whether premises entail claims; ``ask`` is given each pair once. ``identity``: all that
+    can change a verdict."""
 
     def __init__(self, identity: str, ask: Callable[[Sequence[Pair]], list[bool | None]]) -> None:
         self.identity, self._ask = identity, ask
@@ -61,10 +64,12 @@ class Entailment:
 
 @dataclass(frozen=True)
 class Family:
-    """A model belongs to it if ``pattern`` is found in its name, or ``by_type`` in its config's ``model_type`` alone. ``text`` is
-    what premise and claim are made into; empty: a pair of texts, as the tokenizer joins them. ``head``: a label for the whole
-    text (``sequence``) or its first token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number of the
-    label that says so; None: the one called entailment. ``window``: tokens of passages at a time; None: all that fit."""
+    """A model belongs to it if ``pattern`` is found in its name, or ``by_type`` in its config's
+    ``model_type`` alone. ``text`` is what premise and claim are made into; empty: a pair of texts,
+    as the tokenizer joins them. ``head``: a label for the whole text (``sequence``) or its first
+    token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number of the label
+    that says so; None: the one called entailment. ``window``: tokens of passages at a time; None:
+    all that fit."""
 
     pattern: str
     head: Literal["sequence", "tokens", "seq2seq"] = "sequence"
@@ -78,28 +83,41 @@ FAMILIES = TypeAdapter(dict[str, Family]).validate_python(load_yaml(__package__,
 
 
 def family_of(name: str, config: Mapping[str, Any], given: str | None = None) -> str:
-    """The family ``given``, or the one that a model has by its name or its config. Raises ConfigError: there is none."""
+    """The family ``given``, or the one that a model has by its name or its config. Raises
+    ConfigError: there is none."""
     if given is not None and given not in FAMILIES:
-        raise ConfigError(f"no family of models is called {given!r}{did_you_mean(given, FAMILIES)}; known: {', '.join(FAMILIES)}")
+        raise ConfigError(
+            f"no family of models is called {given!r}{did_you_mean(given, FAMILIES)}; known:"
+            f" {', '.join(FAMILIES)}"
+        )
     own, kind = name.rstrip("/").rpartition("/")[2], str(config.get("model_type", ""))
-    texts = ((key, each.pattern, kind if each.by_type else f"{own} {kind}") for key, each in FAMILIES.items())
-    return given or next(key for key, pattern, text in texts if re.search(pattern, text, re.IGNORECASE))
+    texts = (
+        (key, each.pattern, kind if each.by_type else f"{own} {kind}")
+        for key, each in FAMILIES.items()
+    )
+    return given or next(
+        key for key, pattern, text in texts if re.search(pattern, text, re.IGNORECASE)
+    )
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")  # half a sentence may say the reverse of the whole
+_SENTENCE = re.compile(
+    r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
+)  # half a sentence may say the reverse of the whole
 _OVERLAP = 4  # a quarter of a window is in the one before it too
 
 
 class Windows:
-    """Cuts passages into windows, each from the beginning of a sentence to the end of one, with an overlap, by the tokens of
-    ``tokenizer``, a fast one; passages that several claims are held against are cut once."""
+    """Cuts passages into windows, each from the beginning of a sentence to the end of one, with an
+    overlap, by the tokens of ``tokenizer``, a fast one; passages that several claims are held
+    against are cut once."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.of = cache(self._packed)
 
     def _packed(self, passages: tuple[Titled, ...], size: int) -> list[str]:
-        """Texts of at most ``size`` tokens that hold all ``passages``, each under its title as in ALCE; short ones share one."""
+        """Texts of at most ``size`` tokens that hold all ``passages``, each under its title as in
+        ALCE; short ones share one."""
         packed: list[str] = []
         used = 0
         for passage in passages:
@@ -123,11 +141,17 @@ class Windows:
         begin = 0
         while len(spans) - begin > size:
             last = bisect_right(sentences, begin + size) - 1
-            stop = sentences[last] if last >= 0 and sentences[last] > begin + size // 2 else begin + size
+            stop = (
+                sentences[last]
+                if last >= 0 and sentences[last] > begin + size // 2
+                else begin + size
+            )
             yield text[spans[begin][0] : spans[stop - 1][1]].strip()
             following = bisect_left(sentences, stop - size // _OVERLAP)
             begin = (
-                sentences[following] if following < len(sentences) and sentences[following] <= stop else stop - size // _OVERLAP
+                sentences[following]
+                if following < len(sentences) and sentences[following] <= stop
+                else stop - size // _OVERLAP
             )
         yield text[spans[begin][0] :].strip() if spans else text
 
@@ -138,13 +162,17 @@ class Windows:
 
 
 def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
-    """``lexical``, or a model of the Hub (or its folder): a classifier trained on inference, such as DeBERTa, or a T5 of the TRUE
-    kind. ``device``: default the GPU, if any. Raises ModelError: it cannot be loaded, or no label of it is entailment."""
+    """``lexical``, or a model of the Hub (or its folder): a classifier trained on inference, such
+    as DeBERTa, or a T5 of the TRUE kind. ``device``: default the GPU, if any. Raises ModelError: it
+    cannot be loaded, or no label of it is entailment."""
     if name == LEXICAL:
         lexical = load_lexical_model()
 
         def by_words(pairs: Sequence[Pair]) -> list[bool | None]:
-            asked = ((each.claim, [Passage(one.text, one.title) for one in each.passages]) for each in pairs)
+            asked = (
+                (each.claim, [Passage(one.text, one.title) for one in each.passages])
+                for each in pairs
+            )
             bar = tqdm(asked, "entailment", len(pairs), unit=" pairs", delay=2)
             return [lexical.judge(claim, passages).is_supported for claim, passages in bar]
 

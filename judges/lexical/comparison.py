@@ -1,6 +1,8 @@
-"""A claim beside its passages: which of its words, numbers, dates and names they hold, and where they disagree.
+"""A claim beside its passages: which of its words, numbers, dates and names they hold, and where
+they disagree.
 
-Dates are compared in one form, whatever order they are written in: ``5 May 1990`` is ``May 5, 1990`` is ``1990-05-05``.
+Dates are compared in one form, whatever order they are written in: ``5 May 1990`` is ``May 5,
+1990`` is ``1990-05-05``.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True, order=True)
 class Date:
-    """A month with its day, its year, or both; 0 is what the text leaves out. Years alone are numbers, not dates."""
+    """A month with its day, its year, or both; 0 is what the text leaves out. Years alone are
+    numbers, not dates."""
 
     year: int
     month: int
@@ -38,7 +41,11 @@ class Date:
 
     def agrees(self, other: Date) -> bool:
         """Whether ``other`` says at least what this says: each part of this is the same there."""
-        return self.year in (0, other.year) and self.month in (0, other.month) and self.day in (0, other.day)
+        return (
+            self.year in (0, other.year)
+            and self.month in (0, other.month)
+            and self.day in (0, other.day)
+        )
 
     def __str__(self) -> str:
         parts = (str(self.day or ""), MONTHS[self.month - 1].capitalize(), str(self.year or ""))
@@ -47,7 +54,8 @@ class Date:
 
 @lru_cache(4096)
 def find_dates(text: str) -> tuple[Date, ...]:
-    """The dates of ``text`` in the order in which they stand; days above 31 and months above 12 are none."""
+    """The dates of ``text`` in the order in which they stand; days above 31 and months above 12 are
+    none."""
     folded = fold(text)
     found: list[tuple[int, Date]] = []
     taken = [False] * len(folded)
@@ -85,7 +93,11 @@ class Comparison:
     @cached_property
     def missing(self) -> tuple[Word, ...]:
         """The content words of the claim that no passage has."""
-        return tuple(word for word, covered in zip(self.claim.content, self.covered, strict=True) if not covered)
+        return tuple(
+            word
+            for word, covered in zip(self.claim.content, self.covered, strict=True)
+            if not covered
+        )
 
     @cached_property
     def dates(self) -> tuple[Date, ...]:
@@ -93,7 +105,8 @@ class Comparison:
 
     @cached_property
     def missing_dates(self) -> tuple[Date, ...]:
-        """The dates of the claim that no passage has, or only with another or no day, month or year."""
+        """The dates of the claim that no passage has, or only with another or no day, month or
+        year."""
         known = [date for passage in self.passages for date in find_dates(passage.text)]
         return tuple(date for date in self.dates if not any(date.agrees(other) for other in known))
 
@@ -105,20 +118,28 @@ class Comparison:
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names of which no passage has a single word, or not all of their words beside each other."""
-        return tuple(name for name in self.names if not any(_has_name(passage.words, name) for passage in self.passages))
+        """The names of which no passage has a single word, or not all of their words beside each
+        other."""
+        return tuple(
+            name
+            for name in self.names
+            if not any(_has_name(passage.words, name) for passage in self.passages)
+        )
 
     @cached_property
     def closest_sentence(self) -> tuple[Word, ...]:
-        """The sentence of the passages with most of the claim's content words; the first of several."""
+        """The sentence of the passages with most of the claim's content words; the first of
+        several."""
         wanted = self.claim.stems
         sentences = [sentence for passage in self.passages for sentence in passage.words.sentences]
-        return max(sentences, key=lambda words: len(wanted & {word.stem for word in words}), default=())
+        return max(
+            sentences, key=lambda words: len(wanted & {word.stem for word in words}), default=()
+        )
 
     @cached_property
     def negation_differs(self) -> bool:
-        """Whether the claim is negated and its closest sentence is not, or that sentence negates a word that the claim
-        affirms."""
+        """Whether the claim is negated and its closest sentence is not, or that sentence negates a
+        word that the claim affirms."""
         if any(word.stem in NEGATIONS for word in self.claim.words):
             return not any(word.stem in NEGATIONS for word in self.closest_sentence)
         return bool(_negated(self.closest_sentence) & self.claim.stems)
@@ -130,19 +151,26 @@ class Comparison:
 
     @cached_property
     def namesakes(self) -> tuple[Passage, ...]:
-        """The passages, if their titles name different things whose names share a word; then it is unclear of which the
-        claim speaks."""
+        """The passages, if their titles name different things whose names share a word; then it is
+        unclear of which the claim speaks."""
         titles = {passage.title: passage for passage in self.passages if passage.title}
-        return tuple(titles.values()) if any(a.name & b.name for a, b in combinations(titles.values(), 2)) else ()
+        return (
+            tuple(titles.values())
+            if any(a.name & b.name for a, b in combinations(titles.values(), 2))
+            else ()
+        )
 
 
 def _has_name(text: Text, name: tuple[Word, ...]) -> bool:
-    """Whether all words of ``name`` stand within a stretch of ``text`` one word longer than it (a middle name)."""
+    """Whether all words of ``name`` stand within a stretch of ``text`` one word longer than it (a
+    middle name)."""
     wanted = {word.stem for word in name}
     if not wanted <= text.stems:
         return False
     size = len(name) + 1
-    return any(wanted <= set(text.sequence[start : start + size]) for start in range(len(text.sequence)))
+    return any(
+        wanted <= set(text.sequence[start : start + size]) for start in range(len(text.sequence))
+    )
 
 
 def _negated(words: Sequence[Word]) -> set[str]:

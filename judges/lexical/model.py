@@ -1,4 +1,5 @@
-"""The probability that passages support a claim: features of the pair, a logistic regression on them, and the reason in words."""
+"""The probability that passages support a claim: features of the pair, a logistic regression on
+them, and the reason in words."""
 
 import hashlib
 import json
@@ -30,18 +31,32 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
     "coverage": lambda pair: _share(pair.covered),
     # the share that lie close together in one passage
     "together": lambda pair: max(
-        (densest_window(pair.claim.sequence, passage.words.sequence, _WINDOW) for passage in pair.passages), default=0.0
+        (
+            densest_window(pair.claim.sequence, passage.words.sequence, _WINDOW)
+            for passage in pair.passages
+        ),
+        default=0.0,
     ),
-    # the share that one passage has in the claim's order; the names of what the passages are about are on every line
+    # the share that one passage has in the claim's order; the names of what the passages are about
+    # are on every line
     "in_order": lambda pair: max(
-        (common_order(_without(pair.claim, pair.about), _without(each.words, pair.about)) for each in pair.passages), default=0.0
+        (
+            common_order(_without(pair.claim, pair.about), _without(each.words, pair.about))
+            for each in pair.passages
+        ),
+        default=0.0,
     ),
     # the share of missing words in the second half of the claim, where what is new stands
     "missing_end": lambda pair: 1 - _share(pair.covered[len(pair.covered) // 2 :]),
-    # the shares of the claim's numbers, dates (in full), words of names, and names as they stand that no passage has
-    "missing_numbers": lambda pair: 1 - _share([covered for word, covered in _words(pair) if word.is_number]),
+    # the shares of the claim's numbers, dates (in full), words of names, and names as they stand
+    # that no passage has
+    "missing_numbers": lambda pair: (
+        1 - _share([covered for word, covered in _words(pair) if word.is_number])
+    ),
     "missing_dates": lambda pair: len(pair.missing_dates) / len(pair.dates) if pair.dates else 0.0,
-    "missing_name_words": lambda pair: 1 - _share([covered for word, covered in _words(pair) if word.is_name]),
+    "missing_name_words": lambda pair: (
+        1 - _share([covered for word, covered in _words(pair) if word.is_name])
+    ),
     "missing_names": lambda pair: len(pair.missing_names) / len(pair.names) if pair.names else 0.0,
     # one of the claim and the sentence closest to it denies what the other affirms
     "negation_differs": lambda pair: float(pair.negation_differs),
@@ -49,24 +64,32 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
     "namesakes": lambda pair: float(bool(pair.namesakes)),
     # the claim has a number: there is more to get wrong, and more to check it by
     "has_numbers": lambda pair: float(any(word.is_number for word in pair.claim.content)),
-    # the share of the claim's words that are content words: a list says more in a sentence than a plain statement
-    "density": lambda pair: len(pair.claim.content) / len(pair.claim.words) if pair.claim.words else 0.0,
-    # the claim says that it comes on top of something else (also, additionally), which is one more thing to support
+    # the share of the claim's words that are content words: a list says more in a sentence than a
+    # plain statement
+    "density": lambda pair: (
+        len(pair.claim.content) / len(pair.claim.words) if pair.claim.words else 0.0
+    ),
+    # the claim says that it comes on top of something else (also, additionally), which is one more
+    # thing to support
     "is_additive": lambda pair: _has_any(pair, ADDITIVES),
     # the claim names a relation between relatives, which a passage may have the other way round
     "has_kinship": lambda pair: _has_any(pair, KINSHIP),
     # the claim begins with a name and the passages' titles have no word of it
-    "about_another": lambda pair: float(bool(pair.about and (start := _start(pair.claim))) and not pair.about & start),
+    "about_another": lambda pair: float(
+        bool(pair.about and (start := _start(pair.claim))) and not pair.about & start
+    ),
 }
 """What is measured of a claim beside its passages, in the order of the coefficients.
 
-Every feature is a share in [0, 1] or a yes (1) and no (0), so that neither the length of the claim nor that of the passages
-changes its scale. Of a claim without content words all that could be missing is there.
+Every feature is a share in [0, 1] or a yes (1) and no (0), so that neither the length of the claim
+nor that of the passages changes its scale. Of a claim without content words all that could be
+missing is there.
 """
 
 
 def densest_window(needles: Sequence[str], haystack: Sequence[str], width: float) -> float:
-    """The largest share of ``needles`` inside one window of ``haystack``, ``width`` times as long as they are."""
+    """The largest share of ``needles`` inside one window of ``haystack``, ``width`` times as long
+    as they are."""
     if not needles:
         return 1.0
     counts = Counter(needles)
@@ -85,7 +108,8 @@ def densest_window(needles: Sequence[str], haystack: Sequence[str], width: float
 
 
 def common_order(needles: Sequence[str], haystack: Sequence[str]) -> float:
-    """The share of ``needles`` in the longest subsequence common to both: those that ``haystack`` has in the same order."""
+    """The share of ``needles`` in the longest subsequence common to both: those that ``haystack``
+    has in the same order."""
     if not needles:
         return 1.0
     words = np.array(haystack, dtype=object)
@@ -111,8 +135,11 @@ def _without(text: Text, stems: frozenset[str]) -> list[str]:
 
 
 def _start(claim: Text) -> set[str]:
-    """The stems of capitalised content words at the beginning of ``claim``, where its subject is looked for."""
-    return {word.stem for word in claim.words[:_SUBJECT] if word.is_content and word.text[0].isupper()}
+    """The stems of capitalised content words at the beginning of ``claim``, where its subject is
+    looked for."""
+    return {
+        word.stem for word in claim.words[:_SUBJECT] if word.is_content and word.text[0].isupper()
+    }
 
 
 def _share(values: Sequence[bool]) -> float:
@@ -125,7 +152,8 @@ def _has_any(pair: Comparison, words: frozenset[str]) -> float:
 
 @dataclass(frozen=True)
 class Support:
-    """``probability`` that the passages support the claim, whether it reaches the threshold, and why in one line."""
+    """``probability`` that the passages support the claim, whether it reaches the threshold, and
+    why in one line."""
 
     probability: float
     is_supported: bool
@@ -134,8 +162,9 @@ class Support:
 
 @dataclass(frozen=True)
 class LexicalModel:
-    """Coefficients by feature, for the features as they are measured; ``threshold`` is the probability from which a claim
-    counts as supported; ``fitted_on`` says where all of that comes from."""
+    """Coefficients by feature, for the features as they are measured; ``threshold`` is the
+    probability from which a claim counts as supported; ``fitted_on`` says where all of that comes
+    from."""
 
     coefficients: Mapping[str, float]
     intercept: float
@@ -154,7 +183,8 @@ class LexicalModel:
         return float(expit(self.intercept + vector(pair, self.coefficients) @ weights))
 
     def judge(self, claim: str, passages: Sequence[Passage]) -> Support:
-        """Whether ``passages`` support ``claim``. One without content words asserts nothing that they could lack."""
+        """Whether ``passages`` support ``claim``. One without content words asserts nothing that
+        they could lack."""
         pair = Comparison(claim, passages)
         probability = self.probability(pair)
         return Support(probability, probability >= self.threshold, reason(pair))
@@ -168,11 +198,15 @@ def reason(pair: Comparison) -> str:
     parts += _nowhere("date", [str(date) for date in pair.missing_dates])
     parts += _nowhere("number", [word.text for word in pair.missing if word.is_number])
     parts += _nowhere("name", [" ".join(word.text for word in name) for name in pair.missing_names])
-    parts += _nowhere("word", [word.text for word in pair.missing if not word.is_number and not word.is_name])
+    parts += _nowhere(
+        "word", [word.text for word in pair.missing if not word.is_number and not word.is_name]
+    )
     if pair.negation_differs:
         parts.append("negation differs")
     if pair.namesakes:
-        parts.append("the passages are about namesakes: " + ", ".join(p.title for p in pair.namesakes))
+        parts.append(
+            "the passages are about namesakes: " + ", ".join(p.title for p in pair.namesakes)
+        )
     return "; ".join(parts)
 
 
@@ -183,7 +217,8 @@ def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
         DataError: there is no such file, or it is not one that the command writes.
     """
     expected = (
-        "expected a file that 'python -m bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
+        "expected a file that 'python -m bench.lexical.fit --citations FILE --out FILE' wrote in a"
+        " checkout of the suite"
     )
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
@@ -193,17 +228,31 @@ def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file; {expected}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: not coefficients of the lexical judge ({error!r}); {expected}") from error
+        raise DataError(
+            f"{path}: not coefficients of the lexical judge ({error!r}); {expected}"
+        ) from error
     if unknown := [name for name in coefficients if name not in FEATURES]:
-        raise DataError(f"{path}: no feature is called {', '.join(unknown)}; known: {', '.join(FEATURES)}; {expected}")
-    if not all(math.isfinite(number) for number in (*coefficients.values(), intercept)) or not 0 <= threshold <= 1:
-        raise DataError(f"{path}: coefficients must be finite and the threshold between 0 and 1; {expected}")
+        raise DataError(
+            f"{path}: no feature is called {', '.join(unknown)}; known: {', '.join(FEATURES)};"
+            f" {expected}"
+        )
+    if (
+        not all(math.isfinite(number) for number in (*coefficients.values(), intercept))
+        or not 0 <= threshold <= 1
+    ):
+        raise DataError(
+            f"{path}: coefficients must be finite and the threshold between 0 and 1; {expected}"
+        )
     return LexicalModel(coefficients, intercept, threshold, fitted_on)
 
 
 def _nowhere(kind: str, missing: Sequence[str]) -> list[str]:
     if not missing:
         return []
-    shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+    shown = ", ".join(missing[:_SHOWN]) + (
+        f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    )
     many = len(missing) > 1
-    return [f"{kind}{'s' if many else ''} {shown} {'are' if many else 'is'} nowhere in the passages"]
+    return [
+        f"{kind}{'s' if many else ''} {shown} {'are' if many else 'is'} nowhere in the passages"
+    ]

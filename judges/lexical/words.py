@@ -1,8 +1,9 @@
-"""A text as the lexical judge reads it: stemmed words that know their sentence, with numbers and dates in one spelling.
+"""A text as the lexical judge reads it: stemmed words that know their sentence, with numbers and
+dates in one spelling.
 
-So that a claim and a passage that say the same in other signs meet: accents and citation marks go, ``1,200`` is ``1200``,
-``twelve`` is ``12``, ``1st`` is ``first``; ``(3 May 1901 - 7 June 1980)`` behind a name reads as born and died, as a
-biography would put it; ``passed away`` is ``died``.
+So that a claim and a passage that say the same in other signs meet: accents and citation marks go,
+``1,200`` is ``1200``, ``twelve`` is ``12``, ``1st`` is ``first``; ``(3 May 1901 - 7 June 1980)``
+behind a name reads as born and died, as a biography would put it; ``passed away`` is ``died``.
 """
 
 import re
@@ -20,8 +21,8 @@ CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if
 
 
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
-    """The regular expressions in ``name.yaml``. A list is one expression in pieces; ``{{name}}`` stands for an earlier one, and
-    ``A-Z`` for the capitals of all alphabets that have them."""
+    """The regular expressions in ``name.yaml``. A list is one expression in pieces; ``{{name}}``
+    stands for an earlier one, and ``A-Z`` for the capitals of all alphabets that have them."""
     texts: dict[str, str] = {}
     for key, value in load_yaml(__package__, f"{name}.yaml").items():
         text = value if isinstance(value, str) else "".join(value)
@@ -38,26 +39,36 @@ MONTHS: tuple[str, ...] = tuple(_TABLE["months"].split())
 _NUMBER_WORDS: dict[str, int] = _TABLE["numbers"]
 _ORDINALS: dict[str, str] = _TABLE["ordinals"]
 
-MONTH_NAMES = "|".join((*(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS), "sept"))  # as a pattern
+MONTH_NAMES = "|".join(
+    (*(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS), "sept")
+)  # as a pattern
 _MONTH = rf"(?:{MONTH_NAMES})\.?"
 _DAY = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"
 _DATE = rf"(?:(?:c(?:irca|\.)? ?)?(?:{_DAY} {_MONTH},? )?\d{{4}}|{_MONTH} {_DAY},? \d{{4}})"
-_LIFE = re.compile(rf"\(([^()]{{0,60}}?)({_DATE})(?: \([^()]*\))?\s*[-\u2013\u2014]\s*({_DATE})\)", re.IGNORECASE)
+_LIFE = re.compile(
+    rf"\(([^()]{{0,60}}?)({_DATE})(?: \([^()]*\))?\s*[-\u2013\u2014]\s*({_DATE})\)", re.IGNORECASE
+)
 _CITATION = re.compile(r"\[\d+(?:\s*[,;\u2013-]\s*\d+)*\]")
 _PASSED = re.compile(r"\bpass(?:ed|es) away\b", re.IGNORECASE)
 _STATES = re.compile(r"\bU\.? ?S\.?(?: ?A\.?)?(?=\W|$)")
 _INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")
 _NUMBER = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+"
-_TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?P<suffix>st|nd|rd|th|s)?(?![^\W\d_])|[^\W_]+(?:['\u2019][^\W_]+)*")
+_TOKEN = re.compile(
+    rf"(?P<number>{_NUMBER})(?P<suffix>st|nd|rd|th|s)?(?![^\W\d_])|[^\W_]+(?:['\u2019][^\W_]+)*"
+)
 _CACHED = 4096  # passages that are read once, however many claims cite them
 
-_STEMMER = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(tantivy.Filter.stemmer("english")).build()
+_STEMMER = (
+    tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    .filter(tantivy.Filter.stemmer("english"))
+    .build()
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """``stem`` is what is compared; ``sentence`` the number of its sentence; ``is_name`` that it is capitalised and not
-    merely because a sentence begins with it."""
+    """``stem`` is what is compared; ``sentence`` the number of its sentence; ``is_name`` that it is
+    capitalised and not merely because a sentence begins with it."""
 
     text: str
     stem: str
@@ -85,7 +96,9 @@ class Text:
     @cached_property
     def sentences(self) -> tuple[tuple[Word, ...], ...]:
         """The words of each sentence that has any."""
-        return tuple(tuple(words) for _, words in groupby(self.words, key=lambda word: word.sentence))
+        return tuple(
+            tuple(words) for _, words in groupby(self.words, key=lambda word: word.sentence)
+        )
 
     @cached_property
     def sequence(self) -> tuple[str, ...]:
@@ -94,7 +107,8 @@ class Text:
 
 
 def fold(text: str) -> str:
-    """``text`` without accents (Unicode NFKD, combining marks dropped) and without citation marks such as ``[1, 2]``."""
+    """``text`` without accents (Unicode NFKD, combining marks dropped) and without citation marks
+    such as ``[1, 2]``."""
     decomposed = unicodedata.normalize("NFKD", _CITATION.sub(" ", text))
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
@@ -135,7 +149,16 @@ def _words(sentence: str, number: int) -> list[Word]:
             stem = stem if is_number else _stem(lower)
         capital = text[0].isupper()
         follows = index + 1 < len(matches) and matches[index + 1][0][0].isupper()
-        words.append(Word(text, stem, number, True, is_number, capital and not is_number and (index > 0 or follows)))
+        words.append(
+            Word(
+                text,
+                stem,
+                number,
+                True,
+                is_number,
+                capital and not is_number and (index > 0 or follows),
+            )
+        )
     return words
 
 
@@ -157,7 +180,8 @@ _BRACKETS = re.compile(r"\([^()]*\)")
 
 @dataclass(frozen=True)
 class Passage:
-    """``title`` is empty where there is none; a bracket in it, as in ``Ada Hill (painter)``, tells namesakes apart."""
+    """``title`` is empty where there is none; a bracket in it, as in ``Ada Hill (painter)``, tells
+    namesakes apart."""
 
     text: str
     title: str = ""
@@ -174,6 +198,7 @@ class Passage:
 
 
 def parse_passage(text: str) -> Passage:
-    """``text`` as a passage; a first line ``Title: ...`` is its title, as the citations of D-FActScore have it."""
+    """``text`` as a passage; a first line ``Title: ...`` is its title, as the citations of
+    D-FActScore have it."""
     match = _TITLED.fullmatch(text)
     return Passage(match["text"], match["title"].strip()) if match else Passage(text)

@@ -1,8 +1,9 @@
 """The benchmarks, a folder each, which reads like its paper.
 
-``declaration`` is what each says of itself; ``all_benchmarks`` and ``find_benchmark`` are how everything else comes to know them.
-The suite's own are the folders here; another package adds one by an entry point of the group ``lm_factuality.benchmarks`` that
-names its ``Benchmark``. Importing this package makes the prompts of the suite's own known to judges."""
+``declaration`` is what each says of itself; ``all_benchmarks`` and ``find_benchmark`` are how
+everything else comes to know them. The suite's own are the folders here; another package adds one
+by an entry point of the group ``lm_factuality.benchmarks`` that names its ``Benchmark``. Importing
+this package makes the prompts of the suite's own known to judges."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -29,23 +30,32 @@ for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
 
 @cache
 def all_benchmarks() -> tuple[Benchmark, ...]:
-    """Every declared benchmark, in the order of lists. Raises ConfigError: two of one kind, or an entry point that names none."""
+    """Every declared benchmark, in the order of lists. Raises ConfigError: two of one kind, or an
+    entry point that names none."""
     found_here = [each.name for each in pkgutil.iter_modules(__path__) if each.ispkg]
     own = [import_module(f"{__name__}.{name}.benchmark").BENCHMARK for name in found_here]
     found: dict[str, Benchmark] = {}
     for benchmark in [*own, *map(_load, entry_points(group=ENTRY_POINTS))]:
         if found.setdefault(benchmark.kind, benchmark) is not benchmark:
-            raise ConfigError(f"two benchmarks are called {benchmark.kind!r}; uninstall one of the packages that bring them")
+            raise ConfigError(
+                f"two benchmarks are called {benchmark.kind!r}; uninstall one of the packages that"
+                " bring them"
+            )
     return tuple(sorted(found.values(), key=lambda each: (each.order, each.kind)))
 
 
 def _load(point: EntryPoint) -> Benchmark:
-    where = f"entry point {point.name} = {point.value} of {point.dist.name if point.dist else 'a package'}"
+    where = (
+        f"entry point {point.name} = {point.value} of"
+        f" {point.dist.name if point.dist else 'a package'}"
+    )
     try:
         found = point.load()
     except Exception as error:  # whatever a package of others raises
         cure = "fix or uninstall the package that brings it"
-        raise ConfigError(f"{where}: cannot be loaded: {type(error).__name__}: {error}; {cure}") from error
+        raise ConfigError(
+            f"{where}: cannot be loaded: {type(error).__name__}: {error}; {cure}"
+        ) from error
     if not isinstance(found, Benchmark):
         raise ConfigError(f"{where}: found a {type(found).__name__}, expected a Benchmark")
     return found
@@ -58,7 +68,8 @@ def find_benchmark(kind: str) -> Benchmark | None:
 
 @cache
 def all_sources() -> dict[str, Source]:
-    """The published files that the benchmarks read, by name. Raises ConfigError: two call different files by one name."""
+    """The published files that the benchmarks read, by name. Raises ConfigError: two call different
+    files by one name."""
     found: dict[str, Source] = {}
     for benchmark in all_benchmarks():
         for source in benchmark.sources:
@@ -69,7 +80,8 @@ def all_sources() -> dict[str, Source]:
 
 
 def find_source(name: str) -> Source:
-    """The published file called ``name``. Raises ConfigError: there is none; the text lists those there are."""
+    """The published file called ``name``. Raises ConfigError: there is none; the text lists those
+    there are."""
     sources = all_sources()
     if name in sources:
         return sources[name]
@@ -82,7 +94,8 @@ def generation_names() -> list[str]:
 
 
 def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
-    """What a judge does for the benchmark ``name``, with the settings of ``metadata``. Raises ConfigError: there is none."""
+    """What a judge does for the benchmark ``name``, with the settings of ``metadata``. Raises
+    ConfigError: there is none."""
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.generation is None:
         known = generation_names()

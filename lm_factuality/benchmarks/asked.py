@@ -1,4 +1,5 @@
-"""What people are asked of a benchmark's samples, so that their answers can be held against the judge's, and take its place."""
+"""What people are asked of a benchmark's samples, so that their answers can be held against the
+judge's, and take its place."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,15 +12,17 @@ from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict
 
-SKIP = "skip"  # the answer of a person who cannot tell: it may be given to every question, and decides none
+# the answer of a person who cannot tell: it may be given to every question, and decides none
+SKIP = "skip"
 Sample: TypeAlias = Mapping[str, Any]
 Answers: TypeAlias = Mapping[str, str]  # by the ids of items
 
 
 @dataclass(frozen=True)
 class Option:
-    """An answer that may be given: its ``value`` in files, its ``label`` on the page, the ``key`` that gives it, and whether it
-    finds the text ``good`` (None for neither), by which a judge's sensitivity and specificity are counted."""
+    """An answer that may be given: its ``value`` in files, its ``label`` on the page, the ``key``
+    that gives it, and whether it finds the text ``good`` (None for neither), by which a judge's
+    sensitivity and specificity are counted."""
 
     value: str
     label: str
@@ -29,7 +32,8 @@ class Option:
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of question. ``ask`` is the sentence shown. Where it has no ``options``, these come with each item."""
+    """A kind of question. ``ask`` is the sentence shown. Where it has no ``options``, these come
+    with each item."""
 
     name: str
     ask: str
@@ -38,9 +42,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to look at. ``id`` is unique in its sample and stable; ``text`` is what is judged, ``context`` what stands beside
-    it: pairs of a heading and a text. ``judge`` is what the judge said, as an option's value; None if unscored. It is never
-    written where the person who answers can see it."""
+    """One thing to look at. ``id`` is unique in its sample and stable; ``text`` is what is judged,
+    ``context`` what stands beside it: pairs of a heading and a text. ``judge`` is what the judge
+    said, as an option's value; None if unscored. It is never written where the person who answers
+    can see it."""
 
     id: str
     question: str
@@ -52,8 +57,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is drawn for a sheet, with all its items: a sample, or a row of a data file. ``strata`` are the groups that it is in,
-    by what they are called (``verdict``, ``error type``)."""
+    """What is drawn for a sheet, with all its items: a sample, or a row of a data file. ``strata``
+    are the groups that it is in, by what they are called (``verdict``, ``error type``)."""
 
     key: str
     cluster: str
@@ -66,22 +71,26 @@ class Unit:
 
 @dataclass(frozen=True)
 class People:
-    """How people take the judge's place. ``items`` is everything that a sample asks of people; empty where no score depends on
-    the judge. ``relabel`` is the sample as if people had been the judge, with the metrics that the benchmark's ``recount`` finds;
-    None where an answer is missing or ``SKIP``. ``unchanged`` are the scores that no answer changes. ``data`` reads a data file
-    of the benchmark, where people are asked about its rows and not about samples."""
+    """How people take the judge's place. ``items`` is everything that a sample asks of people;
+    empty where no score depends on the judge. ``relabel`` is the sample as if people had been the
+    judge, with the metrics that the benchmark's ``recount`` finds; None where an answer is missing
+    or ``SKIP``. ``unchanged`` are the scores that no answer changes. ``data`` reads a data file of
+    the benchmark, where people are asked about its rows and not about samples."""
 
     questions: tuple[Question, ...]
     items: Callable[[TaskResult, Sample], Sequence[Item]] = lambda result, sample: ()
-    relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = lambda result, sample, answers: None
+    relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = (
+        lambda result, sample, answers: None
+    )
     data: Callable[[Path], Sequence[Unit]] | None = None
     unchanged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What people, or a judge, measured of a response of ``model``, known by its ``index`` or its ``name`` (one of them may be
-    empty). Of ``values`` shares are fractions; None stands for what was not measured."""
+    """What people, or a judge, measured of a response of ``model``, known by its ``index`` or its
+    ``name`` (one of them may be empty). Of ``values`` shares are fractions; None stands for what
+    was not measured."""
 
     model: str
     index: str
@@ -90,11 +99,15 @@ class Measured:
 
 
 def load_questions(package: str) -> dict[str, Question]:
-    """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys from 1 on."""
+    """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys
+    from 1 on."""
     content: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
     found = {}
     for name, each in content.items():
-        options = [{"key": str(key), **option} for key, option in enumerate(each.get("options", ()), start=1)]
+        options = [
+            {"key": str(key), **option}
+            for key, option in enumerate(each.get("options", ()), start=1)
+        ]
         found[name] = to_model(Question, {"name": name, "ask": each["ask"], "options": options})
     return found
 
@@ -106,8 +119,9 @@ def relabelling(
     keep: Callable[[Sample], Mapping[str, Any]] = keep_verdict,
     optional: str = "",
 ) -> Callable[[TaskResult, Sample, Answers], dict[str, Any] | None]:
-    """``People.relabel`` of a benchmark with this ``recount`` and ``keep``. ``change`` says what of the sample is another where
-    people answered all ``items`` but those of the ``optional`` question."""
+    """``People.relabel`` of a benchmark with this ``recount`` and ``keep``. ``change`` says what of
+    the sample is another where people answered all ``items`` but those of the ``optional``
+    question."""
 
     def relabel(result: TaskResult, sample: Sample, answers: Answers) -> dict[str, Any] | None:
         asked = [item for item in items(result, sample) if item.question != optional]

@@ -1,6 +1,8 @@
-"""Whether a model was asked what its document says, and whether it can have answered what the samples hold.
+"""Whether a model was asked what its document says, and whether it can have answered what the
+samples hold.
 
-A leaderboard looks at each sample of a submission with the ``Audit`` of the sample's benchmark (``Benchmark.audit``)."""
+A leaderboard looks at each sample of a submission with the ``Audit`` of the sample's benchmark
+(``Benchmark.audit``)."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -16,7 +18,8 @@ Sample = Mapping[str, Any]
 HIGHEST_LOGPROB = 1e-6  # nats: above 0 by no more than rounding
 SHORT = 8  # bytes: of a longer text no model is so sure that its log-probability is 0
 MORE_TOKENS = 8  # than bytes, which a tokenizer that rewrites characters may make
-_LONGEST = 8  # characters a token in a whole answer, runs of one character not counted; in English it is 4 to 5
+# characters a token in a whole answer, runs of one character not counted; in English it is 4 to 5
+_LONGEST = 8
 _RUN = 4
 _RETOKENIZED = 1.1, 4  # share and number of tokens that a text may have more than were written
 UNKNOWN_REQUESTS = "not the requests of this task"
@@ -25,9 +28,10 @@ OTHER_REQUEST = "the model was asked something else than the row says"
 
 @dataclass(frozen=True)
 class Expected:
-    """How a leaderboard wants a task to be run. ``metadata`` is what the task's metadata must say, ``generation_kwargs`` and
-    ``repeats`` how responses are sampled, ``thinking_tokens`` how many tokens the run gave the model to think. ``max_length`` is
-    how many it takes (None: unknown), ``has_template`` whether the run put prompts into a chat template. ``count`` says how many
+    """How a leaderboard wants a task to be run. ``metadata`` is what the task's metadata must say,
+    ``generation_kwargs`` and ``repeats`` how responses are sampled, ``thinking_tokens`` how many
+    tokens the run gave the model to think. ``max_length`` is how many it takes (None: unknown),
+    ``has_template`` whether the run put prompts into a chat template. ``count`` says how many
     tokens a text has (None: the tokenizer is not here)."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -48,14 +52,16 @@ class Audit(Protocol):
     """Looks at the samples of one task, one after the other."""
 
     def wrong_request(self, sample: Sample) -> str | None:
-        """In what the model was asked something else than its document says; None if it was asked that."""
+        """In what the model was asked something else than its document says; None if it was asked
+        that."""
 
     def impossible(self, sample: Sample) -> str | None:
         """In what no model can have answered this; None if one can."""
 
 
 class PromptAudit:
-    """For benchmarks whose model answers one prompt, under ``key`` of the document. A chat template is the same around each."""
+    """For benchmarks whose model answers one prompt, under ``key`` of the document. A chat template
+    is the same around each."""
 
     key: ClassVar[str] = "text"
 
@@ -72,12 +78,18 @@ class PromptAudit:
             return "its generation arguments are not those of the leaderboard"
         if not self._is_prompt(prompt_text(prompt), str(doc[self.key])):
             return OTHER_REQUEST
-        given, repeats = sum(1 if isinstance(each, str) else len(each) for each in sample["resps"]), self.repeats(doc)
+        given, repeats = (
+            sum(1 if isinstance(each, str) else len(each) for each in sample["resps"]),
+            self.repeats(doc),
+        )
         return None if given == repeats else f"{given} responses, expected {repeats}"
 
     def impossible(self, sample: Sample) -> str | None:
         """Any text is possible that ends where the run's limits end it."""
-        return next(filter(None, (_past_limits(text, self._expected) for text in texts(sample["resps"]))), None)
+        return next(
+            filter(None, (_past_limits(text, self._expected) for text in texts(sample["resps"]))),
+            None,
+        )
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
         return self._expected.repeats
@@ -98,12 +110,15 @@ def requests_of(sample: Sample) -> list[list[Any]]:
 
 
 def impossible_logprob(logprob: Any, tokens: Any, num_bytes: int) -> str | None:
-    """Why no model can give this sum of log-probabilities to so many ``tokens`` of a text of ``num_bytes``, as lm_eval writes
-    both; None if one can, or if there is no sum."""
+    """Why no model can give this sum of log-probabilities to so many ``tokens`` of a text of
+    ``num_bytes``, as lm_eval writes both; None if one can, or if there is no sum."""
     if logprob in (None, "None"):
         return None
     if float(logprob) > (HIGHEST_LOGPROB if num_bytes <= SHORT else -HIGHEST_LOGPROB):
-        return f"a log-probability is {float(logprob):.6g}, {'above 0' if float(logprob) > 0 else 'that of a certainty'}"
+        return (
+            f"a log-probability is {float(logprob):.6g},"
+            f" {'above 0' if float(logprob) > 0 else 'that of a certainty'}"
+        )
     if tokens not in (None, "None") and not 1 <= int(tokens) <= num_bytes + MORE_TOKENS:
         return f"{str(tokens)[:20]} tokens for {num_bytes} bytes"
     return None
@@ -111,14 +126,31 @@ def impossible_logprob(logprob: Any, tokens: Any, num_bytes: int) -> str | None:
 
 def _past_limits(written: str, expected: Expected) -> str | None:
     """What of an answer is behind its end by ``until`` or ``max_gen_toks``."""
-    limits, output, room = expected.generation_kwargs or {}, read_output(written), expected.thinking_tokens
+    limits, output, room = (
+        expected.generation_kwargs or {},
+        read_output(written),
+        expected.thinking_tokens,
+    )
     is_thought = room > 0 and output.is_unfinished
-    text, most = (output.text if room and not is_thought else written), limits.get("max_gen_toks", math.inf)
+    text, most = (
+        (output.text if room and not is_thought else written),
+        limits.get("max_gen_toks", math.inf),
+    )
     most += room if is_thought else 0
     stops = [] if is_thought else limits.get("until") or []
-    if stop := next((each for each in ([stops] if isinstance(stops, str) else stops) if each and each in text), None):
+    if stop := next(
+        (each for each in ([stops] if isinstance(stops, str) else stops) if each and each in text),
+        None,
+    ):
         return f"an answer continues after {stop!r}, where it ends"
-    if expected.count is not None and (found := expected.count(text)) > _RETOKENIZED[0] * most + _RETOKENIZED[1]:
+    if (
+        expected.count is not None
+        and (found := expected.count(text)) > _RETOKENIZED[0] * most + _RETOKENIZED[1]
+    ):
         return f"an answer has {found} tokens, at most {most} were to be written"
     size = sum(min(_RUN, len(list(run))) for _, run in groupby(text))
-    return f"an answer has {size} characters, too many for {most} tokens" if size > _LONGEST * most + SHORT else None
+    return (
+        f"an answer has {size} characters, too many for {most} tokens"
+        if size > _LONGEST * most + SHORT
+        else None
+    )

@@ -1,5 +1,6 @@
-"""What is shown of runs: a score with its uncertainty, and what a report is of, models, tasks, and a run of each model on each of
-its tasks, with the section that the page of any benchmark can have."""
+"""What is shown of runs: a score with its uncertainty, and what a report is of, models, tasks, and
+a run of each model on each of its tasks, with the section that the page of any benchmark can
+have."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from markupsafe import Markup
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certified import by_certificate
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Measure, Run, Score, interval_of, undeclared
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Measure,
+    Run,
+    Score,
+    interval_of,
+    undeclared,
+)
 from lm_factuality.benchmarks.pairs import Pair, Scored, compare
 from lm_factuality.benchmarks.rows import is_number
 from lm_factuality.ground.html import render
@@ -28,11 +37,15 @@ LEAST_ROWS = 10  # of fewer pages show no score, only its interval
 
 
 def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item]]:
-    """Of runs by model and variant those with retrieval, each behind that of the same model without."""
+    """Of runs by model and variant those with retrieval, each behind that of the same model
+    without."""
     for (model, variant), run in runs.items():
         parts = variant.split(", ")
         others = [part for part in parts if part.split(" ")[0] != RETRIEVAL]
-        if len(others) < len(parts) and (without := runs.get((model, ", ".join(others)))) is not None:
+        if (
+            len(others) < len(parts)
+            and (without := runs.get((model, ", ".join(others)))) is not None
+        ):
             yield without, run
 
 
@@ -44,20 +57,25 @@ def newest(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     """Of each model and task the newest run, and a note on each that is passed over for it."""
     found: dict[tuple[str, str], Run] = {}
     notes = []
-    for run in sorted(runs, key=lambda run: (run.file.date, run.file.path.name, str(run.file.path))):
+    for run in sorted(
+        runs, key=lambda run: (run.file.date, run.file.path.name, str(run.file.path))
+    ):
         key = (run.task.task, run.label)
         if key in found:
             older = found.pop(key)
             names = run.file.path.name, older.file.path.name
-            notes.append(f"{run.task.task}, {run.label}: {names[0]} counts, the newest; {names[1]} is older")
+            notes.append(
+                f"{run.task.task}, {run.label}: {names[0]} counts, the newest; {names[1]} is older"
+            )
         found[key] = run
     return list(found.values()), notes
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the report. ``id`` names its files, ``label`` is what readers see, ``name`` what lm_eval calls it; ``size`` is
-    its number of parameters, None where neither lm_eval nor the name tells."""
+    """A model of the report. ``id`` names its files, ``label`` is what readers see, ``name`` what
+    lm_eval calls it; ``size`` is its number of parameters, None where neither lm_eval nor the name
+    tells."""
 
     id: str
     label: str
@@ -106,7 +124,8 @@ class Entry:
 
     @property
     def unscored(self) -> int | None:
-        """How many items have no score (see ``Benchmark.unscored_unit``); None where the results give no finite number."""
+        """How many items have no score (see ``Benchmark.unscored_unit``); None where the results
+        give no finite number."""
         count = number_of(self.result.metrics.get("unscored", 0))
         return None if count is None else int(count)
 
@@ -118,9 +137,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chosen:
-    """``models`` and ``tasks`` (their names), a run of each model on each of its tasks, and ``notes`` on what is passed over.
-    ``scored`` has what rows contribute to scores, by task, score and model's id; ``own_pages`` by (task, model's id) the page
-    on the samples of a run (see ``Samples.own_pages``)."""
+    """``models`` and ``tasks`` (their names), a run of each model on each of its tasks, and
+    ``notes`` on what is passed over. ``scored`` has what rows contribute to scores, by task, score
+    and model's id; ``own_pages`` by (task, model's id) the page on the samples of a run (see
+    ``Samples.own_pages``)."""
 
     models: tuple[Model, ...]
     tasks: tuple[str, ...]
@@ -139,16 +159,24 @@ class Chosen:
         return list(dict.fromkeys(entry.result.task for entry in self.of_kind(kind)))
 
     def find(self, model: Model, task: str) -> Entry | None:
-        return next((each for each in self.entries if each.model == model and each.result.task == task), None)
+        return next(
+            (each for each in self.entries if each.model == model and each.result.task == task),
+            None,
+        )
 
     def pair(self, task: str, score: Score, one: Model, other: Model) -> Pair | None:
         """The paired difference of two models in a score; None where their rows are not known."""
         models = self.scored.get(task, {}).get(score.name, {})
-        return compare(models[one.id], models[other.id], score) if one.id in models and other.id in models else None
+        return (
+            compare(models[one.id], models[other.id], score)
+            if one.id in models and other.id in models
+            else None
+        )
 
 
 def score_called(kind: str, name: str) -> Score:
-    """How the score ``name`` of a benchmark is shown; one that is not shown in tables, or not declared, as it is."""
+    """How the score ``name`` of a benchmark is shown; one that is not shown in tables, or not
+    declared, as it is."""
     benchmark = find_benchmark(kind)
     score = benchmark.score(name) if benchmark else None
     return score if score is not None and score.label else undeclared(name)
@@ -158,26 +186,41 @@ def shown_scores(entries: Sequence[Entry]) -> list[Score]:
     """The scores of a benchmark that tables show, those of them that any of its runs has."""
     benchmark = entries[0].benchmark if entries else None
     shown = benchmark.shown if benchmark else ()
-    return [score for score in shown if any(score.name in entry.result.metrics for entry in entries)]
+    return [
+        score for score in shown if any(score.name in entry.result.metrics for entry in entries)
+    ]
 
 
-def scores_section(chosen: Chosen, kind: str, title: str = "", note: str = "", tasks: Sequence[str] | None = None) -> Markup:
-    """The tables of all scores of a benchmark, one for each of its ``tasks`` (default: all); empty where there are none.
-    ``title`` is that of the section (default: the benchmark's)."""
+def scores_section(
+    chosen: Chosen, kind: str, title: str = "", note: str = "", tasks: Sequence[str] | None = None
+) -> Markup:
+    """The tables of all scores of a benchmark, one for each of its ``tasks`` (default: all); empty
+    where there are none. ``title`` is that of the section (default: the benchmark's)."""
     benchmark = find_benchmark(kind)
-    runs = {task: chosen.of_task(task) for task in (chosen.tasks_of_kind(kind) if tasks is None else tasks)}
+    runs = {
+        task: chosen.of_task(task)
+        for task in (chosen.tasks_of_kind(kind) if tasks is None else tasks)
+    }
     if not runs or benchmark is None:
         return Markup()
     tables = [(task, entries, shown_scores(entries)) for task, entries in runs.items()]
-    return render(f"{__package__}/pages.html", kind=kind, title=title or benchmark.title, note=note, tables=tables)
+    return render(
+        f"{__package__}/pages.html",
+        kind=kind,
+        title=title or benchmark.title,
+        note=note,
+        tables=tables,
+    )
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n`` documents. ``worst`` and ``best`` are
-    the score if all ``unscored`` items (see ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the
-    judge; ``corrected`` is the score without the judge's errors, by people's labels or, without any, by its certificate, and
-    ``uncorrected`` why that does not correct it; ``floor`` is what knowing nothing scores; ``counted`` how many rows it is of."""
+    """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n``
+    documents. ``worst`` and ``best`` are the score if all ``unscored`` items (see
+    ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the judge;
+    ``corrected`` is the score without the judge's errors, by people's labels or, without any, by
+    its certificate, and ``uncorrected`` why that does not correct it; ``floor`` is what knowing
+    nothing scores; ``counted`` how many rows it is of."""
 
     least: ClassVar[int] = LEAST_ROWS
 
@@ -211,18 +254,25 @@ def headline(task: TaskResult) -> str | None:
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
         return None
-    return next((name for name in benchmark.headlines if name in task.metrics), benchmark.headlines[-1])
+    return next(
+        (name for name in benchmark.headlines if name in task.metrics), benchmark.headlines[-1]
+    )
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
-    """``metric`` of ``task`` with its 95% interval (see ``lm_factuality.ground.statistics.interval``). None where the task has
-    no such metric, or it is not defined."""
+    """``metric`` of ``task`` with its 95% interval (see
+    ``lm_factuality.ground.statistics.interval``). None where the task has no such metric, or it is
+    not defined."""
     value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
     if value is None:
         return None
     measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
     if benchmark is None:  # other people's scores: nobody knows what they are
-        measure = ACCURACY if metric.startswith("acc") else Measure("unknown", "unknown", -math.inf, math.inf)
+        measure = (
+            ACCURACY
+            if metric.startswith("acc")
+            else Measure("unknown", "unknown", -math.inf, math.inf)
+        )
     counted = benchmark.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)
@@ -230,11 +280,31 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     worst, best = (_number(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
     judge = task.metadata.get("judge_config")
     judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
-    caution = next(filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)), "")
-    found = task.corrected.get(metric) or (by_certificate(benchmark, task, metric) if benchmark else None)
+    caution = next(
+        filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)),
+        "",
+    )
+    found = task.corrected.get(metric) or (
+        by_certificate(benchmark, task, metric) if benchmark else None
+    )
     corrected, why = (None, found) if isinstance(found, str) else (found, "")
     floor = benchmark.floor(task, metric) if benchmark else None
-    return Figure(metric, value, low, high, stderr, task.effective, lost, worst, best, caution, corrected, why, floor, counted)
+    return Figure(
+        metric,
+        value,
+        low,
+        high,
+        stderr,
+        task.effective,
+        lost,
+        worst,
+        best,
+        caution,
+        corrected,
+        why,
+        floor,
+        counted,
+    )
 
 
 def _number(value: object) -> float | None:

@@ -1,6 +1,6 @@
-"""What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards read it here. A benchmark is
-a folder here (or of another package, see ``docs/add_a_benchmark.md``) whose module ``benchmark`` holds a ``Benchmark`` called
-``BENCHMARK``."""
+"""What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards
+read it here. A benchmark is a folder here (or of another package, see ``docs/add_a_benchmark.md``)
+whose module ``benchmark`` holds a ``Benchmark`` called ``BENCHMARK``."""
 
 from __future__ import annotations
 
@@ -34,13 +34,18 @@ Row = Mapping[str, Any]  # what is kept of a sample to score it again
 Rows = Sequence[Row]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = ("index", "compare", "samples", "other")  # pages of every report, and the kind of lm_eval's own tasks
+_RESERVED = (
+    "index",
+    "compare",
+    "samples",
+    "other",
+)  # pages of every report, and the kind of lm_eval's own tasks
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What kind of number a score is: the ``family`` that scores of other benchmarks share (accuracy, f1, perplexity, ...), its
-    ``unit``, and the least and the most that it can be."""
+    """What kind of number a score is: the ``family`` that scores of other benchmarks share
+    (accuracy, f1, perplexity, ...), its ``unit``, and the least and the most that it can be."""
 
     family: str
     unit: str = "proportion"
@@ -48,26 +53,42 @@ class Measure:
     high: float = 1.0
 
 
-ACCURACY, F1, PRECISION, RECALL = Measure("accuracy"), Measure("f1"), Measure("precision"), Measure("recall")
-BALANCED_ACCURACY, ERROR_RATE, SHARE = Measure("balanced_accuracy"), Measure("error_rate"), Measure("share")
+ACCURACY, F1, PRECISION, RECALL = (
+    Measure("accuracy"),
+    Measure("f1"),
+    Measure("precision"),
+    Measure("recall"),
+)
+BALANCED_ACCURACY, ERROR_RATE, SHARE = (
+    Measure("balanced_accuracy"),
+    Measure("error_rate"),
+    Measure("share"),
+)
 PERPLEXITY = Measure("perplexity", "perplexity", 1.0, math.inf)
 BITS_PER_BYTE = Measure("bits_per_byte", "bits", 0.0, math.inf)
 DIFFERENCE = Measure("difference", "proportion", -1.0, 1.0)
 
 
-def interval_of(measure: Measure | None, value: float, stderr: float, n: int) -> tuple[float, float] | None:
-    """The 95% interval of a score of ``n`` rows. What has no measure is a count, or as negative as a log-probability."""
-    low, high = (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
+def interval_of(
+    measure: Measure | None, value: float, stderr: float, n: int
+) -> tuple[float, float] | None:
+    """The 95% interval of a score of ``n`` rows. What has no measure is a count, or as negative as
+    a log-probability."""
+    low, high = (
+        (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
+    )
     return interval(value, stderr, low, high, n)
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number that the tasks of a benchmark report. ``name`` is lm_eval's; one that ends in ``*`` stands for all that begin so.
-    ``aggregation`` makes it of the values of all rows. ``measure`` is None for counts, worst and best cases. ``label`` is what
-    tables call it, empty for what they do not show. ``higher`` says whether higher is better, None if neither is. A value is
-    shown ``times`` as large, with ``digits`` decimals and in ``unit``. ``alike`` names a score, such as the number of tokens,
-    that two runs must have alike to be compared in this one. ``of_sums`` makes it of ``Samples.sums``."""
+    """A number that the tasks of a benchmark report. ``name`` is lm_eval's; one that ends in ``*``
+    stands for all that begin so. ``aggregation`` makes it of the values of all rows. ``measure`` is
+    None for counts, worst and best cases. ``label`` is what tables call it, empty for what they do
+    not show. ``higher`` says whether higher is better, None if neither is. A value is shown
+    ``times`` as large, with ``digits`` decimals and in ``unit``. ``alike`` names a score, such as
+    the number of tokens, that two runs must have alike to be compared in this one. ``of_sums``
+    makes it of ``Samples.sums``."""
 
     name: str
     aggregation: Aggregation
@@ -101,23 +122,34 @@ class Score:
 
 
 def wrong_metrics(scores: Sequence[Score], listed: Any) -> Iterator[str]:
-    """What is not so in the ``metric_list`` of a task's YAML, which may state the metrics and cannot change them."""
+    """What is not so in the ``metric_list`` of a task's YAML, which may state the metrics and
+    cannot change them."""
     if listed is not None and not isinstance(listed, list):
         yield f"metric_list: found a {type(listed).__name__}, expected a list of metrics"
         return
     for each in listed or ():
         name = each.get("metric") if isinstance(each, Mapping) else each
-        score = next((score for score in scores if isinstance(name, str) and score.covers(name)), None)
+        score = next(
+            (score for score in scores if isinstance(name, str) and score.covers(name)), None
+        )
         if score is None:
             known = [score.name for score in scores]
-            yield f"metric_list: no score {name!r}{did_you_mean(str(name), known)}; known: {', '.join(known)}"
-        elif isinstance(each, Mapping) and each.get("higher_is_better", score.higher) != score.higher:
-            yield f"metric_list: higher_is_better of {name} is {score.higher}, not {each['higher_is_better']}"
+            yield (
+                f"metric_list: no score {name!r}{did_you_mean(str(name), known)}; known:"
+                f" {', '.join(known)}"
+            )
+        elif (
+            isinstance(each, Mapping) and each.get("higher_is_better", score.higher) != score.higher
+        ):
+            yield (
+                f"metric_list: higher_is_better of {name} is {score.higher}, not"
+                f" {each['higher_is_better']}"
+            )
 
 
 class Recount(NamedTuple):
-    """How the metrics of a row that was kept are found again, by name. ``unfounded`` says what of a judge's record does not
-    follow from the response and from what the judge wrote, if anything."""
+    """How the metrics of a row that was kept are found again, by name. ``unfounded`` says what of a
+    judge's record does not follow from the response and from what the judge wrote, if anything."""
 
     row_metrics: Callable[[Row], dict[str, Any]]
     unfounded: Callable[[Row], str | None] = lambda row: None
@@ -125,7 +157,8 @@ class Recount(NamedTuple):
 
 @dataclass(frozen=True)
 class Instance:
-    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it, ``method`` how."""
+    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it,
+    ``method`` how."""
 
     question: str
     reference: tuple[str, ...]
@@ -144,14 +177,17 @@ def undeclared(name: str) -> Score:
 
 @dataclass(frozen=True)
 class Samples:
-    """How the report shows the samples of a benchmark, in its browser and where two models are compared.
+    """How the report shows the samples of a benchmark, in its browser and where two models are
+    compared.
 
-    ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these; ``margin`` is by how much one is;
-    ``facet`` is what the facets of rows are called; with ``is_partition`` every row has exactly one. ``right`` counts the rows
-    that a model has right. ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones. ``sums`` are the
-    parts of a row in scores that are not compared row by row, and that people's answers correct all the same. ``script`` is a
-    ``page.js`` that draws a row (see ``report/scripts/rows.js``; without one its texts are listed). ``own_pages`` is a folder,
-    and what makes the HTML of a page on the samples of one run, which is written there."""
+    ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these;
+    ``margin`` is by how much one is; ``facet`` is what the facets of rows are called; with
+    ``is_partition`` every row has exactly one. ``right`` counts the rows that a model has right.
+    ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones. ``sums`` are
+    the parts of a row in scores that are not compared row by row, and that people's answers correct
+    all the same. ``script`` is a ``page.js`` that draws a row (see ``report/scripts/rows.js``;
+    without one its texts are listed). ``own_pages`` is a folder, and what makes the HTML of a page
+    on the samples of one run, which is written there."""
 
     row: Callable[[TaskResult, Sample], SampleRow]
     outcomes: tuple[str, str, str, str] = ("right", "wrong", "unscored", "other")
@@ -167,8 +203,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class Run:
-    """A task of a results file, to be compared with others; ``notes`` say what sets it apart. ``scored`` is what its rows
-    contribute to each score, empty without samples and where a newer run of the same model replaces it."""
+    """A task of a results file, to be compared with others; ``notes`` say what sets it apart.
+    ``scored`` is what its rows contribute to each score, empty without samples and where a newer
+    run of the same model replaces it."""
 
     file: ResultsFile
     task: TaskResult
@@ -181,16 +218,18 @@ class Run:
 
     @property
     def protocol(self) -> str:
-        """The protocol, if its scores are not to be taken for those of the benchmark's own protocols, else empty."""
+        """The protocol, if its scores are not to be taken for those of the benchmark's own
+        protocols, else empty."""
         found = str(self.task.metadata.get("protocol", "paper"))
         return "" if found in ("paper", "code", "fixed", "statements") else found
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published ``value`` of ``metric`` for ``model`` (its name on the Hub) on ``task``, shares in per cent, and where it
-    stands. ``decoding`` is lm_eval's ``--model`` with its options as labels of runs have them (``hf-dola formula=code
-    layers=low``), or another name of the method, empty where the model is scored as it is."""
+    """A published ``value`` of ``metric`` for ``model`` (its name on the Hub) on ``task``, shares
+    in per cent, and where it stands. ``decoding`` is lm_eval's ``--model`` with its options as
+    labels of runs have them (``hf-dola formula=code layers=low``), or another name of the method,
+    empty where the model is scored as it is."""
 
     model: str
     task: str
@@ -202,7 +241,10 @@ class Published:
 
     @property
     def label(self) -> str:
-        decoding, protocol = self.decoding and f" ({self.decoding})", self.protocol and f", protocol {self.protocol}"
+        decoding, protocol = (
+            self.decoding and f" ({self.decoding})",
+            self.protocol and f", protocol {self.protocol}",
+        )
         return f"{self.model}{decoding}{protocol}"
 
 
@@ -221,19 +263,25 @@ class Comparison(Protocol):
     def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
         """Out of all runs, and the published figures that were read from ``source``."""
 
-    def draw(self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
+    def draw(
+        self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str
+    ) -> tuple[list[Path], list[str]]:
         """The files that were written, and notes on what is in none."""
 
 
 def scored_of(task: TaskResult) -> int:
-    """How many rows have a score. Items that are counted otherwise than in rows can be more than these."""
+    """How many rows have a score. Items that are counted otherwise than in rows can be more than
+    these."""
     return max(0, task.effective - int(number_of(task.metrics.get("unscored")) or 0))
 
 
 def answered(task: TaskResult, metric: str) -> int:
-    """The same where a model may decline: the rows that are answered and have a score; of the share of answers all rows."""
+    """The same where a model may decline: the rows that are answered and have a score; of the share
+    of answers all rows."""
     share = number_of(task.metrics.get("respond_ratio"))
-    declined = 0 if share is None or metric == "respond_ratio" else round((1 - share) * task.effective)
+    declined = (
+        0 if share is None or metric == "respond_ratio" else round((1 - share) * task.effective)
+    )
     return max(0, scored_of(task) - declined)
 
 
@@ -241,24 +289,30 @@ def answered(task: TaskResult, metric: str) -> int:
 class Benchmark:
     """A benchmark.
 
-    ``kind`` is what results call it. ``headlines`` are the scores that it is about; the first that a task has counts. ``keep``
-    takes from a sample what is needed to score it again, and ``recount`` says how, given all rows. ``generation`` gives what a
-    judge does, with the settings of a task's metadata. ``instance`` exports a sample, about the score ``instance_score``
-    (default: the headline). ``floor`` gives what knowing nothing scores on a task's rows, ``counted`` how many rows a score is of
-    (default: those that are not unscored). ``notes`` says what sets a run apart besides its data and limits, ``comparison`` what
-    is compared besides headlines, and ``shown_beside`` names the kind whose comparison shows this one's headline. ``unit`` is
-    what a sample is, ``unscored_unit`` what the count of unscored items counts. ``is_pooled``: standard errors are bootstrapped
-    from pooled counts. ``prompts`` is the folder of the prompts for judges, ``sources`` are the published files. ``former_mark``
-    is a score by which results of the first release are known. ``order`` is the place in lists.
+    ``kind`` is what results call it. ``headlines`` are the scores that it is about; the first that
+    a task has counts. ``keep`` takes from a sample what is needed to score it again, and
+    ``recount`` says how, given all rows. ``generation`` gives what a judge does, with the settings
+    of a task's metadata. ``instance`` exports a sample, about the score ``instance_score``
+    (default: the headline). ``floor`` gives what knowing nothing scores on a task's rows,
+    ``counted`` how many rows a score is of (default: those that are not unscored). ``notes`` says
+    what sets a run apart besides its data and limits, ``comparison`` what is compared besides
+    headlines, and ``shown_beside`` names the kind whose comparison shows this one's headline.
+    ``unit`` is what a sample is, ``unscored_unit`` what the count of unscored items counts.
+    ``is_pooled``: standard errors are bootstrapped from pooled counts. ``prompts`` is the folder of
+    the prompts for judges, ``sources`` are the published files. ``former_mark`` is a score by which
+    results of the first release are known. ``order`` is the place in lists.
 
-    ``page`` is the page of the report that it is on (default: its kind), on which the first benchmark of that page has ``lead``
-    as the first sentence; ``sections`` makes its part of it (default: a table of the ``shown`` scores for each task). Without
-    ``samples`` there are none to browse and no paired comparison.
+    ``page`` is the page of the report that it is on (default: its kind), on which the first
+    benchmark of that page has ``lead`` as the first sentence; ``sections`` makes its part of it
+    (default: a table of the ``shown`` scores for each task). Without ``samples`` there are none to
+    browse and no paired comparison.
 
-    ``settings`` are the keys of a task's metadata that change a score. ``audit`` tells a leaderboard whether a model was asked
-    what its documents say and can have answered so (default: it was asked the prompt under ``text``); ``model_outputs`` are the
-    keys of a document that hold outputs of the evaluated model. ``certifiable`` are the settings in which its data certify a
-    judge, ``judged_steps`` what a judge decides in its tasks, and ``people`` what people are asked in the judge's place."""
+    ``settings`` are the keys of a task's metadata that change a score. ``audit`` tells a
+    leaderboard whether a model was asked what its documents say and can have answered so (default:
+    it was asked the prompt under ``text``); ``model_outputs`` are the keys of a document that hold
+    outputs of the evaluated model. ``certifiable`` are the settings in which its data certify a
+    judge, ``judged_steps`` what a judge decides in its tasks, and ``people`` what people are asked
+    in the judge's place."""
 
     kind: str
     title: str
@@ -293,18 +347,29 @@ class Benchmark:
     people: People | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigError: the kind or the page is no name that files and results can have, two scores have one name, or a
-        headline is none of the scores; or the prompts of another folder are called by its kind."""
+        """Raises ConfigError: the kind or the page is no name that files and results can have, two
+        scores have one name, or a headline is none of the scores; or the prompts of another folder
+        are called by its kind."""
         for name in (self.kind, self.page or self.kind):
             if not _NAME.fullmatch(name) or name in _RESERVED:
-                expected = f"small letters, digits and underscores, and none of {', '.join(_RESERVED)}"
-                raise ConfigError(f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected {expected}")
+                expected = (
+                    f"small letters, digits and underscores, and none of {', '.join(_RESERVED)}"
+                )
+                raise ConfigError(
+                    f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected"
+                    f" {expected}"
+                )
         names = [score.name for score in self.scores]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigError(f"benchmark {self.kind!r}: two scores are called {twice[0]!r}")
-        if not self.headlines or (missing := [name for name in self.headlines if self.score(name) is None]):
+        if not self.headlines or (
+            missing := [name for name in self.headlines if self.score(name) is None]
+        ):
             found = f"{missing[0]!r}, which is none of its scores" if self.headlines else "none"
-            raise ConfigError(f"benchmark {self.kind!r}: headlines: found {found}; expected some of {', '.join(names)}")
+            raise ConfigError(
+                f"benchmark {self.kind!r}: headlines: found {found}; expected some of"
+                f" {', '.join(names)}"
+            )
         if self.prompts is not None:
             register_prompts(self.kind, self.prompts)
 
@@ -312,8 +377,13 @@ class Benchmark:
         return next((each for each in self.scores if each.covers(name)), None)
 
     def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:
-        """What is known of the judge of a run, by the steps that it decides; empty where nobody judges."""
-        return [step.stated(metadata) for step in self.judged_steps] if metadata.get("judge_config") else []
+        """What is known of the judge of a run, by the steps that it decides; empty where nobody
+        judges."""
+        return (
+            [step.stated(metadata) for step in self.judged_steps]
+            if metadata.get("judge_config")
+            else []
+        )
 
     @property
     def shown(self) -> tuple[Score, ...]:
@@ -321,11 +391,14 @@ class Benchmark:
         return tuple(score for score in self.scores if score.label)
 
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]:
-        """How each metric becomes one number, by its name. ``families`` has the members of a score ``NAME*``, by ``NAME``."""
+        """How each metric becomes one number, by its name. ``families`` has the members of a score
+        ``NAME*``, by ``NAME``."""
         found: dict[str, Aggregation] = {}
         for score in self.scores:
             base = score.name.removesuffix("*")
-            members = [base] if base == score.name else [f"{base}{member}" for member in families[base]]
+            members = (
+                [base] if base == score.name else [f"{base}{member}" for member in families[base]]
+            )
             found |= dict.fromkeys(members, score.aggregation)
         return found
 
@@ -335,4 +408,8 @@ class Benchmark:
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
         """As lm_eval wants it, for those of ``names`` of which it can be said."""
         found = {name: self.score(name) for name in names}
-        return {name: score.higher for name, score in found.items() if score is not None and score.higher is not None}
+        return {
+            name: score.higher
+            for name, score in found.items()
+            if score is not None and score.higher is not None
+        }

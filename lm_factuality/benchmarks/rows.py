@@ -1,4 +1,5 @@
-"""A row of samples as the report shows it and as two models are compared by it, whatever the benchmark."""
+"""A row of samples as the report shows it and as two models are compared by it, whatever the
+benchmark."""
 
 import hashlib
 import json
@@ -13,10 +14,12 @@ _MOST = 1e100
 
 @dataclass(frozen=True)
 class SampleRow:
-    """``key`` is the same for every model (see ``key_of``); ``cluster`` is what rows are drawn by. ``doc`` holds the texts that
-    all models share (with the row's ``id``), ``detail`` what this model made of them. ``outcome`` is ``right``, ``wrong``,
-    ``unscored`` or ``none``, ``margin`` by how much (higher is better), ``facets`` error types or the domain. ``parts`` are the
-    row's part in each score that is compared: (value times weight, weight), or counts (true and false alarms, missed, passed)."""
+    """``key`` is the same for every model (see ``key_of``); ``cluster`` is what rows are drawn by.
+    ``doc`` holds the texts that all models share (with the row's ``id``), ``detail`` what this
+    model made of them. ``outcome`` is ``right``, ``wrong``, ``unscored`` or ``none``, ``margin`` by
+    how much (higher is better), ``facets`` error types or the domain. ``parts`` are the row's part
+    in each score that is compared: (value times weight, weight), or counts (true and false alarms,
+    missed, passed)."""
 
     key: str
     cluster: str
@@ -46,13 +49,15 @@ def snippet(text: str, most: int = 90) -> str:
 
 
 def is_number(value: float) -> bool:
-    """Whether ``value`` is finite, also when squared and summed; no score or log-probability is near the limit."""
+    """Whether ``value`` is finite, also when squared and summed; no score or log-probability is
+    near the limit."""
     return math.isfinite(value) and abs(value) <= _MOST
 
 
 def finite(row: SampleRow) -> SampleRow:
-    """The same row, with None in place of numbers that are not finite (see ``is_number``): no page and no score holds those.
-    Raises TypeError: what rows are known by or grouped by is no text, or a score has no counts."""
+    """The same row, with None in place of numbers that are not finite (see ``is_number``): no page
+    and no score holds those. Raises TypeError: what rows are known by or grouped by is no text, or
+    a score has no counts."""
     for each in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(each, str):
             raise TypeError(f"found {repr(each)[:60]}, expected a text")

@@ -1,4 +1,5 @@
-"""``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the leaderboard as a site."""
+"""``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the
+leaderboard as a site."""
 
 import argparse
 import json
@@ -23,28 +24,41 @@ def _rules_note(parsed: argparse.Namespace) -> str:
 
 def leaderboard_pack(parsed: argparse.Namespace) -> None:
     named = parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype
-    options = PackOptions(*named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels))
+    options = PackOptions(
+        *named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels)
+    )
     folder = pack(parsed.results, options, parsed.out)
     found = read_submission(folder)
     size = sum(each.bytes for each in found.files) / 2**20
     sys.stdout.write(
-        f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard}, {found.model.name} at "
-        f"{found.model.revision}, {size:.1f} MiB; every score follows from its samples{_rules_note(parsed)}\n"
+        f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard},"
+        f" {found.model.name} at {found.model.revision}, {size:.1f} MiB; every score follows from"
+        f" its samples{_rules_note(parsed)}\n"
     )
 
 
 def leaderboard_check(parsed: argparse.Namespace) -> int:
-    leaderboard_names(parsed.rules)  # refuses a folder without rules before any submission is refused for that
+    leaderboard_names(
+        parsed.rules
+    )  # refuses a folder without rules before any submission is refused for that
     # A link that the user names is meant; those below are not followed.
     folder = parsed.folder.resolve() if parsed.folder.is_symlink() else parsed.folder
     found = list(check_every(find_submissions(folder), parsed.rules))
     are_accepted = not any(each.refusals for each in found)
     if parsed.json:
         submissions = [
-            {"folder": str(each.folder), "accepted": not each.refusals, "refusals": [vars(refusal) for refusal in each.refusals]}
+            {
+                "folder": str(each.folder),
+                "accepted": not each.refusals,
+                "refusals": [vars(refusal) for refusal in each.refusals],
+            }
             for each in found
         ]
-        content = {"rules": str(parsed.rules or "of the suite"), "accepted": are_accepted, "submissions": submissions}
+        content = {
+            "rules": str(parsed.rules or "of the suite"),
+            "accepted": are_accepted,
+            "submissions": submissions,
+        }
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
     else:
         for each in found:
@@ -60,16 +74,23 @@ def leaderboard_build(parsed: argparse.Namespace) -> None:
     built = build_site(parsed.submissions, parsed.out, workers=max(1, parsed.workers), **options)
     for model in built.unreported:
         sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
-    counts = f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')}, {built.refused} refused"
+    counts = (
+        f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
+        f" {built.refused} refused"
+    )
     sizes = f"{built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all"
     sys.stdout.write(f"{counts}: {built.folder / 'index.html'} ({sizes}){_rules_note(parsed)}\n")
 
 
 def leaderboard_rerun(parsed: argparse.Namespace) -> int:
     leaderboard_names(parsed.rules)
-    tasks = rerun(parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed, parsed.rules).tasks
+    tasks = rerun(
+        parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed, parsed.rules
+    ).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
-    print_table(f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks])
+    print_table(
+        f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks]
+    )
     sys.stdout.write(f"Written to {parsed.submission}{BESIDE}\n")
     return 1 if any(outcome == "differs" for *_, outcome, _ in tasks) else 0
 
@@ -86,9 +107,14 @@ def leaderboard_changed(parsed: argparse.Namespace) -> int:
     lines = []
     for each in check_every(change.submissions, parsed.rules):
         problems += [f"{each.folder.name}: {refusal}" for refusal in each.refusals]
-        lines.append(f"{each.folder}: {'refused' if each.refusals else 'accepted'}{_rules_note(parsed)}")
-    # A line each, whatever names hold: a workflow takes lines that begin with two colons as commands.
-    text = "".join(f"- {printable(line)}\n" for line in [*lines, *problems] or ["no submission is changed"])
+        lines.append(
+            f"{each.folder}: {'refused' if each.refusals else 'accepted'}{_rules_note(parsed)}"
+        )
+    # A line each, whatever names hold: a workflow takes lines that begin with two colons as
+    # commands.
+    text = "".join(
+        f"- {printable(line)}\n" for line in [*lines, *problems] or ["no submission is changed"]
+    )
     sys.stdout.write(text)
     if parsed.summary:
         before = parsed.summary.read_text(encoding="utf-8") if parsed.summary.is_file() else ""

@@ -1,6 +1,8 @@
-"""Entry point: parses the command line and turns errors a user can mend into one sentence and exit code 1.
+"""Entry point: parses the command line and turns errors a user can mend into one sentence and exit
+code 1.
 
-``run``, ``gen`` and ``completion`` are here, which hand everything to other parsers, or look at all of them."""
+``run``, ``gen`` and ``completion`` are here, which hand everything to other parsers, or look at all
+of them."""
 
 import argparse
 import logging
@@ -56,7 +58,10 @@ def completion(parsed: argparse.Namespace) -> None:
 
     own, generator = build_parser(), generator_parser()
     of_lm_eval = _subparsers(internal("lm_eval._cli:HarnessCLI")()._parser)
-    _subparsers(own).choices["run"], _subparsers(own).choices["gen"] = of_lm_eval.choices["run"], generator
+    _subparsers(own).choices["run"], _subparsers(own).choices["gen"] = (
+        of_lm_eval.choices["run"],
+        generator,
+    )
     for parser in (own, generator_parser()):
         for action in _actions(parser):
             if action.type is Path:
@@ -64,19 +69,24 @@ def completion(parsed: argparse.Namespace) -> None:
         sys.stdout.write(shtab.complete(parser, parsed.shell) + "\n")
 
 
-def _subparsers(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+def _subparsers(
+    parser: argparse.ArgumentParser,
+) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
     return next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     for action in parser._actions:
         yield action
-        for each in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+        for each in (
+            action.choices.values() if isinstance(action, argparse._SubParsersAction) else ()
+        ):
             yield from _actions(each)
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser with all commands; of these ``chosen`` alone has its options if it is given, since some take time to make."""
+    """The parser with all commands; of these ``chosen`` alone has its options if it is given, since
+    some take time to make."""
     parser = argparse.ArgumentParser(
         prog="lm-factuality",
         description="Measures how factual language models are, with lm-evaluation-harness.",
@@ -87,8 +97,14 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         command = _add(subparsers, name, chosen in (None, name))
-        actions = [each for each in _ABOUT if each.startswith(f"{name} ") and chosen in (None, name)]
-        below = command.add_subparsers(dest="action", metavar="ACTION", required=True) if actions else None
+        actions = [
+            each for each in _ABOUT if each.startswith(f"{name} ") and chosen in (None, name)
+        ]
+        below = (
+            command.add_subparsers(dest="action", metavar="ACTION", required=True)
+            if actions
+            else None
+        )
         for each in actions:
             _add(below, each)
     return parser
@@ -113,13 +129,18 @@ def _add(parsers: Any, name: str, has_options: bool = True) -> argparse.Argument
             given["choices"] = tuple(found() if callable(found) else found)
         if "type" in given:
             given["type"] = _TYPES[given["type"]]
-        exclusive = (exclusive or parser.add_mutually_exclusive_group(required=one_of == "required")) if one_of else None
+        exclusive = (
+            (exclusive or parser.add_mutually_exclusive_group(required=one_of == "required"))
+            if one_of
+            else None
+        )
         (exclusive or parser).add_argument(*option.split(", "), **given)
     return parser
 
 
 def _call(name: str, parsed: argparse.Namespace) -> int:
-    """Its exit code, 0 if it returns none. Its module is imported now, so that ``--help`` stays fast."""
+    """Its exit code, 0 if it returns none. Its module is imported now, so that ``--help`` stays
+    fast."""
     command = name.partition(" ")[0]
     module = import_module(f"{__package__}.{_ABOUT[command]['module']}")
     own = name.replace(" ", "_").replace("-", "_")

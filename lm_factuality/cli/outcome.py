@@ -1,4 +1,5 @@
-"""The last screen of a run: a line a task, why items are unscored and what cures it, what the data warns of, what to do next."""
+"""The last screen of a run: a line a task, why items are unscored and what cures it, what the data
+warns of, what to do next."""
 
 import shlex
 import sys
@@ -25,9 +26,16 @@ def print_outcome(finished: Finished) -> None:
     tasks = [(task, benchmark) for task in file.tasks if (benchmark := find_benchmark(task.kind))]
     if any(task.metrics for task, _ in tasks):
         rows = [_row(task, benchmark) for task, benchmark in tasks]
-        notes = [note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished)]
+        notes = [
+            note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished)
+        ]
         sys.stdout.write("\n")
-        print_table("Outcome", ("task", "score", "#value", "#95% interval", "#rows", "#unscored"), rows, notes)
+        print_table(
+            "Outcome",
+            ("task", "score", "#value", "#95% interval", "#rows", "#unscored"),
+            rows,
+            notes,
+        )
         print_corrected([file])
     for line in _next(finished, tasks) if tasks else ():
         sys.stdout.write(f"{line}\n")
@@ -35,14 +43,25 @@ def print_outcome(finished: Finished) -> None:
 
 def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
     score, found = _headline(task, benchmark)
-    count = f"{task.effective:,}" if task.effective == task.num_samples else f"{task.effective:,}/{task.num_samples:,}"
+    count = (
+        f"{task.effective:,}"
+        if task.effective == task.num_samples
+        else f"{task.effective:,}/{task.num_samples:,}"
+    )
     unit = "" if benchmark.unscored_unit == "rows" else f" {benchmark.unscored_unit}"
     lost = f"{int(task.metrics.get('unscored', 0)):,}{unit}"
     name = f"{score.label}{_BETTER[score.higher]}"
     if found is None:
         return task.task, name, "none", "", count, lost
     ends = "" if found.low is None or found.high is None else score.between(found.low, found.high)
-    return task.task, name, "too few rows" if found.is_few else _written(score, found.value), ends, count, lost
+    return (
+        task.task,
+        name,
+        "too few rows" if found.is_few else _written(score, found.value),
+        ends,
+        count,
+        lost,
+    )
 
 
 def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
@@ -54,12 +73,17 @@ def _written(score: Score, value: float) -> str:
     return score.write(value) + ("%" if score.unit == "%" and score.times == 100 else "")
 
 
-def _notes(file: ResultsFile, task: TaskResult, benchmark: Benchmark, finished: Finished) -> Iterator[str]:
+def _notes(
+    file: ResultsFile, task: TaskResult, benchmark: Benchmark, finished: Finished
+) -> Iterator[str]:
     reasons = reasons_of(finished.unscored.get(task.task, ()))
     done = "--apply_chat_template, or " if finished.has_template else ""
     yield from (f"{task.task}: {str(reason).replace(done, '')}" for reason in reasons[:_REASONS])
     if others := reasons[_REASONS:]:
-        yield f"{task.task}: {sum(each.items for each in others)} × other reasons, named in the samples"
+        yield (
+            f"{task.task}: {sum(each.items for each in others)} × other reasons, named in the"
+            " samples"
+        )
     score, found = _headline(task, benchmark)
     if found and found.floor is not None:
         yield f"{task.task}: knowing nothing scores {_written(score, found.floor)} on these rows"
@@ -67,18 +91,43 @@ def _notes(file: ResultsFile, task: TaskResult, benchmark: Benchmark, finished: 
 
 
 def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
-    """What to do next: judge what was only generated, measure a judge that has no certificate, look at the samples."""
+    """What to do next: judge what was only generated, measure a judge that has no certificate, look
+    at the samples."""
     if finished.output is None:
-        yield "Nothing was kept. To see each sample: the same command with --output_path DIR --log_samples"
+        yield (
+            "Nothing was kept. To see each sample: the same command with --output_path DIR"
+            " --log_samples"
+        )
     for task, benchmark in tasks:
         if benchmark.generation is not None and not task.metrics and task.samples:
-            options = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", str(task.samples.with_suffix(""))]
-            yield f"To judge the answers: {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
+            options = [
+                "--samples",
+                str(task.samples),
+                "--judge",
+                "CONFIG",
+                "--out",
+                str(task.samples.with_suffix("")),
+            ]
+            yield (
+                "To judge the answers:"
+                f" {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
+            )
     advised = set()
     for task, benchmark in tasks:
-        named, given = f"--judge {task.metadata.get('judge')}", f"--judge {shlex.quote(finished.judge)}"
-        commands = [each.text.partition("; run ")[2] for each in benchmark.certified(task.metadata) if task.metrics]
-        advised |= {command.replace(named, given if finished.judge else named) for command in commands if command}
+        named, given = (
+            f"--judge {task.metadata.get('judge')}",
+            f"--judge {shlex.quote(finished.judge)}",
+        )
+        commands = [
+            each.text.partition("; run ")[2]
+            for each in benchmark.certified(task.metadata)
+            if task.metrics
+        ]
+        advised |= {
+            command.replace(named, given if finished.judge else named)
+            for command in commands
+            if command
+        }
     yield from (f"To know how far to trust its judge: {command}" for command in sorted(advised))
     if finished.output and any(task.metrics for task, _ in tasks):
         read, name = finished.output, finished.output.resolve().name
@@ -91,23 +140,47 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
 
 
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The corrected scores beside what was measured, of all ``tasks`` or some, and why others with a certificate have none."""
+    """The corrected scores beside what was measured, of all ``tasks`` or some, and why others with
+    a certificate have none."""
     rows, notes = [], dict[str, None]()
-    for task in (each for file in files for each in file.tasks if tasks is None or each.task in tasks):
+    for task in (
+        each for file in files for each in file.tasks if tasks is None or each.task in tasks
+    ):
         benchmark = find_benchmark(task.kind)
         for name in task.metrics:
             found = figure(task, name)
             if found and found.uncorrected:
                 notes[f"{task.task}, {name}: {found.uncorrected}"] = None
-            if found and (each := found.corrected) and benchmark and (score := benchmark.score(name)):
-                own = "" if found.low is None or found.high is None else score.between(found.low, found.high)
+            if (
+                found
+                and (each := found.corrected)
+                and benchmark
+                and (score := benchmark.score(name))
+            ):
+                own = (
+                    ""
+                    if found.low is None or found.high is None
+                    else score.between(found.low, found.high)
+                )
                 weight = "" if each.weight is None else f"{each.weight:.2f}"
                 labels = f"{each.labelled} of {each.units}" if each.labelled else ""
                 ends = score.write(each.value), score.between(each.low, each.high)
-                rows.append((f"{task.task}, {name}", score.write(found.value), own, *ends, weight, labels))
+                rows.append(
+                    (f"{task.task}, {name}", score.write(found.value), own, *ends, weight, labels)
+                )
                 notes[f"{task.task}: corrected {each.how}"] = None
     if any(row[5] for row in rows):
-        notes["lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."] = None
+        notes[
+            "lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."
+        ] = None
     if notes:
-        columns = ("score", "#measured", "#95% interval", "#corrected", "#95% interval ", "#lambda", "#labelled")
+        columns = (
+            "score",
+            "#measured",
+            "#95% interval",
+            "#corrected",
+            "#95% interval ",
+            "#lambda",
+            "#labelled",
+        )
         print_table("Scores corrected for the judge", columns, rows, list(notes))

@@ -6,7 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lm_factuality.benchmarks import all_sources, find_benchmark
-from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
+from lm_factuality.benchmarks.biographies.measured import (
+    METRICS,
+    read_columns,
+    read_people,
+    read_results,
+)
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.cli.outcome import print_corrected
 from lm_factuality.ground.console import print_table
@@ -32,17 +37,29 @@ def people_sheet(parsed: argparse.Namespace) -> None:
     sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
     *shown, hidden = write_sheet(sheet, parsed.out, parsed.csv_only)
     key, again = sheet.key, sum(each.repeat_of is not None for each in sheet.key.items)
-    sys.stdout.write(f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {again} of them shown again\n")
-    sys.stdout.writelines(f"  {each.name or 'drawn'}: {each.drawn} of {each.units}\n" for each in key.strata)
+    sys.stdout.write(
+        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {again} of them"
+        " shown again\n"
+    )
+    sys.stdout.writelines(
+        f"  {each.name or 'drawn'}: {each.drawn} of {each.units}\n" for each in key.strata
+    )
     sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
-    sys.stdout.write(f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without it\n")
+    sys.stdout.write(
+        f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without"
+        " it\n"
+    )
 
 
 def people_agree(parsed: argparse.Namespace) -> None:
     by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
     if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
         raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
-    figures = read_settings(Figures, read_config(parsed.figures), str(parsed.figures)) if parsed.figures else {}
+    figures = (
+        read_settings(Figures, read_config(parsed.figures), str(parsed.figures))
+        if parsed.figures
+        else {}
+    )
     cells, notes = _of_sheet(parsed) if parsed.key else _of_files(parsed)
     for table in tables_of(cells, figures):
         print_table(*table)
@@ -50,8 +67,17 @@ def people_agree(parsed: argparse.Namespace) -> None:
     if parsed.json:
         write_json(parsed.json, [asdict(each) for each in cells])
     if parsed.plot:
-        columns, what = (("agreement, %",), "items that agree, %") if parsed.key else (_DRAWN, "Pearson's r of people and judge")
-        draw([cell for cell in cells if cell.table in ("people", "pairs", "correlations")], columns, what, parsed.plot)
+        columns, what = (
+            (("agreement, %",), "items that agree, %")
+            if parsed.key
+            else (_DRAWN, "Pearson's r of people and judge")
+        )
+        draw(
+            [cell for cell in cells if cell.table in ("people", "pairs", "correlations")],
+            columns,
+            what,
+            parsed.plot,
+        )
         sys.stdout.write(f"Plot: {parsed.plot}\n")
 
 
@@ -60,7 +86,10 @@ def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     labels = read_labels(parsed.labels, key)
     cells = agreement_of(key, labels, parsed.by)
     if len({entry.weight for entry in key.items}) > 1:
-        notes.append("Strata were drawn unequally, so shares count items by their weights; coefficients count all alike.")
+        notes.append(
+            "Strata were drawn unequally, so shares count items by their weights; coefficients"
+            " count all alike."
+        )
     if parsed.results:
         both, benchmark = read_both(parsed.results, key, labels), find_benchmark(key.benchmark)
         cells += responses_of(both, benchmark.shown) if benchmark and both else []
@@ -70,33 +99,53 @@ def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
 
 def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     source = all_sources().get(parsed.human)
-    path = Path(parsed.human) if source is None or Path(parsed.human).exists() else locate(source).path
+    path = (
+        Path(parsed.human) if source is None or Path(parsed.human).exists() else locate(source).path
+    )
     people = read_people(path, read_columns(parsed.columns) if parsed.columns else None)
-    default = people[0].model if len(parsed.auto) == len({each.model for each in people}) == 1 else None
+    default = (
+        people[0].model if len(parsed.auto) == len({each.model for each in people}) == 1 else None
+    )
     judge = [each for argument in parsed.auto for each in read_results(argument, default)]
     both, (only_people, only_judge) = match(people, judge)
-    left = f"{len(people)} rows of people; {only_people} responses that only people, {only_judge} that only the judge measured."
+    left = (
+        f"{len(people)} rows of people; {only_people} responses that only people, {only_judge} that"
+        " only the judge measured."
+    )
     return list(responses_of(both, [score for score in SCORES if score.name in METRICS])), [left]
 
 
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
     wanted = {each.task for each in read_key(parsed.key).sources}
     files = read_results_files(parsed.results, with_corrected=False)
-    found = [(file, task) for file in files for task in file.tasks if task.task in wanted and parsed.task in (None, task.task)]
+    found = [
+        (file, task)
+        for file in files
+        for task in file.tasks
+        if task.task in wanted and parsed.task in (None, task.task)
+    ]
     if not found:
         there = ", ".join(sorted({task.task for file in files for task in file.tasks}))
-        raise ConfigError(f"{parsed.task or 'RESULTS'}: the sheet is of {', '.join(sorted(wanted))}, the results are of {there}")
+        raise ConfigError(
+            f"{parsed.task or 'RESULTS'}: the sheet is of {', '.join(sorted(wanted))}, the results"
+            f" are of {there}"
+        )
     return found
 
 
 def people_correct(parsed: argparse.Namespace) -> None:
     found = _tasks_of_sheet(parsed)
-    for file, correction in [(file, correct(task, parsed.key, parsed.labels)) for file, task in found]:
+    for file, correction in [
+        (file, correct(task, parsed.key, parsed.labels)) for file, task in found
+    ]:
         written = write_correction(correction, file.path)
         print_corrected([read_results_file(file.path)], [correction.task])
         lines = [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
         lines += [f"{name}: {reason}" for name, reason in correction.without.items()]
-        sys.stdout.writelines(f"{line}\n" for line in [*lines, f"Written to {written}, which is read with the results"])
+        sys.stdout.writelines(
+            f"{line}\n"
+            for line in [*lines, f"Written to {written}, which is read with the results"]
+        )
 
 
 def people_plan(parsed: argparse.Namespace) -> None:
@@ -106,15 +155,35 @@ def people_plan(parsed: argparse.Namespace) -> None:
     task, key = found[0][1], read_key(parsed.key)
     benchmark = find_benchmark(task.kind)
     if len(found) != 1 or benchmark is None:
-        raise ConfigError(f"{len(found)} runs of the sheet's tasks; give the results of one, and --task")
+        raise ConfigError(
+            f"{len(found)} runs of the sheet's tasks; give the results of one, and --task"
+        )
     score = benchmark.score(parsed.score or benchmark.headlines[0])
     if score is None:
-        raise ConfigError(f"--score {parsed.score!r}: expected one of {', '.join(each.name for each in benchmark.shown)}")
-    wanted = plan_labels(rows_of(benchmark, task, key, read_labels(parsed.labels, key))[0], score, parsed.width)
+        raise ConfigError(
+            f"--score {parsed.score!r}: expected one of"
+            f" {', '.join(each.name for each in benchmark.shown)}"
+        )
+    wanted = plan_labels(
+        rows_of(benchmark, task, key, read_labels(parsed.labels, key))[0], score, parsed.width
+    )
     rows = [(name or "all", *map(str, counts)) for name, counts in wanted.strata.items()]
-    rows.append(("together", *(str(sum(each)) for each in zip(*wanted.strata.values(), strict=True))))
+    rows.append(
+        ("together", *(str(sum(each)) for each in zip(*wanted.strata.values(), strict=True)))
+    )
     now, then = score.write(wanted.now), score.write(wanted.reached)
-    notes = [f"It is {now} wide now. With these labels the 95% interval is about {then} wide, going by what people said so far."]
+    notes = [
+        f"It is {now} wide now. With these labels the 95% interval is about {then} wide, going by"
+        " what people said so far."
+    ]
     if wanted.reached > parsed.width:
-        notes.append(f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the model narrow it.")
-    print_table(f"{task.task}, {score.label or score.name}", ("stratum", "#samples", "#labelled", "#to label"), rows, notes)
+        notes.append(
+            f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the"
+            " model narrow it."
+        )
+    print_table(
+        f"{task.task}, {score.label or score.name}",
+        ("stratum", "#samples", "#labelled", "#to label"),
+        rows,
+        notes,
+    )

@@ -12,15 +12,20 @@ _NARROWEST = 16  # characters to which a terminal folds a column of text
 _told: set[str] = set()
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
-    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush right. Columns without a cell in
-    any row are left out. A terminal folds wide columns, not the first, as far as they can be read; in a file lines are long."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
+) -> None:
+    """Prints rows under ``title``; numbers (columns whose name starts with ``#``) are set flush
+    right. Columns without a cell in any row are left out. A terminal folds wide columns, not the
+    first, as far as they can be read; in a file lines are long."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    rows = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]  # names from strangers' files
+    rows = [
+        ["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows
+    ]  # names from strangers' files
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
     kept = [index for index in range(len(columns)) if not rows or any(row[index] for row in rows)]
     narrowest = 0
@@ -28,10 +33,23 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         number = columns[index].startswith("#")
         name = columns[index].lstrip("#")
         fixed = number or index == 0
-        longest = max((len(line) for cell in (name, *(row[index] for row in rows)) for line in cell.split("\n")), default=0)
+        longest = max(
+            (
+                len(line)
+                for cell in (name, *(row[index] for row in rows))
+                for line in cell.split("\n")
+            ),
+            default=0,
+        )
         least = longest if fixed else min(longest, _NARROWEST)
         narrowest += least + len(" | ")
-        table.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=fixed, min_width=least)
+        table.add_column(
+            name,
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=fixed,
+            min_width=least,
+        )
     for row in rows:
         table.add_row(*(row[index] for index in kept))
     console = Console(markup=False, highlight=False)
@@ -53,7 +71,11 @@ def percent(value: float | None) -> str:
 
 
 def interval(ends: Sequence[float | None] | None, form: str = ".1%") -> str:
-    return " - ".join(shown(end, form) for end in ends) if ends and not any(shown(end) == "-" for end in ends) else "-"
+    return (
+        " - ".join(shown(end, form) for end in ends)
+        if ends and not any(shown(end) == "-" for end in ends)
+        else "-"
+    )
 
 
 def counted(counts: Mapping[str, int]) -> str:

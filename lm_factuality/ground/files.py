@@ -1,4 +1,5 @@
-"""Files and folders that are whole or not there, their sums, and JSON read without what readers may take in two ways."""
+"""Files and folders that are whole or not there, their sums, and JSON read without what readers may
+take in two ways."""
 
 import contextlib
 import hashlib
@@ -25,15 +26,19 @@ _BLOCK = 1 << 20
 MOST_NESTED = 100  # lists and objects of JSON in one another
 _TOO_DEEP = f"nested too deeply: at most {MOST_NESTED} lists and objects in one another are taken"
 _BEGAN = time.time()
-_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"  # several may share a folder, and number their processes alike
+# several may share a folder, and number their processes alike
+_MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"
 _PART = re.compile(r"\.(.*)\.([0-9a-f]{8})\.(\d+)\.part(\.old)?")
 
 
 @contextmanager
 def whole_file(
-    path: Path, errors: tuple[type[Exception], ...] = (OSError, ValueError), cure: str = "choose another place"
+    path: Path,
+    errors: tuple[type[Exception], ...] = (OSError, ValueError),
+    cure: str = "choose another place",
 ) -> Iterator[Path]:
-    """A file that becomes ``path`` when the block ends well; its folder is made. Raises DataError: one of ``errors``."""
+    """A file that becomes ``path`` when the block ends well; its folder is made. Raises DataError:
+    one of ``errors``."""
     part = _part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +48,8 @@ def whole_file(
     except errors as error:
         is_text = isinstance(error, UnicodeError)
         raise DataError(
-            f"{path}: cannot be written: {error}; {'write the text without the characters it names' if is_text else cure}"
+            f"{path}: cannot be written: {error};"
+            f" {'write the text without the characters it names' if is_text else cure}"
         ) from error
     finally:
         with contextlib.suppress(OSError):  # there may be no folder to remove it from
@@ -56,13 +62,18 @@ def _part_of(path: Path) -> Path:
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Removes, once a process, what killed ones left half-written in ``folder``; what one had moved aside comes back."""
+    """Removes, once a process, what killed ones left half-written in ``folder``; what one had moved
+    aside comes back."""
     for path in folder.glob(".*.part*"):
         found = _PART.fullmatch(path.name)
         if found is None or found[2] != _MACHINE:
             continue
-        with contextlib.suppress(OSError):  # another process was faster, or it is not ours to remove
-            is_own = int(found[3]) == os.getpid()  # or of one before it: in containers, every process has the same number
+        with contextlib.suppress(
+            OSError
+        ):  # another process was faster, or it is not ours to remove
+            is_own = (
+                int(found[3]) == os.getpid()
+            )  # or of one before it: in containers, every process has the same number
             if path.stat().st_mtime > _BEGAN if is_own else is_alive(int(found[3])):
                 continue
             if found[4] and not (whole := folder / found[1]).exists():
@@ -87,7 +98,8 @@ def is_alive(pid: int) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a whole file. Raises DataError: it cannot be written, or ``text`` holds halves of surrogate pairs."""
+    """Writes a whole file. Raises DataError: it cannot be written, or ``text`` holds halves of
+    surrogate pairs."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -103,13 +115,16 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def check_writable(folder: Path, what: str) -> None:
-    """Makes ``folder`` if need be. Raises DataError: ``what`` is to be written there, and cannot be."""
+    """Makes ``folder`` if need be. Raises DataError: ``what`` is to be written there, and cannot
+    be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise DataError(f"{folder}: {what} cannot be written here: {error}; choose another folder") from error
+        raise DataError(
+            f"{folder}: {what} cannot be written here: {error}; choose another folder"
+        ) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -122,22 +137,28 @@ def sha256_of(path: Path) -> str:
 
 
 def parse_json(text: str, is_shared: bool = True) -> Any:
-    """``text`` as ``json.loads`` has it. Raises ValueError: no JSON, nested too deeply, a number of too many digits; or, in files
-    that other programs read (``is_shared``), an object has a key twice, of which these might take the other."""
+    """``text`` as ``json.loads`` has it. Raises ValueError: no JSON, nested too deeply, a number of
+    too many digits; or, in files that other programs read (``is_shared``), an object has a key
+    twice, of which these might take the other."""
     try:
         content = json.loads(text, object_pairs_hook=_object if is_shared else None)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     level = [content]
     for _ in range(MOST_NESTED + 1):
-        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        inside = (
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, dict | list)
+        )
         if not (level := [each for values in inside for each in values]):
             return content
     raise ValueError(_TOO_DEEP)
 
 
 def num_values(content: Any, most: int, known: dict[int, int] | None = None) -> int:
-    """How many values YAML holds when its aliases are followed; more than ``most`` where one stands for what it is in."""
+    """How many values YAML holds when its aliases are followed; more than ``most`` where one stands
+    for what it is in."""
     known = {} if known is None else known
     if not isinstance(content, dict | list):
         return 1
@@ -171,12 +192,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def whole_folder(out: Path, mark: str) -> Iterator[Path]:
-    """A folder to write to, which becomes ``out`` (or where that links to) when the block ends without an error. An earlier one
-    that holds a file called ``mark``, or nothing, is replaced. Raises DataError: it is something else, or cannot be written."""
+    """A folder to write to, which becomes ``out`` (or where that links to) when the block ends
+    without an error. An earlier one that holds a file called ``mark``, or nothing, is replaced.
+    Raises DataError: it is something else, or cannot be written."""
     out = Path(os.path.realpath(out))
     if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / mark).is_file())):
-        what = f"a folder without {mark}, so not made by this command" if out.is_dir() else "not a folder"
-        raise DataError(f"{out}: is there already, and is {what}; it is left as it is, choose another --out")
+        what = (
+            f"a folder without {mark}, so not made by this command"
+            if out.is_dir()
+            else "not a folder"
+        )
+        raise DataError(
+            f"{out}: is there already, and is {what}; it is left as it is, choose another --out"
+        )
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _sweep(out.parent)
@@ -193,8 +221,9 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path, busy: str, advice: str) -> Iterator[None]:
-    """Makes ``folder`` if need be, and keeps other processes out that want to be alone in it. Raises DataError: one is in it
-    already, of which ``busy`` tells; or the folder cannot be written, which ends with ``advice``."""
+    """Makes ``folder`` if need be, and keeps other processes out that want to be alone in it.
+    Raises DataError: one is in it already, of which ``busy`` tells; or the folder cannot be
+    written, which ends with ``advice``."""
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -36,5 +36,7 @@ def size_label(size: float) -> str:
     """A number of parameters as models are called by it: 125M, 2.7B; empty for none."""
     for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
         if size >= unit:
-            return f"{size / unit:.2g}{letter}" if size < 10 * unit else f"{size / unit:.0f}{letter}"
+            return (
+                f"{size / unit:.2g}{letter}" if size < 10 * unit else f"{size / unit:.0f}{letter}"
+            )
     return f"{size:.0f}" if size else ""

@@ -1,4 +1,5 @@
-"""Packages that not every installation has, what they load of the Hub, and data that lies beside the code that reads it."""
+"""Packages that not every installation has, what they load of the Hub, and data that lies beside
+the code that reads it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,8 @@ _MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
 
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module that ``what`` needs, from the suite's ``extra``. Raises ConfigError: not installed, or cannot be imported."""
+    """The module that ``what`` needs, from the suite's ``extra``. Raises ConfigError: not
+    installed, or cannot be imported."""
     name = module.partition(".")[0]
     try:
         return import_module(module)
@@ -24,12 +26,16 @@ def need(module: str, what: str, extra: str) -> Any:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == name:
             raise missing(name, what, extra) from error
         again = f"pip install --force-reinstall {name}"
-        raise ConfigError(f"{what} needs {name}, which cannot be imported ({first_line(error)}): {again}") from error
+        raise ConfigError(
+            f"{what} needs {name}, which cannot be imported ({first_line(error)}): {again}"
+        ) from error
 
 
 def missing(name: str, what: str, extra: str) -> ConfigError:
     """The error that says how to install the package ``name``."""
-    return ConfigError(f"{what} needs {name}, which is not installed: pip install 'lm-factuality[{extra}]'")
+    return ConfigError(
+        f"{what} needs {name}, which is not installed: pip install 'lm-factuality[{extra}]'"
+    )
 
 
 def first_line(error: BaseException) -> str:
@@ -39,36 +45,46 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
-    """Turns what a library raises while it loads a model, ``what``, into a ModelError, which says what to do ``otherwise``."""
+    """Turns what a library raises while it loads a model, ``what``, into a ModelError, which says
+    what to do ``otherwise``."""
     try:
         yield
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         where = "give its name on the Hub where there is a network"
-        raise ModelError(f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}") from error
+        raise ModelError(
+            f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}"
+        ) from error
 
 
 def require_engine() -> None:
-    """Raises ConfigError if ``import judges`` would find another project's package (the package index has one), or none."""
+    """Raises ConfigError if ``import judges`` would find another project's package (the package
+    index has one), or none."""
     spec = find_spec("judges")
     origin = spec.origin if spec is not None else None
     if origin is None:
-        raise ConfigError("the package 'judges' of lm-factuality is missing: install lm-factuality again")
+        raise ConfigError(
+            "the package 'judges' of lm-factuality is missing: install lm-factuality again"
+        )
     if _MARK not in Path(origin).read_text(encoding="utf-8", errors="replace"):
         raise ConfigError(
-            f"{origin}: another project's package 'judges' is installed in place of lm-factuality's: pip uninstall judges, then "
-            "install lm-factuality again (pip install --force-reinstall --no-deps)"
+            f"{origin}: another project's package 'judges' is installed in place of"
+            " lm-factuality's: pip uninstall judges, then install lm-factuality again (pip install"
+            " --force-reinstall --no-deps)"
         )
 
 
 def load_yaml(package: str, name: str) -> Any:
     """The content of a YAML file of ``package``."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times as fast, where PyYAML has it
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # several times as fast, where PyYAML has it
     return yaml.load(files(package).joinpath(name).read_text(encoding="utf-8"), loader)  # noqa: S506
 
 
 def load_words(package: str) -> dict[str, str]:
-    """The lists of a package's ``words.txt``, by name, each as the alternatives of a regular expression: ``a|b|c``. Empty lines
-    stand between lists; in each the name is the first line, and its alternatives are indented below it."""
+    """The lists of a package's ``words.txt``, by name, each as the alternatives of a regular
+    expression: ``a|b|c``. Empty lines stand between lists; in each the name is the first line, and
+    its alternatives are indented below it."""
     found: dict[str, str] = {}
     lines = files(package).joinpath("words.txt").read_text(encoding="utf-8").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("#"))
@@ -79,7 +95,8 @@ def load_words(package: str) -> dict[str, str]:
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
-    """The commit of a ``revision`` (None: the newest) of a dataset of the Hub. Raises DataError, from ``where``: none."""
+    """The commit of a ``revision`` (None: the newest) of a dataset of the Hub. Raises DataError,
+    from ``where``: none."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
     from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]  # of the HTTP library that it uses
@@ -88,25 +105,33 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
         return str(HfApi().dataset_info(dataset, revision=revision).sha)
     except (OSError, HubError, HFValidationError, OfflineModeIsEnabled) as error:
         raise DataError(
-            f"{where}: the Hub does not answer for {dataset!r} ({first_line(error)}); check the name, go where there is a "
-            "network and unset HF_HUB_OFFLINE, or download the dataset and give its folder"
+            f"{where}: the Hub does not answer for {dataset!r} ({first_line(error)}); check the"
+            " name, go where there is a network and unset HF_HUB_OFFLINE, or download the dataset"
+            " and give its folder"
         ) from error
 
 
-def stream(source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str) -> Any:
-    """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what ``save_to_disk`` wrote, or data files.
-    Raises DataError: it cannot be read, or has no such split (named in the ``form``); ``where`` says who names it."""
+def stream(
+    source: str | Path, config: str | None, split: str, commit: str | None, where: str, form: str
+) -> Any:
+    """The rows of a dataset of the Hub at ``commit``, or of a folder (a ``Path``): what
+    ``save_to_disk`` wrote, or data files. Raises DataError: it cannot be read, or has no such split
+    (named in the ``form``); ``where`` says who names it."""
     import datasets
 
     try:
         if isinstance(source, Path) and (source / "dataset_dict.json").is_file():
             splits = datasets.load_from_disk(str(source))
             if split not in splits:
-                raise DataError(f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {form}")
+                raise DataError(
+                    f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {form}"
+                )
             return splits[split].to_iterable_dataset()
         if isinstance(source, Path) and (source / "state.json").is_file():
             return datasets.load_from_disk(str(source)).to_iterable_dataset()
-        return datasets.load_dataset(str(source), config, split=split, streaming=True, revision=commit)
+        return datasets.load_dataset(
+            str(source), config, split=split, streaming=True, revision=commit
+        )
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         expected = "expected a dataset of the Hub, or a folder that the datasets library wrote"
         raise DataError(f"{where}: cannot be read: {error}; {expected}: {form}") from error

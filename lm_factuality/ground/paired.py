@@ -1,7 +1,8 @@
 """Whether two models that answered the same rows differ by more than chance.
 
-If the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin (Fisher's randomisation test). So
-clusters are flipped whole, and no distribution is assumed. Of clusters of one row, right or wrong, it is McNemar's exact test."""
+If the models do not differ, whose answers to a cluster of rows are whose is the toss of a coin
+(Fisher's randomisation test). So clusters are flipped whole, and no distribution is assumed. Of
+clusters of one row, right or wrong, it is McNemar's exact test."""
 
 import math
 from collections.abc import Sequence
@@ -18,9 +19,10 @@ _CLOSE = 1e-9
 
 
 def flip_test(differences: Floats) -> float:
-    """The two-sided p-value of the sum of ``differences``, one a cluster, when the sign of each is a coin's. Exact for whole
-    numbers, as of accuracies, by the distribution of the sum, and for few clusters by all flips. For others Lugannani and Rice's
-    saddlepoint approximation (Robinson, 1982), close far into the tail, where random draws would have to be millions."""
+    """The two-sided p-value of the sum of ``differences``, one a cluster, when the sign of each is
+    a coin's. Exact for whole numbers, as of accuracies, by the distribution of the sum, and for few
+    clusters by all flips. For others Lugannani and Rice's saddlepoint approximation (Robinson,
+    1982), close far into the tail, where random draws would have to be millions."""
     sizes = np.abs(differences[np.abs(differences) > _CLOSE * np.abs(differences).max(initial=0.0)])
     total = abs(float(differences.sum()))
     if not len(sizes) or total <= _CLOSE * sizes.sum():
@@ -34,9 +36,10 @@ def flip_test(differences: Floats) -> float:
 
 
 def swap_test(a: Floats, b: Floats, value: Value) -> float:
-    """The two-sided p-value of ``value(sums of a) - value(sums of b)`` when each cluster's counts (a row of both) change sides by
-    the toss of a coin; ``value`` makes a score out of sums. Exact for few clusters (less swaps without a score). For others
-    ``flip_test`` of what each adds to the difference to the first order; as a swap turns its sign, the rest is of the third."""
+    """The two-sided p-value of ``value(sums of a) - value(sums of b)`` when each cluster's counts
+    (a row of both) change sides by the toss of a coin; ``value`` makes a score out of sums. Exact
+    for few clusters (less swaps without a score). For others ``flip_test`` of what each adds to the
+    difference to the first order; as a swap turns its sign, the rest is of the third."""
     middle, half = (a + b).sum(axis=0) / 2, (a - b) / 2
     half = half[np.any(half != 0, axis=1)]
     observed = abs(value(a.sum(axis=0).tolist()) - value(b.sum(axis=0).tolist()))
@@ -53,28 +56,39 @@ def swap_test(a: Floats, b: Floats, value: Value) -> float:
 def slopes(value: Value, sums: Floats) -> Floats:
     """How much a score out of ``sums`` rises with each of them."""
     steps = np.diag(1e-4 * np.maximum(np.abs(sums), 1.0))
-    return np.array([(value((sums + step).tolist()) - value((sums - step).tolist())) / (2 * step.sum()) for step in steps])
+    return np.array(
+        [
+            (value((sums + step).tolist()) - value((sums - step).tolist())) / (2 * step.sum())
+            for step in steps
+        ]
+    )
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values adjusted for their number (Holm, 1979), so that the chance of any false difference stays below their level."""
+    """The p-values adjusted for their number (Holm, 1979), so that the chance of any false
+    difference stays below their level."""
     order = np.argsort(ps)
-    highest = np.maximum.accumulate(np.minimum(1.0, np.arange(len(ps), 0, -1) * np.array(ps)[order]))
+    highest = np.maximum.accumulate(
+        np.minimum(1.0, np.arange(len(ps), 0, -1) * np.array(ps)[order])
+    )
     return list(highest[np.argsort(order)].tolist())
 
 
 def detectable(stderr: float) -> float:
-    """The smallest true difference that a two-sided test at 5% finds in 80% of cases, by the paired difference's error."""
+    """The smallest true difference that a two-sided test at 5% finds in 80% of cases, by the paired
+    difference's error."""
     return (Z95 + Z80) * stderr
 
 
 def normal_p(difference: float, stderr: float) -> float:
-    """The two-sided p-value of a difference with a normal error, for models that did not answer the same rows."""
+    """The two-sided p-value of a difference with a normal error, for models that did not answer the
+    same rows."""
     return math.erfc(abs(difference) / stderr / math.sqrt(2)) if stderr else float(difference == 0)
 
 
 def _counted(sizes: NDArray[np.int_], total: int) -> float:
-    """Exact: clusters of one size give a binomial each, and the sum of all has their convolution."""
+    """Exact: clusters of one size give a binomial each, and the sum of all has their
+    convolution."""
     chances = np.ones(1)
     for size, clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
         logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, clusters + 1)))])

@@ -1,4 +1,5 @@
-"""Keys that must not reach a results file, which lm_eval fills with the model's arguments as they are."""
+"""Keys that must not reach a results file, which lm_eval fills with the model's arguments as they
+are."""
 
 import json
 import os
@@ -22,20 +23,35 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s\"'<>]{1,2000}")
-_IN_QUERIES = ("key", "sig", "signature", "code")  # which sign a request, besides what is_secret knows
+_IN_QUERIES = (
+    "key",
+    "sig",
+    "signature",
+    "code",
+)  # which sign a request, besides what is_secret knows
 _LONG_ENOUGH = 12  # characters of an environment variable's value that is looked for
 _LONGEST_NAME = 200  # characters at the end of a name that are looked at
-_ARGUMENT = re.compile(r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})")
-INSTEAD = (
-    "set the environment variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible servers, HF_TOKEN for the Hub)"
+_ARGUMENT = re.compile(
+    r"(?:^|[\s,;&?\"'{(])([A-Za-z][A-Za-z0-9_.-]{0,63})\s{0,3}=\s{0,3}[\"']?([^\s,;&\"']{6,512})"
 )
-_LOOKS = tuple((start, what, re.compile(pattern)) for start, what, pattern in load_yaml(__package__, "secrets.yaml"))
+INSTEAD = (
+    "set the environment variable of the backend instead (OPENAI_API_KEY for OpenAI-compatible"
+    " servers, HF_TOKEN for the Hub)"
+)
+_LOOKS = tuple(
+    (start, what, re.compile(pattern))
+    for start, what, pattern in load_yaml(__package__, "secrets.yaml")
+)
 
 
 def is_secret(name: str, value: Any) -> bool:
     """Whether ``name`` is that of a credential, and it is set."""
     end = name[-_LONGEST_NAME:]
-    return bool(_SECRET.fullmatch(end)) and not _HARMLESS.fullmatch(end) and value not in (None, "", True, False)
+    return (
+        bool(_SECRET.fullmatch(end))
+        and not _HARMLESS.fullmatch(end)
+        and value not in (None, "", True, False)
+    )
 
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +61,8 @@ def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secrets_in_text(text: str) -> list[tuple[int, str]]:
-    """(place in ``text``, what it looks like) of everything that looks like a credential; never the credential itself."""
+    """(place in ``text``, what it looks like) of everything that looks like a credential; never the
+    credential itself."""
     found = []
     for start, what, pattern in _LOOKS:
         if start in text:
@@ -54,7 +71,8 @@ def secrets_in_text(text: str) -> list[tuple[int, str]]:
 
 
 def secrets_in_arguments(text: str) -> list[tuple[int, str]]:
-    """(place, what) of credentials that ``text`` sets by name, as command lines and environments do: ``token=...``."""
+    """(place, what) of credentials that ``text`` sets by name, as command lines and environments
+    do: ``token=...``."""
     if "=" not in text:
         return []
     found = [match for match in _ARGUMENT.finditer(text) if is_secret(match[1], match[2])]
@@ -62,13 +80,20 @@ def secrets_in_arguments(text: str) -> list[tuple[int, str]]:
 
 
 def secrets_within(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """(place, what is wrong with it) of every credential in options or settings, known by its name, by its look, or as what an
-    environment variable with such a name holds. Places in places are joined by dots; the credential itself is never told."""
+    """(place, what is wrong with it) of every credential in options or settings, known by its name,
+    by its look, or as what an environment variable with such a name holds. Places in places are
+    joined by dots; the credential itself is never told."""
     if isinstance(value, str):
         if what := _look(value):
             yield place, f"holds what looks like {what}"
         return
-    inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    inside = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    )
     for key, each in inside:
         where = f"{place}.{key}" if place else str(key)
         if isinstance(key, str) and is_secret(key, each):
@@ -83,11 +108,17 @@ def _look(text: str) -> str | None:
     for match in _URL.finditer(text):
         try:
             url = urlsplit(match[0])
-            names = [name for name, given in parse_qsl(url.query) if name.lower() in _IN_QUERIES or is_secret(name, given)]
+            names = [
+                name
+                for name, given in parse_qsl(url.query)
+                if name.lower() in _IN_QUERIES or is_secret(name, given)
+            ]
         except ValueError:
             continue
         if url.username or names:
-            return f"an address with {'a user name' if url.username else f'the key {names[0][:40]!r}'}"
+            return (
+                f"an address with {'a user name' if url.username else f'the key {names[0][:40]!r}'}"
+            )
     for name, held in os.environ.items():
         if len(held) >= _LONG_ENOUGH and held in text and is_secret(name, held):
             return f"the value of the environment variable {name}"
@@ -95,7 +126,8 @@ def _look(text: str) -> str | None:
 
 
 def refuse_secrets(arguments: Sequence[str]) -> None:
-    """Looks at a command line, which logs and results repeat. Raises ConfigError: a credential in it; the text says where."""
+    """Looks at a command line, which logs and results repeat. Raises ConfigError: a credential in
+    it; the text says where."""
     option = "the command line"
     for each in arguments:
         option = each.partition("=")[0] if each.startswith("--") else option
@@ -106,4 +138,6 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
         found = [f"{place} {what}".strip() for place, what in secrets_within(value)]
         found += [what for _, what in secrets_in_arguments(each)]
         if found:
-            raise ConfigError(f"{option}: {found[0]}, which logs and results would repeat; {INSTEAD}")
+            raise ConfigError(
+                f"{option}: {found[0]}, which logs and results would repeat; {INSTEAD}"
+            )

@@ -1,9 +1,20 @@
-"""Settings of YAML and JSON files as pydantic models; every problem is told in a sentence that names its place and its cure."""
+"""Settings of YAML and JSON files as pydantic models; every problem is told in a sentence that
+names its place and its cure."""
 
 import dataclasses
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,11 +25,12 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 Model = TypeVar("Model")
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
-"""For a ``BaseModel`` (``Strict`` has it): no unknown keys, no text taken for a number. A list for a tuple:
-``Field(strict=False)``."""
+"""For a ``BaseModel`` (``Strict`` has it): no unknown keys, no text taken for a number. A list for
+a tuple: ``Field(strict=False)``."""
 FORBID = ConfigDict(extra="forbid")
-"""For a dataclass (``__pydantic_config__ = FORBID``, which holds for those in it too): a strict one would take no mapping, so
-that its fields are strict by the types below. A plain dataclass is checked where it is read, not where it is made."""
+"""For a dataclass (``__pydantic_config__ = FORBID``, which holds for those in it too): a strict one
+would take no mapping, so that its fields are strict by the types below. A plain dataclass is
+checked where it is read, not where it is made."""
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Integer = Annotated[int, Field(strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -45,10 +57,12 @@ TASK = Form("{key}: found {found}, {text}", "{section}: unknown key {name!r}")
 
 
 def read_settings(model: type[Model], content: Any, where: str, form: Form = PLAIN) -> Model:
-    """``content``, as YAML or JSON has it, as a ``model``: a ``BaseModel`` or a dataclass. ``where`` is the file. What is
-    expected follows from the type of a field, unless ``Field(description=...)`` says it in better words. A validator of the model
-    raises ``ValueError``. A text such as ``expected a name`` stands after what was found (``FILE: KEY is 3; expected a name``),
-    any other one after the key (``FILE: KEY needs prices``). Raises ConfigError: all that is wrong, a line each."""
+    """``content``, as YAML or JSON has it, as a ``model``: a ``BaseModel`` or a dataclass.
+    ``where`` is the file. What is expected follows from the type of a field, unless
+    ``Field(description=...)`` says it in better words. A validator of the model raises
+    ``ValueError``. A text such as ``expected a name`` stands after what was found (``FILE: KEY is
+    3; expected a name``), any other one after the key (``FILE: KEY needs prices``). Raises
+    ConfigError: all that is wrong, a line each."""
     try:
         return TypeAdapter(model).validate_python(content, context={"where": where})
     except ValidationError as error:
@@ -58,7 +72,9 @@ def read_settings(model: type[Model], content: Any, where: str, form: Form = PLA
 def problems(model: Any, error: ValidationError, where: str, form: Form = PLAIN) -> list[str]:
     """A sentence for each problem that ``error`` has found in the content of a ``model``."""
     found = error.errors(include_url=False)
-    below = {each["loc"][:-1] for each in found}  # a list is called too short if its only word is wrong
+    below = {
+        each["loc"][:-1] for each in found
+    }  # a list is called too short if its only word is wrong
     found = [each for each in found if each["type"] != "too_short" or each["loc"] not in below]
     return list(dict.fromkeys(f"{where}: {_sentence(model, each, form)}" for each in found))
 
@@ -108,8 +124,14 @@ def _expected(about: Any, error: ErrorDetails) -> str:
     if isinstance(get_origin(kind) or kind, type):
         origin = get_origin(kind) or kind
         if issubclass(origin, str):
-            pattern = next((each.pattern for each in metadata if getattr(each, "pattern", None)), None)
-            quotes = ": put it in quotes" if found is not None and not isinstance(found, str | list | Mapping) else ""
+            pattern = next(
+                (each.pattern for each in metadata if getattr(each, "pattern", None)), None
+            )
+            quotes = (
+                ": put it in quotes"
+                if found is not None and not isinstance(found, str | list | Mapping)
+                else ""
+            )
             return f"a text{f' that fits {pattern}' if pattern else quotes}"
         if issubclass(origin, Mapping):
             return "a mapping of names to values"
@@ -121,7 +143,9 @@ def _expected(about: Any, error: ErrorDetails) -> str:
 
 
 def _bounds(metadata: Sequence[Any]) -> str:
-    bounds = ((name, getattr(each, name, None)) for each in metadata for name in ("ge", "gt", "le", "lt"))
+    bounds = (
+        (name, getattr(each, name, None)) for each in metadata for name in ("ge", "gt", "le", "lt")
+    )
     shown = {name: f"{value:g}" for name, value in bounds if value is not None}
     if "ge" in shown and "le" in shown:
         return f" from {shown['ge']} to {shown['le']}"
@@ -130,18 +154,25 @@ def _bounds(metadata: Sequence[Any]) -> str:
 
 
 def _place(model: Any, loc: Sequence[int | str]) -> tuple[str, Any, str | None]:
-    """The path of a value as a reader of the file has it, the annotation of its field, and the field's description."""
+    """The path of a value as a reader of the file has it, the annotation of its field, and the
+    field's description."""
     key, about, description = "", model, None
     for number, part in enumerate(loc):
         kind, _ = _bare(about)
         fields = _fields(kind)
         members = get_args(kind) if _is_union(kind) else ()
-        if member := next((each for each in members if part == getattr(_bare(each)[0], "__name__", "")), None):
+        if member := next(
+            (each for each in members if part == getattr(_bare(each)[0], "__name__", "")), None
+        ):
             about = about if _fields(_bare(member)[0]) is None else member
             continue  # pydantic's name of the member is no part of the file
         if fields is not None and part in fields:
             field = fields[str(part)]
-            about = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+            about = (
+                Annotated[(field.annotation, *field.metadata)]
+                if field.metadata
+                else field.annotation
+            )
             description = field.description
         else:
             items = [each for each in get_args(kind) if each is not ...]
@@ -165,9 +196,15 @@ def _bare(about: Any) -> tuple[Any, list[Any]]:
     while True:
         if get_origin(about) is Annotated:
             about, *more = get_args(about)
-            metadata += [inner for each in more for inner in (each.metadata if isinstance(each, FieldInfo) else [each])]
+            metadata += [
+                inner
+                for each in more
+                for inner in (each.metadata if isinstance(each, FieldInfo) else [each])
+            ]
             continue
-        members = [each for each in get_args(about) if each is not type(None)] if _is_union(about) else []
+        members = (
+            [each for each in get_args(about) if each is not type(None)] if _is_union(about) else []
+        )
         if len(members) != 1:
             return about, metadata
         about = members[0]
@@ -175,10 +212,15 @@ def _bare(about: Any) -> tuple[Any, list[Any]]:
 
 def _fields(kind: Any) -> dict[str, FieldInfo] | None:
     """The fields of a model by the names that a file has for them; None if ``kind`` is no model."""
-    if not isinstance(kind, type) or not (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)):
+    if not isinstance(kind, type) or not (
+        issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)
+    ):
         return None
     fields: dict[str, FieldInfo] | None = getattr(kind, "__pydantic_fields__", None)
     if fields is None:
         hints = get_type_hints(kind, include_extras=True)
-        fields = {each.name: FieldInfo.from_annotated_attribute(hints[each.name], each) for each in dataclasses.fields(kind)}
+        fields = {
+            each.name: FieldInfo.from_annotated_attribute(hints[each.name], each)
+            for each in dataclasses.fields(kind)
+        }
     return {field.alias or name: field for name, field in fields.items()}

@@ -1,4 +1,5 @@
-"""How sure a score is when rows come in clusters: rows of one document share what the model knows of it."""
+"""How sure a score is when rows come in clusters: rows of one document share what the model knows
+of it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Value = Callable[[Sequence[float]], float]  # a score out of sums
 
-Z95 = 1.959963984540054  # half the width of a 95% interval, in standard errors of a normal distribution
+# half the width of a 95% interval, in standard errors of a normal distribution
+Z95 = 1.959963984540054
 Z80 = 0.8416212335729143  # the quantile of a normal distribution that 80% lie below
 _ROUNDING = 1e-9  # a standard error that is none
 _MOST, _MOST_EXPONENT = 1e100, 300.0  # no score is near that, but a file may hold it
@@ -22,7 +24,8 @@ _DRAWN = 1 << 20  # numbers in memory while whole tables are drawn again
 
 
 class Outcome(float):
-    """A number that remembers its ``cluster`` and its ``weight`` (how many decisions it is the mean of)."""
+    """A number that remembers its ``cluster`` and its ``weight`` (how many decisions it is the mean
+    of)."""
 
     cluster: str
     weight: int
@@ -65,8 +68,9 @@ def interval_of(ends: tuple[float, float]) -> list[float] | None:
 
 
 def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
-    """The clustered standard error of ``mean``: the square root of G/(G-1) times the sum over G clusters of the squared sums of
-    residuals, over the total weight. With one row a cluster it is that of a plain mean. NaN below two clusters."""
+    """The clustered standard error of ``mean``: the square root of G/(G-1) times the sum over G
+    clusters of the squared sums of residuals, over the total weight. With one row a cluster it is
+    that of a plain mean. NaN below two clusters."""
     scored = [outcome for outcome in outcomes if outcome is not None]
     centre = mean(scored)
     residuals: dict[str, float] = defaultdict(float)
@@ -79,8 +83,11 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
     return math.sqrt(groups / (groups - 1) * squares) / sum(outcome.weight for outcome in scored)
 
 
-def bootstrap_interval(outcomes: Sequence[Outcome | None], resamples: int = 10_000, seed: int = 0) -> tuple[float, float]:
-    """The 95% percentile interval of ``mean`` when whole clusters are drawn with replacement; NaNs where nothing was scored."""
+def bootstrap_interval(
+    outcomes: Sequence[Outcome | None], resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """The 95% percentile interval of ``mean`` when whole clusters are drawn with replacement; NaNs
+    where nothing was scored."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for outcome in outcomes:
         if outcome is not None:
@@ -96,9 +103,10 @@ def bootstrap_interval(outcomes: Sequence[Outcome | None], resamples: int = 10_0
 def interval(
     value: float, stderr: float, low: float = -math.inf, high: float = math.inf, n: int = 0
 ) -> tuple[float, float] | None:
-    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table, page and file shows it. Between
-    two bounds it is Wilson's, with as many trials as would give ``stderr`` (so clusters count: Dean and Pagano, 2015), or ``n``
-    rows where all are at one end and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise normal.
+    """The 95% interval of a score that lies between ``low`` and ``high``, by which every table,
+    page and file shows it. Between two bounds it is Wilson's, with as many trials as would give
+    ``stderr`` (so clusters count: Dean and Pagano, 2015), or ``n`` rows where all are at one end
+    and ``stderr`` is 0. With a lower bound alone it is normal in the logarithm, otherwise normal.
     None where rows that do not differ say nothing about the error."""
     if not 0 <= stderr <= _MOST or abs(value) > _MOST:
         return None
@@ -112,7 +120,11 @@ def interval(
         return max(low, value / factor), value * factor
     share = min(1.0, max(0.0, (value - low) / (high - low)))
     spread = share * (1 - share)
-    trials = min(n, _MOST) if is_certain or spread <= _ROUNDING else spread * ((high - low) / stderr) ** 2
+    trials = (
+        min(n, _MOST)
+        if is_certain or spread <= _ROUNDING
+        else spread * ((high - low) / stderr) ** 2
+    )
     if trials <= 0 or (is_certain and spread > _ROUNDING):
         return None
     shrunk = 1 + Z95**2 / trials
@@ -123,14 +135,18 @@ def interval(
 
 
 def pooled_stderr(rows: Sequence[Sequence[float]], value: Value) -> float:
-    """The bootstrap standard error of a score of pooled counts; NaN below two rows. ``rows`` have the counts of one cluster each;
-    ``value`` makes the score out of their column sums. Draws for which the score is not defined are left out."""
+    """The bootstrap standard error of a score of pooled counts; NaN below two rows. ``rows`` have
+    the counts of one cluster each; ``value`` makes the score out of their column sums. Draws for
+    which the score is not defined are left out."""
     draws = _pooled_draws(rows, value, 1000, 0)
     return float(np.std(draws, ddof=1)) if len(rows) > 1 and len(draws) > 1 else math.nan
 
 
-def pooled_interval(rows: Sequence[Sequence[float]], value: Value, resamples: int = 10_000, seed: int = 0) -> tuple[float, float]:
-    """The 95% percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs below two rows."""
+def pooled_interval(
+    rows: Sequence[Sequence[float]], value: Value, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """The 95% percentile interval of a score of pooled counts, as ``pooled_stderr`` draws it; NaNs
+    below two rows."""
     draws = _pooled_draws(rows, value, resamples, seed)
     if len(rows) < 2 or not len(draws):
         return math.nan, math.nan
@@ -138,7 +154,9 @@ def pooled_interval(rows: Sequence[Sequence[float]], value: Value, resamples: in
     return float(low), float(high)
 
 
-def _pooled_draws(rows: Sequence[Sequence[float]], value: Value, resamples: int, seed: int) -> Floats:
+def _pooled_draws(
+    rows: Sequence[Sequence[float]], value: Value, resamples: int, seed: int
+) -> Floats:
     if not rows:
         return np.array([])
     sums = _drawn_sums(np.array(rows, dtype=float), resamples, seed)
@@ -148,17 +166,22 @@ def _pooled_draws(rows: Sequence[Sequence[float]], value: Value, resamples: int,
 
 
 def _drawn_sums(rows: Floats, resamples: int, seed: int) -> Floats:
-    """The column sums of each of so many draws of all rows with replacement. They are drawn in blocks, in the order in which one
-    draw of all would have them, so that memory does not grow with ``resamples`` times the rows."""
+    """The column sums of each of so many draws of all rows with replacement. They are drawn in
+    blocks, in the order in which one draw of all would have them, so that memory does not grow with
+    ``resamples`` times the rows."""
     generator, even = np.random.default_rng(seed), np.full(len(rows), 1 / len(rows))
     block = max(1, _DRAWN // len(rows))
     starts = range(0, resamples, block)
-    drawn = (generator.multinomial(len(rows), even, size=min(block, resamples - start)) for start in starts)
+    drawn = (
+        generator.multinomial(len(rows), even, size=min(block, resamples - start))
+        for start in starts
+    )
     return np.concatenate([times @ rows for times in drawn])
 
 
 class NotDefined(str):
-    """What results hold for a score that is not defined, lm_eval's ``N/A``; a mean over tasks of which one has none has none."""
+    """What results hold for a score that is not defined, lm_eval's ``N/A``; a mean over tasks of
+    which one has none has none."""
 
     def _absorb(self, other: Any) -> NotDefined:
         return self
@@ -171,8 +194,9 @@ NOT_DEFINED = NotDefined("N/A")
 
 @dataclass(frozen=True)
 class Aggregation:
-    """From the values of all rows to one number, and to its standard error where that means something; NaN where it is not
-    defined. Called, as lm_eval does, it gives ``NOT_DEFINED`` in the place of NaN."""
+    """From the values of all rows to one number, and to its standard error where that means
+    something; NaN where it is not defined. Called, as lm_eval does, it gives ``NOT_DEFINED`` in the
+    place of NaN."""
 
     value: Callable[[Sequence[Any]], float]
     stderr: Callable[[Sequence[Any]], float] | None = None
@@ -196,7 +220,8 @@ def how_many(reasons: Sequence[Any]) -> float:
 
 
 def pooled(value: Callable[[Sequence[float]], float], has_stderr: bool = True) -> Aggregation:
-    """A score of the column sums of rows, counts of a response each (None or zeros: none), with its bootstrap standard error."""
+    """A score of the column sums of rows, counts of a response each (None or zeros: none), with its
+    bootstrap standard error."""
 
     def counted(rows: Sequence[Sequence[float] | None]) -> list[Sequence[float]]:
         return [row for row in rows if row is not None and any(row)]
@@ -205,4 +230,6 @@ def pooled(value: Callable[[Sequence[float]], float], has_stderr: bool = True) -
         totals = [sum(column) for column in zip(*counted(rows), strict=True)]
         return value(totals) if totals else math.nan
 
-    return Aggregation(of_all, (lambda rows: pooled_stderr(counted(rows), value)) if has_stderr else None)
+    return Aggregation(
+        of_all, (lambda rows: pooled_stderr(counted(rows), value)) if has_stderr else None
+    )

@@ -14,7 +14,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def _folder(name: str) -> Path:
-    packaged = _PACKAGE / "_suite" / name  # side by side as in a checkout, for paths from one to the other
+    packaged = (
+        _PACKAGE / "_suite" / name
+    )  # side by side as in a checkout, for paths from one to the other
     return packaged if packaged.is_dir() else _PACKAGE.parent / name
 
 
@@ -29,14 +31,16 @@ def configs_folder() -> Path:
 
 
 def find_config(path: Path) -> Path:
-    """``path`` as it is if it exists; otherwise, if it starts with ``configs/``, the file of that name that the suite brings."""
+    """``path`` as it is if it exists; otherwise, if it starts with ``configs/``, the file of that
+    name that the suite brings."""
     if not path.exists() and path.parts[:1] == ("configs",):
         return _folder("configs").joinpath(*path.parts[1:])
     return path
 
 
 def read_config(path: Path) -> Any:
-    """The content of the YAML file that ``find_config`` finds. Raises ConfigError: none, not YAML, or with a credential in it."""
+    """The content of the YAML file that ``find_config`` finds. Raises ConfigError: none, not YAML,
+    or with a credential in it."""
     path = find_config(path)
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -47,7 +51,7 @@ def read_config(path: Path) -> Any:
         raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
     if wrong is not None:
         raise ConfigError(
-            f"{path}: {' '.join(wrong)}; keys come from the environment only: a judge names the variable by api_key_env, servers "
-            "of lm_eval's take OPENAI_API_KEY, the Hub HF_TOKEN"
+            f"{path}: {' '.join(wrong)}; keys come from the environment only: a judge names the"
+            " variable by api_key_env, servers of lm_eval's take OPENAI_API_KEY, the Hub HF_TOKEN"
         )
     return content

@@ -1,6 +1,8 @@
-"""Tables from CSV, JSONL and Parquet files, every value as written: no guessed types, no "NA" turned into nothing.
+"""Tables from CSV, JSONL and Parquet files, every value as written: no guessed types, no "NA"
+turned into nothing.
 
-CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and guesses types."""
+CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and
+guesses types."""
 
 import csv
 import gzip
@@ -25,7 +27,8 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byt
 
 @dataclass(frozen=True)
 class Record:
-    """A row of a table: where it stands (``file:line``, or ``file, row`` where lines do not exist) and its values."""
+    """A row of a table: where it stands (``file:line``, or ``file, row`` where lines do not exist)
+    and its values."""
 
     location: str
     values: Mapping[str, Any]
@@ -40,11 +43,13 @@ class Table:
 
 
 Reader = Callable[[Path], Iterator[Record | str]]
-"""The rows of a file, and in place of one that cannot be read a sentence that says why; one row in memory at a time."""
+"""The rows of a file, and in place of one that cannot be read a sentence that says why; one row in
+memory at a time."""
 
 
 def read_table(path: Path, otherwise: Reader | None = None) -> Table:
-    """All rows of ``path``, by its ending or ``otherwise``. Raises DataError: the file is missing or of no known format."""
+    """All rows of ``path``, by its ending or ``otherwise``. Raises DataError: the file is missing
+    or of no known format."""
     reader = FORMATS.get(path.suffix.lower(), otherwise)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
@@ -55,9 +60,12 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     return Table(tuple(each for each in found if isinstance(each, Record)), problems)
 
 
-def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -> Iterator[Record | str]:
-    """The rows of a CSV file with a header, gzipped or not; an empty line is no row. Quoted cells may hold line breaks, unless
-    tabs delimit them: most writers of TSV quote nothing, and a quote that ends nowhere would take the next rows with it."""
+def csv_rows(
+    path: Path, repeated_columns: bool = False, delimiter: str = ","
+) -> Iterator[Record | str]:
+    """The rows of a CSV file with a header, gzipped or not; an empty line is no row. Quoted cells
+    may hold line breaks, unless tabs delimit them: most writers of TSV quote nothing, and a quote
+    that ends nowhere would take the next rows with it."""
     csv.field_size_limit(sys.maxsize)
     problems: list[str] = []
     reader = csv.reader(_lines(path, problems, newline=""), delimiter=delimiter, strict=True)
@@ -70,18 +78,29 @@ def csv_rows(path: Path, repeated_columns: bool = False, delimiter: str = ",") -
                 yield problems.pop(0)
             if not header:
                 header = cells
-                repeated = sorted(name for name, times in Counter(header).items() if name and times > 1)
+                repeated = sorted(
+                    name for name, times in Counter(header).items() if name and times > 1
+                )
                 if repeated and not repeated_columns:
                     yield f"{path}:1: columns named more than once: {', '.join(repeated)}"
             elif cells and len(cells) != len(header):
-                yield f"{path}:{start}: {len(cells)} cells, expected {len(header)} as in the header, with {between} between them"
+                yield (
+                    f"{path}:{start}: {len(cells)} cells, expected {len(header)} as in the header,"
+                    f" with {between} between them"
+                )
             elif delimiter == "\t" and reader.line_num > start:
-                yield f"{path}:{start}: a cell with a double quote that ends on another line; expected quotes in pairs"
+                yield (
+                    f"{path}:{start}: a cell with a double quote that ends on another line;"
+                    " expected quotes in pairs"
+                )
             elif cells:
                 yield Record(f"{path}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
-        problems.append(f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to be in double quotes")
+        problems.append(
+            f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to be"
+            " in double quotes"
+        )
     yield from problems
 
 
@@ -97,7 +116,10 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
         try:
             values = parse_json(line, is_shared=False)
         except json.JSONDecodeError as error:
-            yield f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object per line"
+            yield (
+                f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object"
+                " per line"
+            )
         except ValueError as error:
             yield f"{where}: JSON that cannot be read: {error}"
         else:
@@ -106,8 +128,11 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
     yield from problems
 
 
-def parquet_rows(path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()) -> Iterator[Record | str]:
-    """The rows of a Parquet file. Where it has all columns that are ``needed``, only these and those ``optional`` are read."""
+def parquet_rows(
+    path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Iterator[Record | str]:
+    """The rows of a Parquet file. Where it has all columns that are ``needed``, only these and
+    those ``optional`` are read."""
     import pyarrow.lib
     import pyarrow.parquet
 
@@ -127,44 +152,64 @@ def parquet_rows(path: Path, needed: Sequence[str] = (), optional: Sequence[str]
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Writes the columns ``names`` in the format of ``path``'s ending, one of ``FORMATS``. In CSV lists and mappings are JSON; in
-    JSONL records keep their columns. Raises DataError: the folder cannot be written, or Parquet cannot hold the values."""
+    """Writes the columns ``names`` in the format of ``path``'s ending, one of ``FORMATS``. In CSV
+    lists and mappings are JSON; in JSONL records keep their columns. Raises DataError: the folder
+    cannot be written, or Parquet cannot hold the values."""
     if path.suffix.lower() == ".parquet":
         import pyarrow
         import pyarrow.parquet
 
         columns = {name: [record.get(name) for record in records] for name in names}
-        with whole_file(path, (OSError, pyarrow.lib.ArrowException), "try .jsonl, or another place") as part:
+        with whole_file(
+            path, (OSError, pyarrow.lib.ArrowException), "try .jsonl, or another place"
+        ) as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part)
     elif path.suffix.lower() == ".jsonl":
-        write_lines(path, (json.dumps(record, ensure_ascii=False, default=str) for record in records))
+        write_lines(
+            path, (json.dumps(record, ensure_ascii=False, default=str) for record in records)
+        )
     else:
         content = io.StringIO(newline="")
         writer = csv.writer(content, lineterminator="\n")
         writer.writerow(names)
         for record in records:
             cells = (record.get(name) for name in names)
-            writer.writerow([json.dumps(x, ensure_ascii=False) if isinstance(x, list | dict | bool) else x for x in cells])
+            writer.writerow(
+                [
+                    json.dumps(x, ensure_ascii=False) if isinstance(x, list | dict | bool) else x
+                    for x in cells
+                ]
+            )
         write_text(path, content.getvalue())
 
 
 def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
-    """The lines of a text file with their ends; what is wrong with one is added to ``problems`` before it comes."""
+    """The lines of a text file with their ends; what is wrong with one is added to ``problems``
+    before it comes."""
     number = 0
     opened: Callable[..., TextIO] = gzip.open if path.suffix.lower() == ".gz" else Path.open
     try:
-        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline) as file:
+        with opened(
+            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline
+        ) as file:
             for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
                 if len(line) > MOST_LINE:
-                    problems.append(f"{path}:{number}: a line of more than {MOST_LINE:,} characters; expected a row")
+                    problems.append(
+                        f"{path}:{number}: a line of more than {MOST_LINE:,} characters; expected"
+                        " a row"
+                    )
                     return
                 bad = None if line.isascii() else _NOT_UTF8.search(line)
                 if bad:
                     byte = f"0x{ord(bad[0]) & 0xFF:02x}"
-                    problems.append(f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8")
+                    problems.append(
+                        f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8"
+                    )
                 yield _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", line) if bad else line
     except (OSError, EOFError, zlib.error) as error:
-        problems.append(f"{path}:{number + 1}: cannot be read on: {error}; fetch or write the file again")
+        problems.append(
+            f"{path}:{number + 1}: cannot be read on: {error}; fetch or write the file again"
+        )
 
 
 FORMATS: Mapping[str, Reader] = {".csv": csv_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}

@@ -1,6 +1,8 @@
-"""What the suite uses of lm_eval beyond the interface that its guides describe; docs/development.md lists it, and what for.
+"""What the suite uses of lm_eval beyond the interface that its guides describe; docs/development.md
+lists it, and what for.
 
-Another release may have moved any of it, so each part is looked up by name; a missing one is an error that says what to install.
+Another release may have moved any of it, so each part is looked up by name; a missing one is an
+error that says what to install.
 """
 
 import pkgutil
@@ -13,7 +15,8 @@ SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
 
 
 def internal(name: str) -> Any:
-    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError: the installed one has none."""
+    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError:
+    the installed one has none."""
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:
@@ -23,6 +26,6 @@ def internal(name: str) -> Any:
 def lacks(name: str) -> ConfigError:
     """The error for a part that is missing."""
     return ConfigError(
-        f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies on; "
-        f"install a version that has it: pip install '{SUPPORTED}'"
+        f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
+        f" on; install a version that has it: pip install '{SUPPORTED}'"
     )

@@ -1,8 +1,10 @@
-"""Identical greedy requests for text are asked of the evaluated model once in a run, whichever tasks they come from.
+"""Identical greedy requests for text are asked of the evaluated model once in a run, whichever
+tasks they come from.
 
-Settings of FELM that have nothing to add to a row ask the same as plainer ones: 2,946 of the 6,776 requests of its nine tasks.
-lm_eval hands a model the requests of all tasks together, so its ``generate_until`` is where they meet. The response cache lies
-above and the model's own batches below, and neither notices; samples hold every answer."""
+Settings of FELM that have nothing to add to a row ask the same as plainer ones: 2,946 of the 6,776
+requests of its nine tasks. lm_eval hands a model the requests of all tasks together, so its
+``generate_until`` is where they meet. The response cache lies above and the model's own batches
+below, and neither notices; samples hold every answer."""
 
 import json
 import logging
@@ -17,7 +19,9 @@ from lm_eval.api.model import LM, CachingLM
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import is_a
 
-logger = logging.getLogger("lm_eval.evaluator")  # in a run lm_eval shows the lines of its own loggers alone
+logger = logging.getLogger(
+    "lm_eval.evaluator"
+)  # in a run lm_eval shows the lines of its own loggers alone
 
 
 def install() -> None:
@@ -42,8 +46,11 @@ def install() -> None:
     evaluator.evaluate = asking_once
 
 
-def ask_once(generate: Callable[[Sequence[Instance]], list[str]], requests: Sequence[Instance]) -> list[str]:
-    """What ``generate`` gives for ``requests``, in order; of greedy ones with the same arguments it is handed the first alone."""
+def ask_once(
+    generate: Callable[[Sequence[Instance]], list[str]], requests: Sequence[Instance]
+) -> list[str]:
+    """What ``generate`` gives for ``requests``, in order; of greedy ones with the same arguments it
+    is handed the first alone."""
     keys = [_key(number, request) for number, request in enumerate(requests)]
     distinct: dict[str, Instance] = {}
     for key, request in zip(keys, requests, strict=True):
@@ -51,13 +58,20 @@ def ask_once(generate: Callable[[Sequence[Instance]], list[str]], requests: Sequ
     answers = dict(zip(distinct, generate(list(distinct.values())), strict=True))
     if saved := len(keys) - len(distinct):
         greedy = sum(not key.isdigit() for key in keys)
-        logger.info("%s of %s greedy requests for text repeat another, and are asked once", f"{saved:,}", f"{greedy:,}")
+        logger.info(
+            "%s of %s greedy requests for text repeat another, and are asked once",
+            f"{saved:,}",
+            f"{greedy:,}",
+        )
     return [answers[key] for key in keys]
 
 
 def _key(number: int, request: Instance) -> str:
-    """What identical greedy requests have in common; the ``number`` of one that is sampled, or has images with it."""
+    """What identical greedy requests have in common; the ``number`` of one that is sampled, or has
+    images with it."""
     # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
-    if len(request.args) != 2 or any(request.args[1].get(name) for name in ("do_sample", "temperature")):
+    if len(request.args) != 2 or any(
+        request.args[1].get(name) for name in ("do_sample", "temperature")
+    ):
         return str(number)
     return json.dumps(request.args, sort_keys=True, default=str)

@@ -1,4 +1,5 @@
-"""What a run gives, in types: what comes back from a model, one results file of lm_eval and its tasks, and what was retrieved."""
+"""What a run gives, in types: what comes back from a model, one results file of lm_eval and its
+tasks, and what was retrieved."""
 
 import json
 import re
@@ -15,8 +16,9 @@ _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
 class ScoredContinuation(NamedTuple):
-    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its tokens; ``num_tokens`` is None
-    where the tokenizer is out of reach; ``truncated``: the prefix lost its beginning; ``problem`` says why there is no score."""
+    """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its
+    tokens; ``num_tokens`` is None where the tokenizer is out of reach; ``truncated``: the prefix
+    lost its beginning; ``problem`` says why there is no score."""
 
     logprob: float | None
     is_greedy: bool
@@ -26,9 +28,10 @@ class ScoredContinuation(NamedTuple):
 
 
 class ScoredText(NamedTuple):
-    """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its tokens, None if there is none;
-    ``num_tokens`` is how many were scored, ``num_windows`` in how many pieces, ``window`` the tokens that the model saw at once
-    (its own limit may be lower than asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
+    """What a model says of a text. ``logprob`` is the sum of natural log-probabilities of its
+    tokens, None if there is none; ``num_tokens`` is how many were scored, ``num_windows`` in how
+    many pieces, ``window`` the tokens that the model saw at once (its own limit may be lower than
+    asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
 
     logprob: float | None
     num_tokens: int | None
@@ -38,9 +41,10 @@ class ScoredText(NamedTuple):
 
 
 class WordAnswer(NamedTuple):
-    """What a model answers to a question with given words for answers. ``logprobs`` has the natural log-probability of each word,
-    None for one that is not among the likeliest that a server names; it is None as a whole where ``text``, what the model wrote,
-    is to be read instead. ``problem`` says why there is no answer, empty if there is one."""
+    """What a model answers to a question with given words for answers. ``logprobs`` has the natural
+    log-probability of each word, None for one that is not among the likeliest that a server names;
+    it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem``
+    says why there is no answer, empty if there is one."""
 
     logprobs: tuple[float | None, ...] | None
     text: str = ""
@@ -49,9 +53,10 @@ class WordAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class Corrected:
-    """A score corrected for its judge, with its standard error and the ends of its 95% interval. ``how`` says by what, and what
-    that assumes. Of a correction by people's labels, ``weight`` is lambda (see ``lm_factuality.ground.ppi``),
-    ``labelled`` how many of so many ``units`` people answered for, and ``unscored`` how many are in neither."""
+    """A score corrected for its judge, with its standard error and the ends of its 95% interval.
+    ``how`` says by what, and what that assumes. Of a correction by people's labels, ``weight`` is
+    lambda (see ``lm_factuality.ground.ppi``), ``labelled`` how many of so many ``units`` people
+    answered for, and ``unscored`` how many are in neither."""
 
     value: float
     low: float
@@ -66,12 +71,14 @@ class Corrected:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task of a results file. ``kind`` is the benchmark that it is a task of (``lm_factuality.benchmarks``), or ``OTHER``.
-    ``metrics`` and ``stderrs`` are by the metric's name without lm_eval's filter (``factor_acc``, not ``factor_acc,none``),
-    shares as shares, not per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many documents
-    the task has, ``effective`` how many were run. ``metadata`` is the task's own, with its data, window, protocol and judge;
-    ``config`` is the whole config, of which it is a part. ``samples`` is the file with the samples, None where the run kept none;
-    ``limit`` is lm_eval's ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
+    """One task of a results file. ``kind`` is the benchmark that it is a task of
+    (``lm_factuality.benchmarks``), or ``OTHER``. ``metrics`` and ``stderrs`` are by the metric's
+    name without lm_eval's filter (``factor_acc``, not ``factor_acc,none``), shares as shares, not
+    per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many
+    documents the task has, ``effective`` how many were run. ``metadata`` is the task's own, with
+    its data, window, protocol and judge; ``config`` is the whole config, of which it is a part.
+    ``samples`` is the file with the samples, None where the run kept none; ``limit`` is lm_eval's
+    ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
 
     task: str
     kind: str
@@ -89,11 +96,13 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class ResultsFile:
-    """One ``results_*.json``. ``model`` is the model as lm_eval names it; ``variant`` is what makes another model of the same
-    name (a revision, a backend that does more than score), or empty; ``backend`` is lm_eval's ``--model``. ``revision`` is the
-    commit where lm_eval knows it, otherwise the name asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the
-    run in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share. ``versions`` has those of
-    ``lm_eval``, ``transformers`` and ``suite`` (of the first of its tasks). ``content`` is the whole file."""
+    """One ``results_*.json``. ``model`` is the model as lm_eval names it; ``variant`` is what makes
+    another model of the same name (a revision, a backend that does more than score), or empty;
+    ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval knows it,
+    otherwise the name asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run
+    in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share.
+    ``versions`` has those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of its
+    tasks). ``content`` is the whole file."""
 
     path: Path
     content: Mapping[str, Any]
@@ -119,13 +128,15 @@ class ResultsFile:
 
 
 def date_in_name(results: Path) -> str:
-    """The date that the name of a results file ends with, which the run's samples share; empty where it has none."""
+    """The date that the name of a results file ends with, which the run's samples share; empty
+    where it has none."""
     found = _DATE.search(results.name)
     return found[1] if found else ""
 
 
 def beside(results: Path, name: str, ending: str) -> Path | None:
-    """The file of that name beside a run's results, if there is one; the date that they share stands before the ``ending``."""
+    """The file of that name beside a run's results, if there is one; the date that they share
+    stands before the ``ending``."""
     date = date_in_name(results)
     found = results.parent / f"{name}_{date}{ending}"
     return found if date and found.is_file() else None
@@ -138,9 +149,10 @@ def number_of(value: Any) -> float | None:
 
 
 class Query(TypedDict):
-    """One retrieval: the words that were searched for; what was predicted with it, as (choice, text); the numbers of the passages
-    that the model was ``shown``, the best first; those above the last of them that were ``excluded``, each with the rule, or
-    ``article`` for another passage of an article that a rule holds for; how many tokens of the text gave way (``cut``)."""
+    """One retrieval: the words that were searched for; what was predicted with it, as (choice,
+    text); the numbers of the passages that the model was ``shown``, the best first; those above the
+    last of them that were ``excluded``, each with the rule, or ``article`` for another passage of
+    an article that a rule holds for; how many tokens of the text gave way (``cut``)."""
 
     query: str
     predicts: list[tuple[int, str]]
@@ -150,8 +162,9 @@ class Query(TypedDict):
 
 
 class Retrieved(TypedDict):
-    """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in the index, each with the
-    number of the passage by which it was recognised; ``passages`` has id, title and text by number."""
+    """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in
+    the index, each with the number of the passage by which it was recognised; ``passages`` has id,
+    title and text by number."""
 
     doc_id: int
     articles: dict[str, int]
@@ -165,8 +178,15 @@ latest_retrieved: Rows = {}  # of the model that was made last, by task and numb
 
 
 def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:
-    """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file; without samples nothing."""
+    """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file;
+    without samples nothing."""
     for task in {task for task, _ in rows}:
         if samples := beside(results, f"samples_{task}", ".jsonl"):
-            lines = (json.dumps(row, ensure_ascii=False) for (of, _), row in sorted(rows.items()) if of == task)
-            write_lines(samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines)
+            lines = (
+                json.dumps(row, ensure_ascii=False)
+                for (of, _), row in sorted(rows.items())
+                if of == task
+            )
+            write_lines(
+                samples.with_name(f"retrieved{samples.name.removeprefix('samples')}"), lines
+            )

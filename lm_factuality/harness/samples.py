@@ -1,4 +1,5 @@
-"""lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts, or a judge's record."""
+"""lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts,
+or a judge's record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +13,9 @@ from lm_factuality.harness.outputs import TaskResult
 
 
 def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The samples of a ``samples_*.jsonl``, in its order; of a file that holds them once for each filter, those of the first.
-    Raises DataError: when the line is reached that is no sample, or at once if there is no such file."""
+    """The samples of a ``samples_*.jsonl``, in its order; of a file that holds them once for each
+    filter, those of the first. Raises DataError: when the line is reached that is no sample, or at
+    once if there is no such file."""
     samples = read_every_sample(path)
     for first in samples:
         yield first
@@ -21,7 +23,8 @@ def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
-    """The samples that a run kept of a task, if any. Raises DataError: as ``read_samples``, or, in the end, they are too few."""
+    """The samples that a run kept of a task, if any. Raises DataError: as ``read_samples``, or, in
+    the end, they are too few."""
     found = 0
     for sample in read_samples(task.samples) if task.samples else ():
         found += 1
@@ -38,8 +41,15 @@ def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
             sample = parse_json(line)
         except ValueError as error:
             raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
-        if not isinstance(sample, dict) or not isinstance(sample.get("doc"), dict) or "doc_id" not in sample:
-            raise DataError(f"{path}:{number}: no sample of lm_eval: expected a JSON object with 'doc_id' and 'doc'")
+        if (
+            not isinstance(sample, dict)
+            or not isinstance(sample.get("doc"), dict)
+            or "doc_id" not in sample
+        ):
+            raise DataError(
+                f"{path}:{number}: no sample of lm_eval: expected a JSON object with 'doc_id' and"
+                " 'doc'"
+            )
         yield sample
 
 
@@ -58,7 +68,8 @@ def responses_of(sample: Mapping[str, Any]) -> list[str]:
 
 
 def keep_verdict(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The row, the judge's record and the responses that it is on. Raises ValueError: there is no record."""
+    """The row, the judge's record and the responses that it is on. Raises ValueError: there is no
+    record."""
     return {"doc": sample["doc"], "verdict": verdict_of(sample), "responses": responses_of(sample)}
 
 
@@ -75,8 +86,13 @@ def same_responses(sample: Mapping[str, Any], resps: Sequence[Any]) -> None:
 
 
 def prompt_text(prompt: Any) -> str:
-    """A prompt as one text; that of a chat server is a list of messages, which the samples hold as JSON in a list of one."""
-    return prompt if isinstance(prompt, str) else "\n".join(str(message["content"]) for message in parse_json(prompt[0]))
+    """A prompt as one text; that of a chat server is a list of messages, which the samples hold as
+    JSON in a list of one."""
+    return (
+        prompt
+        if isinstance(prompt, str)
+        else "\n".join(str(message["content"]) for message in parse_json(prompt[0]))
+    )
 
 
 def texts(responses: Any) -> list[str]:
@@ -97,7 +113,8 @@ def to_int(text: Any) -> int | None:
 
 
 def _as_written(text: Any) -> Any:
-    """``text``; ValueError if it is a number that Python reads, but does not write: in digits of other scripts, 1_000."""
+    """``text``; ValueError if it is a number that Python reads, but does not write: in digits of
+    other scripts, 1_000."""
     if isinstance(text, str) and (not text.isascii() or "_" in text or text != text.strip()):
         raise ValueError(f"found {text[:40]!r}, expected a number in the digits 0 to 9")
     return text

@@ -30,11 +30,15 @@ SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
 _SHOWN = 300  # characters of a text that a report's example shows
-_OURS = "download process_results aggregation higher_is_better build_all_requests construct_requests apply_filters dump_config"
+_OURS = (
+    "download process_results aggregation higher_is_better build_all_requests construct_requests"
+    " apply_filters dump_config"
+)
 
 
 def _bring_stderr() -> str:
-    """An ``Aggregation`` brings its own standard error; lm_eval knows those of a fixed list. Returns why there is none."""
+    """An ``Aggregation`` brings its own standard error; lm_eval knows those of a fixed list.
+    Returns why there is none."""
     try:
         others = internal("lm_eval.evaluator_utils:stderr_for_metric")
     except ConfigError as error:
@@ -53,11 +57,14 @@ def _bring_stderr() -> str:
 _why_without = _bring_stderr()
 once.install()
 for _method in _OURS.split():
-    internal(f"lm_eval.api.task:ConfigurableTask.{_method}")  # never called under another name, ours would change nothing
+    internal(
+        f"lm_eval.api.task:ConfigurableTask.{_method}"
+    )  # never called under another name, ours would change nothing
 
 
 class Settings(NamedTuple):
-    """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the metadata that results hold."""
+    """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the
+    metadata that results hold."""
 
     own: Mapping[str, Any]
     about: Mapping[str, Any]
@@ -65,8 +72,9 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What ``lm-factuality validate`` finds in one task: every problem, each naming its place; ``example`` holds the requests of
-    the first row, as (context, continuation), if they can be built, and ``seam`` shows where the two meet."""
+    """What ``lm-factuality validate`` finds in one task: every problem, each naming its place;
+    ``example`` holds the requests of the first row, as (context, continuation), if they can be
+    built, and ``seam`` shows where the two meet."""
 
     target: str
     problems: tuple[str, ...]
@@ -77,31 +85,63 @@ class Report:
 
 
 class SuiteTask(ConfigurableTask):  # type: ignore[misc]
-    """A task of which the suite, and not lm_eval, reads the data: the rows come from ``read_documents``, the values of a row from
-    ``row_metrics``, and how they become scores from the benchmark, which ``declared`` is."""
+    """A task of which the suite, and not lm_eval, reads the data: the rows come from
+    ``read_documents``, the values of a row from ``row_metrics``, and how they become scores from
+    the benchmark, which ``declared`` is."""
 
     declared: ClassVar[Any]  # a Benchmark; what declares them stands above this package
-    has_response_cache: ClassVar[bool] = False  # whether the run has --use_cache, which lm_eval does not tell its tasks
-    passed: ClassVar[tuple[str, ...]] = ("generation_kwargs",)  # keys of the YAML that lm_eval is given as they are
-    states: ClassVar[tuple[str, ...]] = ("doc_to_text", "doc_to_target")  # keys that the YAML may state, but not change
-    reads: ClassVar[tuple[str, ...]]  # keys of metadata, beside those that all tasks and the bases of its class read
-    instructs: ClassVar[bool] = False  # whether the model is told to do something, which a chat model wants in its template
+    has_response_cache: ClassVar[bool] = (
+        False  # whether the run has --use_cache, which lm_eval does not tell its tasks
+    )
+    passed: ClassVar[tuple[str, ...]] = (
+        "generation_kwargs",
+    )  # keys of the YAML that lm_eval is given as they are
+    states: ClassVar[tuple[str, ...]] = (
+        "doc_to_text",
+        "doc_to_target",
+    )  # keys that the YAML may state, but not change
+    reads: ClassVar[
+        tuple[str, ...]
+    ]  # keys of metadata, beside those that all tasks and the bases of its class read
+    instructs: ClassVar[bool] = (
+        False  # whether the model is told to do something, which a chat model wants in its template
+    )
 
-    def __init__(self, data_dir: str | None = None, cache_dir: Any = None, download_mode: Any = None, config: Any = None) -> None:
-        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: it states what is not so, or cannot be run so."""
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        cache_dir: Any = None,
+        download_mode: Any = None,
+        config: Any = None,
+    ) -> None:
+        """Called by lm_eval with the YAML as ``config``. Raises ConfigError: it states what is not
+        so, or cannot be run so."""
         config = dict(config or {})
         metadata = config.get("metadata") or {}
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         own, about = self.settings(config, metadata)
         self._check_statements(config, own)
-        about = {"version": 1.0, **metadata, "suite_version": __version__, "benchmark": self.declared.kind, **about}
-        fixed = {"metadata": about, "test_split": SPLIT, "num_fewshot": 0, "target_delimiter": "", "metric_list": []}
+        about = {
+            "version": 1.0,
+            **metadata,
+            "suite_version": __version__,
+            "benchmark": self.declared.kind,
+            **about,
+        }
+        fixed = {
+            "metadata": about,
+            "test_split": SPLIT,
+            "num_fewshot": 0,
+            "target_delimiter": "",
+            "metric_list": [],
+        }
         given = {key: config[key] for key in (*self.passed, *_KEPT) if key in config}
         super().__init__(config={**fixed, **own, **given})
         if (self.config.repeats or 1) > 1 and self.has_response_cache:
             raise ConfigError(
-                f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but lm_eval's response cache keeps one "
-                "answer per prompt, so a second run would count the same answer several times; leave out --use_cache"
+                f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but"
+                " lm_eval's response cache keeps one answer per prompt, so a second run would"
+                " count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
             tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
@@ -110,41 +150,52 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if _why_without:
             tell_once(logger, f"standard errors are absent: {_why_without}")
         if self.generates:
-            self.OUTPUT_TYPE = thinking.REQUEST_TYPE  # what lm_eval pads by when several processes share the work
+            self.OUTPUT_TYPE = (
+                thinking.REQUEST_TYPE
+            )  # what lm_eval pads by when several processes share the work
         self.built()
 
     def built(self) -> None:
-        """Called in the end, for what lm_eval's constructor would undo. Subclasses have none: lm_eval looks at its signature."""
+        """Called in the end, for what lm_eval's constructor would undo. Subclasses have none:
+        lm_eval looks at its signature."""
 
     @abc.abstractmethod
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises ConfigError: it cannot be used."""
+        """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises
+        ConfigError: it cannot be used."""
 
     def _check_statements(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's: so it has to be true."""
+        """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's:
+        so it has to be true."""
         task = config.get("task")
         if problem := wrong_name(task):
             raise ConfigError(problem)
         for key in self.states:
             if config.get(key, own.get(key)) != own.get(key):
-                raise ConfigError(f"{task}: {key}: found {config[key]!r}, expected {own.get(key)!r}, which the task is made with")
+                raise ConfigError(
+                    f"{task}: {key}: found {config[key]!r}, expected {own.get(key)!r}, which the"
+                    " task is made with"
+                )
         problems = list(self.declared.wrong_metrics(config.get("metric_list")))
         if problems:
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
 
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """What is wrong with the task that ``config`` describes, which the user calls ``target``. As it stands, for tasks that
-        check all they read when made; others find all problems of their data. Raises ConfigError, DataError: no task."""
+        """What is wrong with the task that ``config`` describes, which the user calls ``target``.
+        As it stands, for tasks that check all they read when made; others find all problems of
+        their data. Raises ConfigError, DataError: no task."""
         return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
-        """The rows as lm_eval's samples show them: the same on every machine, so without the folders of their files."""
+        """The rows as lm_eval's samples show them: the same on every machine, so without the
+        folders of their files."""
 
     @abc.abstractmethod
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """What a row adds to each score, by name, None if it could not be scored; ``results`` are the filtered responses."""
+        """What a row adds to each score, by name, None if it could not be scored; ``results`` are
+        the filtered responses."""
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         """As lm_eval wants it; there is nothing to score in a run with --predict_only."""
@@ -165,22 +216,27 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """How each metric becomes one number; why rows are unscored is kept for the end of the run."""
+        """How each metric becomes one number; why rows are unscored is kept for the end of the
+        run."""
         found: dict[str, Aggregation] = self.declared.aggregations(**self.families())
         if counts := found.get(UNSCORED):
             found[UNSCORED] = replace(counts, value=partial(self._count_unscored, counts.value))
         return found
 
-    def _count_unscored(self, how_many: Callable[[Sequence[Any]], float], values: Sequence[Any]) -> float:
+    def _count_unscored(
+        self, how_many: Callable[[Sequence[Any]], float], values: Sequence[Any]
+    ) -> float:
         self.unscored = self.why_unscored(values)
         return how_many(values)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
-        """The reasons that the ``unscored`` metric holds for the rows; None stands for a row with a score."""
+        """The reasons that the ``unscored`` metric holds for the rows; None stands for a row with a
+        score."""
         return list(filter(None, values))
 
     def is_shown(self, metric: str) -> bool:
-        """Whether a metric is for readers, and not one of the many that stand in the results file beside these."""
+        """Whether a metric is for readers, and not one of the many that stand in the results file
+        beside these."""
         score = self.declared.score(metric)
         return metric == UNSCORED or bool(score is not None and score.label)
 
@@ -196,15 +252,21 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         self.dataset = {SPLIT: datasets.Dataset.from_list(documents)}
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """As lm_eval does, but never from its request cache, which does not notice that the data has changed."""
+        """As lm_eval does, but never from its request cache, which does not notice that the data
+        has changed."""
         if cache_requests:
-            logger.info("%s: building requests without the request cache, which does not know the data", self.config.task)
+            logger.info(
+                "%s: building requests without the request cache, which does not know the data",
+                self.config.task,
+            )
         model = self.config.metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
         if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
             advice = "has a chat template, but is asked without it: add --apply_chat_template"
             tell_once(logger, f"{self.config.task}: {model} {advice}")
-        if self.generates and (tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)):
+        if self.generates and (
+            tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)
+        ):
             self.config.metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
 
@@ -225,12 +287,14 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return (tokens,) if tokens else ()
 
     def apply_filters(self) -> Any:
-        """As lm_eval does, on what was said: of samples ``resps`` are what was written, ``filtered_resps`` what is read."""
+        """As lm_eval does, on what was said: of samples ``resps`` are what was written,
+        ``filtered_resps`` what is read."""
         with thinking.hide_thoughts(self._instances):
             return super().apply_filters()
 
     def dump_config(self) -> dict[str, Any]:
-        """The config for the results file, without keys and tokens that came with the model's arguments."""
+        """The config for the results file, without keys and tokens that came with the model's
+        arguments."""
         config: dict[str, Any] = super().dump_config()
         config["metadata"] = without_secrets(config.get("metadata") or {})
         config["metadata"].pop(YAML_FOLDER, None)
@@ -240,8 +304,14 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 run_tasks: dict[str, SuiteTask] = {}  # by name, those that were made since the run began
 
 
-def build(task: type[ConfigurableTask], config: Mapping[str, Any], data_dir: str | None, limit: int | None = None) -> Any:
-    """The task with its requests, without the suite's warnings: what a task would warn of is in the report."""
+def build(
+    task: type[ConfigurableTask],
+    config: Mapping[str, Any],
+    data_dir: str | None,
+    limit: int | None = None,
+) -> Any:
+    """The task with its requests, without the suite's warnings: what a task would warn of is in the
+    report."""
     with quietly():
         built = task(data_dir=data_dir, config=config)
         built.build_all_requests(limit=limit)
@@ -260,11 +330,18 @@ def quietly() -> Iterator[None]:
         suite.setLevel(level)
 
 
-def check_built(task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-    """The report on a task that has been made; its rows may say what is wrong with them under ``problem``."""
+def check_built(
+    task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
+) -> Report:
+    """The report on a task that has been made; its rows may say what is wrong with them under
+    ``problem``."""
     built = build(task, config, data_dir)
     documents = list(built.eval_docs)
-    problems = (f"{target}: row {number}: {doc['problem']}" for number, doc in enumerate(documents) if doc.get("problem"))
+    problems = (
+        f"{target}: row {number}: {doc['problem']}"
+        for number, doc in enumerate(documents)
+        if doc.get("problem")
+    )
     example = ((shortened(str(built.instances[0].args[0]), keep_end=True), ""),)
     return Report(target, tuple(problems), len(documents), len(built.instances), example)
 
@@ -278,4 +355,8 @@ def shortened(text: str, keep_end: bool = False) -> str:
 
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments for ``Instance`` out of those that lm_eval gives to ``construct_requests``."""
-    return {key: value for key, value in arguments.items() if key not in ("apply_chat_template", "chat_template")}
+    return {
+        key: value
+        for key, value in arguments.items()
+        if key not in ("apply_chat_template", "chat_template")
+    }

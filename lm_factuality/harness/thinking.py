@@ -1,8 +1,10 @@
-"""Generation by models that may think first: a request type for lm_eval, and the one place where what was thought is taken off.
+"""Generation by models that may think first: a request type for lm_eval, and the one place where
+what was thought is taken off.
 
-lm_eval applies a task's ``until`` and ``max_gen_toks`` to all that a model writes. Here they are for what it says: nothing stops
-it while it thinks, and it has ``thinking_tokens`` more. Samples hold what was written, thoughts included, up to where the answer
-ends by the task's limits; tasks read what was said (``hide_thoughts``)."""
+lm_eval applies a task's ``until`` and ``max_gen_toks`` to all that a model writes. Here they are
+for what it says: nothing stops it while it thinks, and it has ``thinking_tokens`` more. Samples
+hold what was written, thoughts included, up to where the answer ends by the task's limits; tasks
+read what was said (``hide_thoughts``)."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,36 +26,60 @@ _MOST = 1_000_000
 
 
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """What is written for (prompt, generation arguments, tokens to think if any). Raises ModelError: too much for the window."""
+    """What is written for (prompt, generation arguments, tokens to think if any). Raises
+    ModelError: too much for the window."""
     asked = [_with_room(lm, each) for each in requests]
-    cache_of, hash_args = getattr(lm.cache_hook, "dbdict", None), internal("lm_eval.api.model:hash_args")
-    names = ["" if each.args[1].get("do_sample") else hash_args("generate_until", each.args) for each in asked]
-    texts = {place: cache_of[name] for place, name in enumerate(names) if cache_of is not None and name and name in cache_of}
+    cache_of, hash_args = (
+        getattr(lm.cache_hook, "dbdict", None),
+        internal("lm_eval.api.model:hash_args"),
+    )
+    names = [
+        "" if each.args[1].get("do_sample") else hash_args("generate_until", each.args)
+        for each in asked
+    ]
+    texts = {
+        place: cache_of[name]
+        for place, name in enumerate(names)
+        if cache_of is not None and name and name in cache_of
+    }
     missing = [place for place in range(len(asked)) if place not in texts]
     with whole_texts(lm) as known:
         try:
-            texts |= zip(missing, lm.generate_until([asked[place] for place in missing]) if missing else (), strict=True)
+            texts |= zip(
+                missing,
+                lm.generate_until([asked[place] for place in missing]) if missing else (),
+                strict=True,
+            )
         except AssertionError as error:  # of lm_eval's, where an answer alone may fill the window
             if "max tokens to generate" not in str(error):
                 raise
             raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
     if cache_of is not None and missing:
         cache_of.update({names[place]: texts[place] for place in missing if names[place]})
-    written = [opened_by(str(each.args[0])) + known(texts[place]) for place, each in enumerate(asked)]
-    return [within_limits(lm, text, *each.args[1:]) for text, each in zip(written, requests, strict=True)]
+    written = [
+        opened_by(str(each.args[0])) + known(texts[place]) for place, each in enumerate(asked)
+    ]
+    return [
+        within_limits(lm, text, *each.args[1:])
+        for text, each in zip(written, requests, strict=True)
+    ]
 
 
-LM.answers_until = answers_until  # the evaluator calls a request type as the model's method of that name
+LM.answers_until = (
+    answers_until  # the evaluator calls a request type as the model's method of that name
+)
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """Generation arguments with so many tokens more, under which nothing stops a model but its own end."""
+    """Generation arguments with so many tokens more, under which nothing stops a model but its own
+    end."""
     found: dict[str, Any] = internal("lm_eval.models.utils:normalize_gen_kwargs")(dict(generation))
     return {**found, "until": [], "max_gen_toks": found["max_gen_toks"] + tokens}
 
 
 def within_limits(lm: LM, written: str, generation: Mapping[str, Any], tokens: int = 0) -> str:
-    """``written`` up to where what it says ends by ``until`` and ``max_gen_toks``, if there were ``tokens`` to think."""
+    """``written`` up to where what it says ends by ``until`` and ``max_gen_toks``, if there were
+    ``tokens`` to think."""
     output = read_output(written)
     if not tokens or output.is_unfinished:
         return written
@@ -80,26 +106,34 @@ def _with_room(lm: LM, request: Instance) -> Instance:
         if used and isinstance(window, int) and used + generation["max_gen_toks"] > window:
             most = max(0, window - used - generation["max_gen_toks"] + thinking[0])
             raise ModelError(
-                f"{SETTING}={thinking[0]}: with {used} tokens of a prompt and {generation['max_gen_toks'] - thinking[0]} for the "
-                f"answer that is more than the model's window of {window}; pass --metadata {SETTING}=N, at most {most}"
+                f"{SETTING}={thinking[0]}: with {used} tokens of a prompt and"
+                f" {generation['max_gen_toks'] - thinking[0]} for the answer that is more than the"
+                f" model's window of {window}; pass --metadata {SETTING}=N, at most {most}"
             )
-    return Instance("generate_until", request.doc, (prompt, generation), request.idx, request.metadata)
+    return Instance(
+        "generate_until", request.doc, (prompt, generation), request.idx, request.metadata
+    )
 
 
 def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) -> int:
-    """The tokens to think of a run: ``metadata`` says it, or the model's arguments or chat template that the model thinks. Raises
-    ConfigError: what the metadata says is no number of tokens."""
+    """The tokens to think of a run: ``metadata`` says it, or the model's arguments or chat template
+    that the model thinks. Raises ConfigError: what the metadata says is no number of tokens."""
     given = metadata.get(SETTING)
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MOST:
-            raise ConfigError(f"{task}: metadata.{SETTING}: found {given!r}, expected a whole number of tokens, 0 for none")
+            raise ConfigError(
+                f"{task}: metadata.{SETTING}: found {given!r}, expected a whole number of tokens, 0"
+                " for none"
+            )
         return given
     options = metadata.get("chat_template_args")
     wanted = {**(options if isinstance(options, dict) else {}), **metadata}.get("enable_thinking")
     if wanted is not None:
         return ROOM_TO_THINK if wanted else 0
     model = metadata.get("pretrained") or metadata.get("tokenizer")
-    thinks = metadata.get("think_end_token") or (has_template and model and marks_thoughts(chat_template_of(str(model))))
+    thinks = metadata.get("think_end_token") or (
+        has_template and model and marks_thoughts(chat_template_of(str(model)))
+    )
     return ROOM_TO_THINK if thinks else 0
 
 
@@ -117,7 +151,8 @@ def chat_template_of(model: str) -> str:
 
 @contextlib.contextmanager
 def hide_thoughts(instances: Sequence[Instance]) -> Iterator[None]:
-    """While it lasts, the responses of this module's requests are what was said; afterwards what was written again."""
+    """While it lasts, the responses of this module's requests are what was said; afterwards what
+    was written again."""
     written = [(each, each.resps) for each in instances if each.request_type == REQUEST_TYPE]
     for each, texts in written:
         each.resps = [said(text) for text in texts]

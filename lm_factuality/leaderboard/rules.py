@@ -1,4 +1,5 @@
-"""What a leaderboard takes: ``configs/leaderboard/rules/NAME.yaml``, beside the run config ``configs/leaderboard/NAME.yaml``."""
+"""What a leaderboard takes: ``configs/leaderboard/rules/NAME.yaml``, beside the run config
+``configs/leaderboard/NAME.yaml``."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 
 
 class TaskRules(Strict):
-    """What is expected of one task. ``benchmark`` is the kind that its results must be of, None for any. ``headline`` is the
-    score that it is ranked by, None if it is not ranked. ``documents`` is how many it has, ``digest`` their hash (see
-    ``documents``; None where the rules do not know it), ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what
-    the results must say; a null stands for nothing said. ``judge_prompts`` are the prompts that a judge is asked with and their
-    hashes, none where nobody judges."""
+    """What is expected of one task. ``benchmark`` is the kind that its results must be of, None for
+    any. ``headline`` is the score that it is ranked by, None if it is not ranked. ``documents`` is
+    how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know it),
+    ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a
+    null stands for nothing said. ``judge_prompts`` are the prompts that a judge is asked with and
+    their hashes, none where nobody judges."""
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
@@ -40,12 +42,14 @@ class TaskRules(Strict):
 class Rules(Strict):
     """What a leaderboard takes.
 
-    ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model may have to think, beside the
-    tokens of an answer, which are those of ``generation_kwargs``. ``certificate`` says whether a judge needs one: ``none``,
-    ``any``, or ``published`` (measured on FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may
-    have one, ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by which of lm_eval's it
-    may be run (default: those that score a checkpoint as it is). ``lm_eval_versions`` are the beginnings of those taken, from
-    ``lm_eval_minimum`` on. In the file, ``all_tasks`` holds what the tasks have in common."""
+    ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model
+    may have to think, beside the tokens of an answer, which are those of ``generation_kwargs``.
+    ``certificate`` says whether a judge needs one: ``none``, ``any``, or ``published`` (measured on
+    FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may have one,
+    ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by
+    which of lm_eval's it may be run (default: those that score a checkpoint as it is).
+    ``lm_eval_versions`` are the beginnings of those taken, from ``lm_eval_minimum`` on. In the
+    file, ``all_tasks`` holds what the tasks have in common."""
 
     name: Text
     title: Text
@@ -93,30 +97,42 @@ class Rules(Strict):
         return {each.task: each.headline for each in self.tasks if each.headline}
 
     def takes_lm_eval(self, version: str) -> bool:
-        return version.startswith(self.lm_eval_versions) and _release(version) >= _release(self.lm_eval_minimum)
+        return version.startswith(self.lm_eval_versions) and _release(version) >= _release(
+            self.lm_eval_minimum
+        )
 
 
 def rules_folder(chosen: Path | None = None) -> Path:
-    """``chosen``, or the suite's own folder: never one that only happens to be called so where the command is run."""
+    """``chosen``, or the suite's own folder: never one that only happens to be called so where the
+    command is run."""
     return chosen or configs_folder() / "leaderboard" / "rules"
 
 
 def leaderboard_names(folder: Path | None = None) -> list[str]:
-    """The leaderboards that there are rules for, in ``folder`` or in the suite. Raises ConfigError: ``folder`` has no rules."""
+    """The leaderboards that there are rules for, in ``folder`` or in the suite. Raises ConfigError:
+    ``folder`` has no rules."""
     found = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
     if not found:
-        raise ConfigError(f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml")
+        raise ConfigError(
+            f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml"
+        )
     return found
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises ConfigError: there is none in order."""
+    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises
+    ConfigError: there is none in order."""
     known = leaderboard_names(folder)
     if name not in known:
-        raise ConfigError(f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+        raise ConfigError(
+            f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known:"
+            f" {', '.join(known)}"
+        )
     path = rules_folder(folder) / f"{name}.yaml"
     content = read_config(path)
-    return read_settings(Rules, {**content, "name": name} if isinstance(content, dict) else content, str(path))
+    return read_settings(
+        Rules, {**content, "name": name} if isinstance(content, dict) else content, str(path)
+    )
 
 
 def _release(version: str) -> tuple[int, ...]:

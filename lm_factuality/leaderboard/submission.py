@@ -1,4 +1,5 @@
-"""``submission.json``, what a submission says of itself, and why one is refused: a code and a sentence for each reason."""
+"""``submission.json``, what a submission says of itself, and why one is refused: a code and a
+sentence for each reason."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ MAX_BYTES = 4 * 2**20  # of submission.json itself
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 REVISION = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}|api:[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 REVISIONS = (
-    "a commit (40 hexadecimal digits), sha256: and the hash of local weights, or api: and the dated name by which the service "
-    "knows the model"
+    "a commit (40 hexadecimal digits), sha256: and the hash of local weights, or api: and the dated"
+    " name by which the service knows the model"
 )
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
@@ -57,7 +58,9 @@ def _line(most: int) -> AfterValidator:
 
 
 Short = Annotated[str, _line(100)]
-Name = Annotated[str, _line(255)]  # of a task, or a path in the submission, with a slash between folders
+Name = Annotated[
+    str, _line(255)
+]  # of a task, or a path in the submission, with a slash between folders
 
 
 class PackedFile(Strict):
@@ -67,8 +70,9 @@ class PackedFile(Strict):
 
 
 class SubmittedModel(Strict):
-    """``revision`` is a commit of the Hub, ``sha256:`` and the hash of the weights of a local checkpoint, or ``api:`` and the
-    dated name by which a service knows the model; ``backend`` is lm_eval's ``--model``."""
+    """``revision`` is a commit of the Hub, ``sha256:`` and the hash of the weights of a local
+    checkpoint, or ``api:`` and the dated name by which a service knows the model; ``backend`` is
+    lm_eval's ``--model``."""
 
     name: Annotated[str, _only(MODEL_NAME.fullmatch, "expected ORG/NAME")]
     revision: str
@@ -78,8 +82,9 @@ class SubmittedModel(Strict):
 
 
 class SubmittedTask(Strict):
-    """``results`` and ``samples`` are paths in the submission. ``settings`` are those of the run that change a score; ``judge``
-    is its config with the hashes of its prompts, None where no judge is asked."""
+    """``results`` and ``samples`` are paths in the submission. ``settings`` are those of the run
+    that change a score; ``judge`` is its config with the hashes of its prompts, None where no judge
+    is asked."""
 
     task: Name
     version: str
@@ -93,7 +98,8 @@ class SubmittedTask(Strict):
 
 
 class SubmittedCertificate(Strict):
-    """What ``lm-factuality certify`` found of the judge: the file in the submission, its hash and its content."""
+    """What ``lm-factuality certify`` found of the judge: the file in the submission, its hash and
+    its content."""
 
     path: str
     sha256: str
@@ -101,8 +107,9 @@ class SubmittedCertificate(Strict):
 
 
 class Submission(Strict):
-    """A submission to one leaderboard. ``date`` is when its newest run began, in UTC. ``labels`` are files of people's labels on
-    the sheet of ``key`` that scores are corrected by, empty where none are."""
+    """A submission to one leaderboard. ``date`` is when its newest run began, in UTC. ``labels``
+    are files of people's labels on the sheet of ``key`` that scores are corrected by, empty where
+    none are."""
 
     leaderboard: Short
     model: SubmittedModel
@@ -118,7 +125,8 @@ class Submission(Strict):
 
 
 def read_submission(folder: Path) -> Submission:
-    """What ``folder`` says of itself; nothing of it is believed yet. Raises Refused: it is missing or not in order."""
+    """What ``folder`` says of itself; nothing of it is believed yet. Raises Refused: it is missing
+    or not in order."""
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")
@@ -133,7 +141,9 @@ def read_submission(folder: Path) -> Submission:
     version = content.pop("schema_version", None)
     if version != SCHEMA_VERSION:
         advice = f"expected {SCHEMA_VERSION}; pack the results again"
-        raise Refused(Refusal("SCHEMA_UNKNOWN", FILE, f"'schema_version' is {str(version)[:40]!r}, {advice}"))
+        raise Refused(
+            Refusal("SCHEMA_UNKNOWN", FILE, f"'schema_version' is {str(version)[:40]!r}, {advice}")
+        )
     if problem := next(_improper(content, ""), None):
         raise _invalid(f"{problem}; pack the results again")
     try:
@@ -143,7 +153,10 @@ def read_submission(folder: Path) -> Submission:
 
 
 def write_submission(folder: Path, submission: Submission) -> None:
-    write_json(folder / FILE, {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **submission.model_dump()})
+    write_json(
+        folder / FILE,
+        {"schema": SCHEMA, "schema_version": SCHEMA_VERSION, **submission.model_dump()},
+    )
 
 
 def _invalid(sentence: str) -> Refused:
@@ -156,14 +169,19 @@ def _sentence(error: ValidationError) -> str:
     where = ".".join(map(str, first["loc"]))[:80]
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        known = [each for model in (Submission, SubmittedModel, SubmittedTask, PackedFile) for each in model.model_fields]
+        known = [
+            each
+            for model in (Submission, SubmittedModel, SubmittedTask, PackedFile)
+            for each in model.model_fields
+        ]
         return f"{where}: unknown key{did_you_mean(name[:80], known)}"
     message = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return f"{where or 'the file'}: {message}"
 
 
 def _improper(content: Any, where: str) -> Iterator[str]:
-    """What no text or number in the file may be: a page could not show it, or would show it as something else."""
+    """What no text or number in the file may be: a page could not show it, or would show it as
+    something else."""
     if isinstance(content, str):
         if any(unicodedata.category(each) in _UNSHOWN and each not in "\n\t\r" for each in content):
             yield f"{where}: holds control characters, or halves of characters"
@@ -185,8 +203,9 @@ def _improper(content: Any, where: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Refusal:
-    """``code`` is one of ``CODES``; ``where`` the file, task or key; ``sentence`` what was found, what was expected and what to
-    do. As text it is one line in which nothing of a submission can move a cursor or pass for another line."""
+    """``code`` is one of ``CODES``; ``where`` the file, task or key; ``sentence`` what was found,
+    what was expected and what to do. As text it is one line in which nothing of a submission can
+    move a cursor or pass for another line."""
 
     code: str
     where: str

@@ -1,4 +1,5 @@
-"""Models that have learned nothing: what a benchmark gives away to whoever guesses, or looks at a choice's surface."""
+"""Models that have learned nothing: what a benchmark gives away to whoever guesses, or looks at a
+choice's surface."""
 
 import hashlib
 import re
@@ -21,24 +22,29 @@ _RULES: Mapping[str, Callable[[str], float]] = {
 
 
 class ConstantAnswer(LM):  # type: ignore[misc]
-    """lm_eval model ``constant-answer``; ``answer`` is what it generates, with ``\\n``, ``\\t`` and ``\\\\`` for a line break, a
-    tab and a backslash. An answer ends before the first stop string that it holds, as a model's would. Raises ConfigError: no
-    answer, or one that lm_eval's command line has read as something else than text."""
+    """lm_eval model ``constant-answer``; ``answer`` is what it generates, with ``\\n``, ``\\t`` and
+    ``\\\\`` for a line break, a tab and a backslash. An answer ends before the first stop string
+    that it holds, as a model's would. Raises ConfigError: no answer, or one that lm_eval's command
+    line has read as something else than text."""
 
     def __init__(self, answer: Any = None, **_: Any) -> None:
         super().__init__()
         if answer is None:
-            raise ConfigError("constant-answer: no answer; pass answer=TEXT in --model_args (answer= alone is the empty answer)")
+            raise ConfigError(
+                "constant-answer: no answer; pass answer=TEXT in --model_args (answer= alone is the"
+                " empty answer)"
+            )
         if isinstance(answer, bool | float) or not isinstance(answer, str | int):
             raise ConfigError(
-                f"constant-answer: answer: lm_eval has read a {type(answer).__name__} ({answer!r}), expected text; quote it: "
-                f"{_AS_JSON}"
+                f"constant-answer: answer: lm_eval has read a {type(answer).__name__} ({answer!r}),"
+                f" expected text; quote it: {_AS_JSON}"
             )
         self._answer = re.sub(r"\\[nt\\]", lambda found: _ESCAPES[found[0]], str(answer))
 
     @property
     def tokenizer_name(self) -> str:
-        """For ``--apply_chat_template``: no tokenizer, so requests are built as for any other model without one."""
+        """For ``--apply_chat_template``: no tokenizer, so requests are built as for any other model
+        without one."""
         return ""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], **_: Any) -> str:
@@ -54,20 +60,29 @@ class ConstantAnswer(LM):  # type: ignore[misc]
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        raise ConfigError("constant-answer generates and scores nothing; the baseline for choices is surface-baseline")
+        raise ConfigError(
+            "constant-answer generates and scores nothing; the baseline for choices is"
+            " surface-baseline"
+        )
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        raise ConfigError("constant-answer generates and scores nothing; no baseline of the suite has a perplexity")
+        raise ConfigError(
+            "constant-answer generates and scores nothing; no baseline of the suite has a"
+            " perplexity"
+        )
 
 
 class SurfaceBaseline(LM):  # type: ignore[misc]
-    """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are
-    no log-probabilities, only an order; ties are broken by a hash of the text. Raises ConfigError: no rule of that name."""
+    """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces
+    before punctuation). Scores are no log-probabilities, only an order; ties are broken by a hash
+    of the text. Raises ConfigError: no rule of that name."""
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()
         if rule not in _RULES:
-            raise ConfigError(f"surface-baseline has no rule {rule!r}, expected one of {', '.join(_RULES)}")
+            raise ConfigError(
+                f"surface-baseline has no rule {rule!r}, expected one of {', '.join(_RULES)}"
+            )
         self._rule = _RULES[rule]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:

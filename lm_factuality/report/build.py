@@ -1,4 +1,5 @@
-"""A report as a folder, put in place whole: of each model and task the newest run, and what to know before any figure."""
+"""A report as a folder, put in place whole: of each model and task the newest run, and what to know
+before any figure."""
 
 import math
 from collections import Counter
@@ -20,7 +21,15 @@ from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file
 from lm_factuality.ground.model_names import family, size_in_name
 from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
 from lm_factuality.harness.outputs import ResultsFile
-from lm_factuality.report.data import CHUNK, OUTCOMES, TaskData, page_data, with_samples, write_data, write_pairs
+from lm_factuality.report.data import (
+    CHUNK,
+    OUTCOMES,
+    TaskData,
+    page_data,
+    with_samples,
+    write_data,
+    write_pairs,
+)
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import read_results_files
 
@@ -32,7 +41,8 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Built:
-    """What was built: where, of how many models and tasks, its pages, and what the reader should know."""
+    """What was built: where, of how many models and tasks, its pages, and what the reader should
+    know."""
 
     folder: Path
     models: int
@@ -45,7 +55,8 @@ class Built:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its file, what the navigation calls it, its template with its values, and its scripts."""
+    """A page: its file, what the navigation calls it, its template with its values, and its
+    scripts."""
 
     href: str
     label: str
@@ -55,8 +66,9 @@ class Page:
 
 
 def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Built:
-    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report there is replaced when the new
-    one is whole. Raises DataError: there are no results, a file cannot be used, or ``out`` exists and is no report."""
+    """Writes the report of all results below ``paths`` into the folder ``out``. An earlier report
+    there is replaced when the new one is whole. Raises DataError: there are no results, a file
+    cannot be used, or ``out`` exists and is no report."""
     with whole_folder(out, MARK) as part:
         chosen = choose(paths)
         pages = _write(chosen, part, title)
@@ -70,25 +82,54 @@ def _write(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
     chosen = with_samples(replace(chosen, own_pages=_write_own_pages(chosen, folder)), data)
     pages = list(_pages(chosen, data, title))
     views = {each.benchmark.kind: each.samples.script for each in data if each.samples.script}
-    assets = {name: read_asset(name) for name in _SHARED} | {name: read_file(f"{__package__}/scripts/{name}") for name in _OWN}
-    assets |= {f"rows.{kind}.js": script.read_text(encoding="utf-8") for kind, script in views.items()}
+    assets = {name: read_asset(name) for name in _SHARED} | {
+        name: read_file(f"{__package__}/scripts/{name}") for name in _OWN
+    }
+    assets |= {
+        f"rows.{kind}.js": script.read_text(encoding="utf-8") for kind, script in views.items()
+    }
     for name, text in assets.items():
         write_text(folder / "assets" / name, text)
     if any(len(each.models) > 1 for each in data):
         write_pairs(chosen.models, data, folder / "data")
     links = [Link(page.href, page.label) for page in pages]
-    frame = {"site": title, "links": links, "root": "", "styles": ["assets/report.css"], "version": __version__}
+    frame = {
+        "site": title,
+        "links": links,
+        "root": "",
+        "styles": ["assets/report.css"],
+        "version": __version__,
+    }
     for page in pages:
         scripts = [f"assets/{name}" for name in page.scripts]
-        shown = {"title": title if page.href == "index.html" else page.label, "here": page.href, "scripts": scripts}
-        write_text(folder / page.href, render(f"{__package__}/{page.template}", **frame, **shown, **page.values))
-    results, names = sorted({entry.file.path.name for entry in chosen.entries}), tuple(page.href for page in pages)
-    write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title, "pages": names, "results": results})
+        shown = {
+            "title": title if page.href == "index.html" else page.label,
+            "here": page.href,
+            "scripts": scripts,
+        }
+        write_text(
+            folder / page.href,
+            render(f"{__package__}/{page.template}", **frame, **shown, **page.values),
+        )
+    results, names = (
+        sorted({entry.file.path.name for entry in chosen.entries}),
+        tuple(page.href for page in pages),
+    )
+    write_json(
+        folder / MARK,
+        {
+            "made_by": f"lm-factuality {__version__}",
+            "title": title,
+            "pages": names,
+            "results": results,
+        },
+    )
     return names
 
 
 def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]:
-    """The pages that benchmarks make of the samples of a run; returns their places by (task, model's id)."""
+    """The pages that benchmarks make of the samples of a run; returns their places by (task,
+    model's id)."""
     found: dict[tuple[str, str], str] = {}
     for entry in chosen.entries:
         samples = entry.benchmark.samples if entry.benchmark else None
@@ -103,8 +144,18 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
 
 def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Page]:
     without = [entry for entry in chosen.entries if entry.result.samples is None]
-    shown = {"chosen": chosen, "notes": _notes(chosen.entries), "without": without, "picture": overview_plot(chosen)}
-    means = {"settings": _all_settings(chosen), "listed": _listed, "date": _date, "most_series": MOST_SERIES}
+    shown = {
+        "chosen": chosen,
+        "notes": _notes(chosen.entries),
+        "without": without,
+        "picture": overview_plot(chosen),
+    }
+    means = {
+        "settings": _all_settings(chosen),
+        "listed": _listed,
+        "date": _date,
+        "most_series": MOST_SERIES,
+    }
     yield Page("index.html", "Overview", "overview.html", {**shown, **means})
     by_page: dict[str, list[Benchmark]] = {}
     for benchmark in all_benchmarks():
@@ -112,28 +163,54 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
     for name, (main, *others) in by_page.items():
         present = [each for each in (main, *others) if chosen.of_kind(each.kind)]
         if present:
-            parts = [each.sections(chosen) if each.sections else [scores_section(chosen, each.kind)] for each in present]
+            parts = [
+                each.sections(chosen) if each.sections else [scores_section(chosen, each.kind)]
+                for each in present
+            ]
             sections = [*(section for part in parts for section in part), *_judges(chosen, present)]
             kinds = {each.kind for each in present}
             entries = [entry for entry in chosen.entries if entry.result.kind in kinds]
             labels = {model.id: model.label for model in chosen.models}
             unscored = [
-                (each.task, labels[model], f"{reason.example}{reason.cure and f' ({reason.cure})'}", reason.items)
+                (
+                    each.task,
+                    labels[model],
+                    f"{reason.example}{reason.cure and f' ({reason.cure})'}",
+                    reason.items,
+                )
                 for each in data
                 if each.benchmark.kind in kinds
                 for model, reasons in each.reasons.items()
                 for reason in reasons
             ]
-            values = {"heading": main.title, "lead": main.lead, "sections": sections, "unscored": unscored, "listed": _listed}
-            yield Page(f"{name}.html", main.title, "benchmark.html", {**values, "notes": _notes(entries)})
+            values = {
+                "heading": main.title,
+                "lead": main.lead,
+                "sections": sections,
+                "unscored": unscored,
+                "listed": _listed,
+            }
+            yield Page(
+                f"{name}.html", main.title, "benchmark.html", {**values, "notes": _notes(entries)}
+            )
     able = [model for model in chosen.models if any(model.id in each.models for each in data)]
     if any(len(each.models) > 1 for each in data):
         content = page_data(able, data)
-        yield Page("compare.html", "Compare", "compared.html", {"content": content}, ("elements.js", "data.js", "compare.js"))
+        yield Page(
+            "compare.html",
+            "Compare",
+            "compared.html",
+            {"content": content},
+            ("elements.js", "data.js", "compare.js"),
+        )
     if data:
-        views = dict.fromkeys(f"rows.{each.benchmark.kind}.js" for each in data if each.samples.script)
+        views = dict.fromkeys(
+            f"rows.{each.benchmark.kind}.js" for each in data if each.samples.script
+        )
         scripts = ("elements.js", "data.js", "rows.js", *views, "samples.js")
-        yield Page("samples.html", "Samples", "samples.html", {"content": _browsed(chosen, data)}, scripts)
+        yield Page(
+            "samples.html", "Samples", "samples.html", {"content": _browsed(chosen, data)}, scripts
+        )
 
 
 def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]:
@@ -144,7 +221,11 @@ def _judges(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> Iterator[Markup]
                 judge = str(entry.result.metadata["judge_config"].get("name"))
                 found.setdefault((entry.result.task, judge, stated), []).append(entry.model.label)
     if found:
-        rows = [(task, judge, each, models) for (task, judge, stated), models in found.items() for each in stated]
+        rows = [
+            (task, judge, each, models)
+            for (task, judge, stated), models in found.items()
+            for each in stated
+        ]
         yield render(f"{__package__}/judges.html", rows=rows)
 
 
@@ -152,39 +233,70 @@ def _browsed(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
     tasks = []
     for each in data:
         about = {key: getattr(each, key) for key in ("id", "task", "models", "rows", "facets")}
-        words = {"words": each.samples.outcomes, "margin": each.samples.margin, "facet": each.samples.facet}
-        pages = {model: page for (task, model), page in chosen.own_pages.items() if task == each.task}
+        words = {
+            "words": each.samples.outcomes,
+            "margin": each.samples.margin,
+            "facet": each.samples.facet,
+        }
+        pages = {
+            model: page for (task, model), page in chosen.own_pages.items() if task == each.task
+        }
         tasks.append({**about, "kind": each.benchmark.kind, **words, "pages": pages})
-    return {"chunk": CHUNK, "outcomes": OUTCOMES, "models": {model.id: model.label for model in chosen.models}, "tasks": tasks}
+    return {
+        "chunk": CHUNK,
+        "outcomes": OUTCOMES,
+        "models": {model.id: model.label for model in chosen.models},
+        "tasks": tasks,
+    }
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
-    """The runs of all results files that ``paths`` name. Raises DataError: a path without results, or a file without tasks."""
-    runs, notes = newest(Run(file, task) for file in read_results_files(paths) for task in file.tasks)
+    """The runs of all results files that ``paths`` name. Raises DataError: a path without results,
+    or a file without tasks."""
+    runs, notes = newest(
+        Run(file, task) for file in read_results_files(paths) for task in file.tasks
+    )
     if not runs:
         where = ", ".join(str(path) for path in paths)
-        raise DataError(f"{where}: the results files hold no task; give the folder of a finished lm_eval run")
-    variants = [", ".join(filter(None, (run.file.variant, run.protocol and f"protocol {run.protocol}"))) for run in runs]
-    found = {(run.file.model, variant): run.file for run, variant in zip(runs, variants, strict=True)}
+        raise DataError(
+            f"{where}: the results files hold no task; give the folder of a finished lm_eval run"
+        )
+    variants = [
+        ", ".join(filter(None, (run.file.variant, run.protocol and f"protocol {run.protocol}")))
+        for run in runs
+    ]
+    found = {
+        (run.file.model, variant): run.file for run, variant in zip(runs, variants, strict=True)
+    }
     models = _models(found)
-    shown = [Entry(models[run.file.model, variant], run.file, run.task) for run, variant in zip(runs, variants, strict=True)]
+    shown = [
+        Entry(models[run.file.model, variant], run.file, run.task)
+        for run, variant in zip(runs, variants, strict=True)
+    ]
     entries = sorted(shown, key=lambda entry: (entry.result.task, entry.model.label))
     tasks = tuple(dict.fromkeys(entry.result.task for entry in entries))
-    in_order = sorted({entry.model.id: entry.model for entry in entries}.values(), key=lambda model: model.label)
+    in_order = sorted(
+        {entry.model.id: entry.model for entry in entries}.values(), key=lambda model: model.label
+    )
     return Chosen(tuple(in_order), tasks, tuple(entries), tuple(notes))
 
 
 def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str], Model]:
     short, found = _short_names(name for name, _ in files), {}
-    for number, ((name, variant), file) in enumerate(sorted(files.items(), key=lambda each: each[0])):
+    for number, ((name, variant), file) in enumerate(
+        sorted(files.items(), key=lambda each: each[0])
+    ):
         label = f"{short[name]} ({variant})" if variant else short[name]
         size = file.num_parameters or size_in_name(name)
-        found[name, variant] = Model(f"m{number}", label, name, variant, file.backend, size, family(name))
+        found[name, variant] = Model(
+            f"m{number}", label, name, variant, file.backend, size, family(name)
+        )
     return found
 
 
 def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """A model on the Hub keeps its name; a folder is called by its last part, or by as many as tell it from the others."""
+    """A model on the Hub keeps its name; a folder is called by its last part, or by as many as tell
+    it from the others."""
     known = sorted(set(names))
     short = {name: name for name in known}
     folders = [name for name in known if name.count("/") > 1 or name.startswith((".", "/"))]
@@ -219,9 +331,17 @@ def overview_plot(chosen: Chosen) -> Plot | None:
     models, rows = [model.label for model in chosen.models[:MOST_SERIES]], []
     for task in chosen.tasks:
         score = chosen.of_task(task)[0].headline
-        if score is None or score.measure is None or (score.measure.low, score.measure.high) != (0, 1):
+        if (
+            score is None
+            or score.measure is None
+            or (score.measure.low, score.measure.high) != (0, 1)
+        ):
             continue
-        drawn = {entry.model.label: entry.dot(entry.headline) for entry in chosen.of_task(task) if entry.model.label in models}
+        drawn = {
+            entry.model.label: entry.dot(entry.headline)
+            for entry in chosen.of_task(task)
+            if entry.model.label in models
+        }
         if found := {label: dot for label, dot in drawn.items() if dot}:
             rows.append((f"{task} ↓" if score.higher is False else task, found))
     return dots("The score of each task", "%; ↓: lower is better", rows, models) if rows else None
@@ -234,19 +354,29 @@ def _date(text: str) -> str:
 
 
 def _all_settings(chosen: Chosen) -> dict[str, Any]:
-    """What figures depend on besides the weights: ``of_runs`` by (model's id, task) and name, ``by_task`` by task and name; which
-    names are the ``same`` in all runs, in all runs of a task (``of_tasks``), or ``differing`` there. Not said: ``ABSENT``."""
+    """What figures depend on besides the weights: ``of_runs`` by (model's id, task) and name,
+    ``by_task`` by task and name; which names are the ``same`` in all runs, in all runs of a task
+    (``of_tasks``), or ``differing`` there. Not said: ``ABSENT``."""
     said = {(entry.model.id, entry.result.task): _settings_of(entry) for entry in chosen.entries}
     names = list(dict.fromkeys(name for each in said.values() for name in each))
     of_runs = {run: {name: each.get(name, ABSENT) for name in names} for run, each in said.items()}
     values = {
-        task: {name: {of_runs[entry.model.id, task][name] for entry in chosen.of_task(task)} for name in names}
+        task: {
+            name: {of_runs[entry.model.id, task][name] for entry in chosen.of_task(task)}
+            for name in names
+        }
         for task in chosen.tasks
     }
-    everywhere = {name: set().union(*(values[task][name] for task in chosen.tasks)) for name in names}
+    everywhere = {
+        name: set().union(*(values[task][name] for task in chosen.tasks)) for name in names
+    }
     same = {name: next(iter(found)) for name, found in everywhere.items() if len(found) == 1}
-    differing = [name for name in names if any(len(values[task][name]) > 1 for task in chosen.tasks)]
-    tasks = [task for task in chosen.tasks if any(len(values[task][name]) > 1 for name in differing)]
+    differing = [
+        name for name in names if any(len(values[task][name]) > 1 for task in chosen.tasks)
+    ]
+    tasks = [
+        task for task in chosen.tasks if any(len(values[task][name]) > 1 for name in differing)
+    ]
     runs = [entry for task in tasks for entry in chosen.of_task(task)]
     of_tasks = [name for name in names if name not in same and name not in differing]
     names_of = {"same": same, "of_tasks": of_tasks, "differing": differing}
@@ -260,7 +390,8 @@ def _text(value: Any) -> str:
 
 
 def _settings_of(entry: Entry) -> dict[str, str]:
-    """What a figure depends on besides the model's weights, by name; what a run does not say is absent."""
+    """What a figure depends on besides the model's weights, by name; what a run does not say is
+    absent."""
     file, result = entry.file, entry.result
     data = mapping(result.metadata.get("data"))
     judge = result.metadata.get("judge_config")
@@ -274,8 +405,13 @@ def _settings_of(entry: Entry) -> dict[str, str]:
         "dtype": file.dtype,
         "revision": (file.revision or "")[:12] or None,
         "task version": result.version,
-        "data": " ".join(filter(None, (str(data.get("file") or ""), str(data.get("git_blob") or "")[:8]))),
-        **{name: result.metadata.get(name) for name in (entry.benchmark.settings if entry.benchmark else ())},
+        "data": " ".join(
+            filter(None, (str(data.get("file") or ""), str(data.get("git_blob") or "")[:8]))
+        ),
+        **{
+            name: result.metadata.get(name)
+            for name in (entry.benchmark.settings if entry.benchmark else ())
+        },
         "shots": (content.get("n-shot") or {}).get(result.task),
         "limit": result.limit and f"{result.limit:g}",
         "judge": judge and result.metadata.get("judge"),

@@ -1,8 +1,10 @@
-"""The rows for the sample browser and the comparison of two models, in files that a page loads when it is asked for them.
+"""The rows for the sample browser and the comparison of two models, in files that a page loads when
+it is asked for them.
 
-A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script beside it, but not read a file. Per task there
-is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows, the texts that all models share; per task and model what
-became of each row, and in chunks the details. So the first view is small however long the texts are."""
+A file calls ``lmf.put(name, content)``: a page opened from a disk may run a script beside it, but
+not read a file. Per task there is ``docs`` (what rows are called) and, in chunks of ``CHUNK`` rows,
+the texts that all models share; per task and model what became of each row, and in chunks the
+details. So the first view is small however long the texts are."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,14 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import Scored, compare_all, compared_scores, row_of, scored_rows, stderr_of
+from lm_factuality.benchmarks.pairs import (
+    Scored,
+    compare_all,
+    compared_scores,
+    row_of,
+    scored_rows,
+    stderr_of,
+)
 from lm_factuality.benchmarks.rows import SampleRow
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
@@ -28,9 +37,10 @@ OUTCOMES = ("right", "wrong", "unscored", "none")
 
 @dataclass(frozen=True)
 class TaskData:
-    """What is in the files of a task of ``benchmark``: ``models`` (their ids, those that kept samples), how many ``rows``, the
-    ``facets`` that rows have, and of each model its parts in each score (``scored[score][model]``) and its ``metrics``
-    and the ``reasons`` of its unscored rows; ``samples`` are the benchmark's."""
+    """What is in the files of a task of ``benchmark``: ``models`` (their ids, those that kept
+    samples), how many ``rows``, the ``facets`` that rows have, and of each model its parts in each
+    score (``scored[score][model]``) and its ``metrics`` and the ``reasons`` of its unscored rows;
+    ``samples`` are the benchmark's."""
 
     id: str
     task: str
@@ -45,7 +55,8 @@ class TaskData:
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
-    """Writes the files of every task with samples into ``folder``; returns what they hold. Raises DataError: it cannot."""
+    """Writes the files of every task with samples into ``folder``; returns what they hold. Raises
+    DataError: it cannot."""
     found = []
     for number, task in enumerate(chosen.tasks):
         kept = [entry for entry in chosen.of_task(task) if entry.result.samples]
@@ -56,18 +67,31 @@ def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
 
 
 def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
-    """The same runs with what their rows contribute to scores, and with a standard error from the rows wherever lm_eval gives
-    none: for metrics it knows none of, and for runs without bootstrapping."""
+    """The same runs with what their rows contribute to scores, and with a standard error from the
+    rows wherever lm_eval gives none: for metrics it knows none of, and for runs without
+    bootstrapping."""
     scored = {each.task: each.scored for each in data}
     entries = []
     for entry in chosen.entries:
         result, models = entry.result, scored.get(entry.result.task, {})
         missing = [
-            name for name in models if name in result.metrics and name not in result.stderrs and entry.model.id in models[name]
+            name
+            for name in models
+            if name in result.metrics
+            and name not in result.stderrs
+            and entry.model.id in models[name]
         ]
-        declared = {name: entry.benchmark.score(name) if entry.benchmark else None for name in missing}
-        found = {name: stderr_of(models[name][entry.model.id], score or undeclared(name)) for name, score in declared.items()}
-        stderrs = {**result.stderrs, **{name: value for name, value in found.items() if value is not None}}
+        declared = {
+            name: entry.benchmark.score(name) if entry.benchmark else None for name in missing
+        }
+        found = {
+            name: stderr_of(models[name][entry.model.id], score or undeclared(name))
+            for name, score in declared.items()
+        }
+        stderrs = {
+            **result.stderrs,
+            **{name: value for name, value in found.items() if value is not None},
+        }
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)) if found else entry)
     return replace(chosen, entries=tuple(entries), scored=scored)
 
@@ -76,7 +100,9 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     benchmark = entries[0].benchmark
     assert benchmark is not None
     assert benchmark.samples is not None
-    docs: dict[str, tuple[int, str, Mapping[str, Any]]] = {}  # by a row's key its place, what it is called, and its texts
+    docs: dict[
+        str, tuple[int, str, Mapping[str, Any]]
+    ] = {}  # by a row's key its place, what it is called, and its texts
     facets: set[str] = set()
     scored: dict[str, dict[str, Scored]] = {}
     reasons: dict[str, list[str]] = defaultdict(list)
@@ -98,14 +124,29 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     metrics = {entry.model.id: entry.result.metrics for entry in entries}
     why = {model: reasons_of(given) for model, given in reasons.items()}
     return TaskData(
-        task_id, task, benchmark, benchmark.samples, tuple(metrics), len(docs), tuple(sorted(facets)), scored, metrics, why
+        task_id,
+        task,
+        benchmark,
+        benchmark.samples,
+        tuple(metrics),
+        len(docs),
+        tuple(sorted(facets)),
+        scored,
+        metrics,
+        why,
     )
 
 
 def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:
-    """``[place, outcome, margin, facets]`` for each row, and the details by the chunk of the row's place."""
+    """``[place, outcome, margin, facets]`` for each row, and the details by the chunk of the row's
+    place."""
     light = [
-        [place, OUTCOMES.index(row.outcome), None if row.margin is None else round(row.margin, 4), list(row.facets)]
+        [
+            place,
+            OUTCOMES.index(row.outcome),
+            None if row.margin is None else round(row.margin, 4),
+            list(row.facets),
+        ]
         for place, row in rows
     ]
     _write(folder, name, light)
@@ -121,9 +162,13 @@ def _write(folder: Path, name: str, content: Any) -> None:
 
 
 def scores_of(data: TaskData) -> list[Score]:
-    """The scores of a task that are compared; those of the only domain of a task would say what all rows say."""
+    """The scores of a task that are compared; those of the only domain of a task would say what all
+    rows say."""
     only = data.facets[0] if len(data.facets) == 1 and data.samples.is_partition else None
-    return compared_scores(data.benchmark, [name for name in data.scored if only is None or not name.endswith(f"_{only}")])
+    return compared_scores(
+        data.benchmark,
+        [name for name in data.scored if only is None or not name.endswith(f"_{only}")],
+    )
 
 
 def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, Any]:
@@ -135,23 +180,49 @@ def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, An
             | {"scale": score.times, "unit": "%" if score.times == 100 else ""}
             for score in scores_of(each)
         ]
-        about = {"id": each.id, "task": each.task, "right": each.samples.right, "models": each.models}
+        about = {
+            "id": each.id,
+            "task": each.task,
+            "right": each.samples.right,
+            "models": each.models,
+        }
         tasks.append({**about, "metrics": metrics})
-    return {"least": LEAST_ROWS, "models": [[model.id, model.label] for model in models], "tasks": tasks}
+    return {
+        "least": LEAST_ROWS,
+        "models": [[model.id, model.label] for model in models],
+        "tasks": tasks,
+    }
 
 
 def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path) -> None:
-    """Writes ``pairs.ID.js`` for each model but the last: its difference from each later model, by task and score. P-values are
-    corrected for all pairs of models in the same score."""
+    """Writes ``pairs.ID.js`` for each model but the last: its difference from each later model, by
+    task and score. P-values are corrected for all pairs of models in the same score."""
     content: dict[str, dict[str, dict[str, list[Any]]]] = {model.id: {} for model in models[:-1]}
     for each in data:
-        for one, other in combinations([model.id for model in models if model.id in each.models], 2):
+        for one, other in combinations(
+            [model.id for model in models if model.id in each.models], 2
+        ):
             content[one].setdefault(other, {})[each.id] = []
         for score in scores_of(each):
-            able = {model.id: parts for model in models if (parts := each.scored[score.name].get(model.id))}
+            able = {
+                model.id: parts
+                for model in models
+                if (parts := each.scored[score.name].get(model.id))
+            }
             for (one, other), pair in compare_all(able, score, each.metrics).items():
-                numbers = (pair.a, pair.b, pair.difference, pair.low, pair.high, pair.p, pair.adjusted, pair.detectable)
+                numbers = (
+                    pair.a,
+                    pair.b,
+                    pair.difference,
+                    pair.low,
+                    pair.high,
+                    pair.p,
+                    pair.adjusted,
+                    pair.detectable,
+                )
                 rounded = [None if number is None else round(number, 6) for number in numbers]
-                content[one][other][each.id].append([score.name, *rounded, pair.n, pair.wins, pair.losses])
+                content[one][other][each.id].append(
+                    [score.name, *rounded, pair.n, pair.wins, pair.losses]
+                )
     for model, found in content.items():
         _write(folder, f"pairs.{model}", found)

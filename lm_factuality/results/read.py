@@ -1,4 +1,5 @@
-"""lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores that people's labels correct."""
+"""lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores
+that people's labels correct."""
 
 import datetime
 import logging
@@ -16,20 +17,32 @@ from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.statistics import NOT_DEFINED
-from lm_factuality.harness.outputs import OTHER, Corrected, ResultsFile, TaskResult, beside, date_in_name, number_of
+from lm_factuality.harness.outputs import (
+    OTHER,
+    Corrected,
+    ResultsFile,
+    TaskResult,
+    beside,
+    date_in_name,
+    number_of,
+)
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
 
 _BACKENDS = load_yaml(__package__, "backends.yaml")
-# Backends that score a checkpoint as it is; any other (retrieval, a way of decoding, a baseline) makes another model of it.
+# Backends that score a checkpoint as it is; any other (retrieval, a way of decoding, a baseline)
+# makes another model of it.
 PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
-_LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])  # arguments that say how a checkpoint is loaded and run
+_LOADING: frozenset[str] = frozenset(
+    _BACKENDS["loading"]
+)  # arguments that say how a checkpoint is loaded and run
 
 
 class Correction(BaseModel):
-    """The corrected ``scores`` of a ``task``, by name. ``samples``, ``key`` and ``labels`` are the SHA-256 of these files;
-    ``left_out`` counts what is not in the scores, and ``without`` says which scores have no correction, and why."""
+    """The corrected ``scores`` of a ``task``, by name. ``samples``, ``key`` and ``labels`` are the
+    SHA-256 of these files; ``left_out`` counts what is not in the scores, and ``without`` says
+    which scores have no correction, and why."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,7 +69,9 @@ def read_correction(path: Path) -> Correction:
     try:
         content = parse_json(read_text(path, _AGAIN))
         found = to_model(Correction, content)
-        wrong = [name for name, each in found.scores.items() if not each.low <= each.value <= each.high]
+        wrong = [
+            name for name, each in found.scores.items() if not each.low <= each.value <= each.high
+        ]
         if wrong := [*not_finite(content), *wrong]:
             raise ValueError(f"{wrong[0]}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
@@ -65,81 +80,129 @@ def read_correction(path: Path) -> Correction:
 
 
 def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
-    """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or of other samples."""
+    """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or
+    of other samples."""
     path = beside(results, f"corrected_{task}", ".json")
     if path is None:
         return {}
     found = read_correction(path)
     if found.task != task or samples is None or sha256_of(samples) != found.samples:
-        raise DataError(f"{path}: of other samples (SHA-256 {found.samples[:12]}) than the run has now; {_AGAIN}")
+        raise DataError(
+            f"{path}: of other samples (SHA-256 {found.samples[:12]}) than the run has now;"
+            f" {_AGAIN}"
+        )
     return found.scores
 
 
-def read_results_files(paths: Sequence[Path], with_corrected: bool = True) -> tuple[ResultsFile, ...]:
-    """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder by their place; a folder
-    stands for all ``results_*.json`` anywhere below it. Scores that people's labels correct are read with them, unless they are
-    not wanted. Raises DataError: a path without results, or a file that lm_eval did not write."""
+def read_results_files(
+    paths: Sequence[Path], with_corrected: bool = True
+) -> tuple[ResultsFile, ...]:
+    """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder
+    by their place; a folder stands for all ``results_*.json`` anywhere below it. Scores that
+    people's labels correct are read with them, unless they are not wanted. Raises DataError: a path
+    without results, or a file that lm_eval did not write."""
     found: dict[Path, None] = {}
     for path in paths:
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
         if not files or not all(file.is_file() for file in files):
-            raise DataError(f"{path}: no results_*.json here; expected lm_eval's --output_path or a file below it")
+            raise DataError(
+                f"{path}: no results_*.json here; expected lm_eval's --output_path or a file"
+                " below it"
+            )
         found |= dict.fromkeys(files)
     return tuple(read_results_file(file, with_corrected) for file in found)
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """One results file, its tasks in lm_eval's order, without groups. Raises DataError: lm_eval did not write it."""
+    """One results file, its tasks in lm_eval's order, without groups. Raises DataError: lm_eval did
+    not write it."""
     try:
         content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         found = to_results_file(path, content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         expected = "expected a results_*.json that --output_path left"
         raise DataError(f"{path}: not a results file of lm_eval: {what}; {expected}") from error
     if not with_corrected:
         return found
-    tasks = (replace(each, corrected=corrected_scores(path, each.task, each.samples)) for each in found.tasks)
+    tasks = (
+        replace(each, corrected=corrected_scores(path, each.task, each.samples))
+        for each in found.tasks
+    )
     return replace(found, tasks=tuple(tasks))
 
 
 def date_of(file: ResultsFile) -> str:
     """When a run began, in UTC. Raises DataError: the file has a number that is no date."""
     try:
-        return datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(timespec="seconds")
+        return datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(
+            timespec="seconds"
+        )
     except (OverflowError, ValueError, OSError) as error:
-        raise DataError(f"{file.path}: 'date' is {file.date:.6g}, no number of seconds since 1970") from error
+        raise DataError(
+            f"{file.path}: 'date' is {file.date:.6g}, no number of seconds since 1970"
+        ) from error
 
 
 def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     """What lm_eval writes to ``path``, without the scores that people's labels correct."""
     config = _mapping(content, "config")
     # A group has results, but no config.
-    names = [name for name in _mapping(content, "results", True) if name in _mapping(content, "configs", True)]
+    names = [
+        name
+        for name in _mapping(content, "results", True)
+        if name in _mapping(content, "configs", True)
+    ]
     tasks = tuple(_task(path, content, name) for name in names)
     versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
-    versions["suite"] = next((each.metadata["suite_version"] for each in tasks if "suite_version" in each.metadata), None)
+    versions["suite"] = next(
+        (each.metadata["suite_version"] for each in tasks if "suite_version" in each.metadata), None
+    )
     backend = str(config.get("model", "hf"))
     # The model is as lm_eval names it: an adapter by its own name, not its base's.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
     asked = config.get("model_revision")
     parts = [str(asked)] if asked not in (None, "", "main") else []
     if backend not in PLAIN_BACKENDS:
-        parts.append(_with_options("" if backend == model else backend, config))  # a baseline without a checkpoint is the model
-    variant, revision = ", ".join(filter(None, parts)), str(config.get("model_sha") or asked or "") or None
+        parts.append(
+            _with_options("" if backend == model else backend, config)
+        )  # a baseline without a checkpoint is the model
+    variant, revision = (
+        ", ".join(filter(None, parts)),
+        str(config.get("model_sha") or asked or "") or None,
+    )
     dtype, size = config.get("model_dtype"), number_of(config.get("model_num_parameters"))
-    weights = revision, str(dtype).removeprefix("torch.") if dtype else None, size if size and size > 0 else None
+    weights = (
+        revision,
+        str(dtype).removeprefix("torch.") if dtype else None,
+        size if size and size > 0 else None,
+    )
     dates = number_of(content.get("date")) or 0.0, date_in_name(path)
     known = {name: str(version) for name, version in versions.items() if version}
     return ResultsFile(path, content, model, variant, backend, *weights, *dates, known, tasks)
 
 
 def _with_options(backend: str, config: Mapping[str, Any]) -> str:
-    """A backend with the options of its own that a run was given; of a folder, such as an index, the last part."""
+    """A backend with the options of its own that a run was given; of a folder, such as an index,
+    the last part."""
     arguments = config.get("model_args")
     if not isinstance(arguments, Mapping):
-        arguments = dict(each.split("=", 1) for each in str(arguments or "").split(",") if "=" in each)
-    own = {key: str(value).rstrip("/").rpartition("/")[2] for key, value in arguments.items() if key not in _LOADING}
+        arguments = dict(
+            each.split("=", 1) for each in str(arguments or "").split(",") if "=" in each
+        )
+    own = {
+        key: str(value).rstrip("/").rpartition("/")[2]
+        for key, value in arguments.items()
+        if key not in _LOADING
+    }
     return " ".join([backend, *(f"{key}={value}" for key, value in sorted(own.items()))]).strip()
 
 
@@ -154,13 +217,19 @@ def _task(path: Path, content: Mapping[str, Any], name: str) -> TaskResult:
     effective = _count(counts.get("effective", results.get("sample_len", 0)), name)
     documents = _count(counts.get("original", effective), name), effective
     version = str(_mapping(content, "versions").get(name, metadata.get("version")))
-    samples, limit = beside(path, f"samples_{name}", ".jsonl"), number_of(_mapping(content, "config").get("limit"))
+    samples, limit = (
+        beside(path, f"samples_{name}", ".jsonl"),
+        number_of(_mapping(content, "config").get("limit")),
+    )
     kind = _kind(metrics, metadata)
-    return TaskResult(name, kind, metrics, stderrs, *documents, metadata, config, version, samples, limit)
+    return TaskResult(
+        name, kind, metrics, stderrs, *documents, metadata, config, version, samples, limit
+    )
 
 
 def _mapping(content: Mapping[str, Any], key: str, is_needed: bool = False) -> Mapping[str, Any]:
-    """The object under ``key``; an empty one where it is null or, unless it ``is_needed``, not there."""
+    """The object under ``key``; an empty one where it is null or, unless it ``is_needed``, not
+    there."""
     found = content[key] if is_needed else content.get(key)
     if found is None and not is_needed:
         return {}
@@ -177,7 +246,8 @@ def _count(value: Any, name: str) -> int:
 
 
 def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """(metrics, standard errors) of a task by name, of several filters the first's; NaN where a score is not defined."""
+    """(metrics, standard errors) of a task by name, of several filters the first's; NaN where a
+    score is not defined."""
     metrics: dict[str, float] = {}
     stderrs: dict[str, float] = {}
     for key, value in values.items():
@@ -195,13 +265,16 @@ def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
 
 
 def _kind(metrics: Mapping[str, float], metadata: Mapping[str, Any]) -> str:
-    """Of which benchmark a task is, as its results say. Those of the first release say only that the suite made them: they are
-    known by a score that only one benchmark reports."""
+    """Of which benchmark a task is, as its results say. Those of the first release say only that
+    the suite made them: they are known by a score that only one benchmark reports."""
     if "suite_version" not in metadata:
         return OTHER
     if "benchmark" in metadata:
         kind = str(metadata["benchmark"])
         if find_benchmark(kind) is None:
-            logger.warning("a task is of the benchmark %r, which is not installed here: install its package", kind[:60])
+            logger.warning(
+                "a task is of the benchmark %r, which is not installed here: install its package",
+                kind[:60],
+            )
         return kind
     return next((each.kind for each in all_benchmarks() if each.former_mark in metrics), OTHER)

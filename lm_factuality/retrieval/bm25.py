@@ -1,8 +1,9 @@
 """BM25 by Tantivy, over an index on disk or over a few texts in memory.
 
-A text is split at everything that is neither letter nor digit, and lower-cased. Under the stemmer ``english`` the 33
-stopwords of Lucene are left out and the rest stemmed as Snowball does; ``none`` takes words as they are. Tantivy fixes
-k1 = 1.2 and b = 0.75, the defaults of Lucene, whose BM25 it computes; a passage's length is kept in one byte, as there."""
+A text is split at everything that is neither letter nor digit, and lower-cased. Under the stemmer
+``english`` the 33 stopwords of Lucene are left out and the rest stemmed as Snowball does; ``none``
+takes words as they are. Tantivy fixes k1 = 1.2 and b = 0.75, the defaults of Lucene, whose BM25 it
+computes; a passage's length is kept in one byte, as there."""
 
 from __future__ import annotations
 
@@ -26,9 +27,14 @@ from lm_factuality.retrieval.passages import PASSAGES, PassageStore
 STEMMERS = ("english", "none")
 FOLDER = "tantivy"
 _CONTENTS, _NUMBER, _ANALYZER = "contents", "number", "words"
-_HEAP, _SMALL_HEAP = 150_000_000, 15_000_000  # bytes of postings before they are written; the latter is Tantivy's least
+_HEAP, _SMALL_HEAP = (
+    150_000_000,
+    15_000_000,
+)  # bytes of postings before they are written; the latter is Tantivy's least
 _COMMIT = 50_000  # passages; a build that is interrupted goes on after its last commit
-_DIGITS = 5  # of a score that count; sums of 32-bit floats differ behind them with the order of the terms
+_DIGITS = (
+    5  # of a score that count; sums of 32-bit floats differ behind them with the order of the terms
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,8 @@ class BM25Parameters:
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Makes or goes on with the index; returns a sum of what it finds. Raises DataError: no words, or the disk is full."""
+        """Makes or goes on with the index; returns a sum of what it finds. Raises DataError: no
+        words, or the disk is full."""
         (folder / FOLDER).mkdir(exist_ok=True)
         try:
             index = _index(self.stemmer, folder / FOLDER)
@@ -62,9 +69,14 @@ class BM25Parameters:
                 if path.suffix == ".lock":
                     path.unlink()
                 else:
-                    path.chmod((folder / PASSAGES).stat().st_mode)  # Tantivy's own lets nobody else read it
+                    path.chmod(
+                        (folder / PASSAGES).stat().st_mode
+                    )  # Tantivy's own lets nobody else read it
         except (ValueError, OSError) as error:
-            raise DataError(f"{folder}: Tantivy cannot write the index: {error}; make room and give the same command") from error
+            raise DataError(
+                f"{folder}: Tantivy cannot write the index: {error}; make room and give the same"
+                " command"
+            ) from error
         return passages.sha256()
 
 
@@ -75,13 +87,17 @@ class BM25Index(Index):
         super().__init__(folder, manifest)
         try:
             stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            links = tempfile.mkdtemp()  # Tantivy writes locks even to read, and the folder may be read-only
+            links = (
+                tempfile.mkdtemp()
+            )  # Tantivy writes locks even to read, and the folder may be read-only
             weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
             for path in (folder / FOLDER).iterdir():
                 Path(links, path.name).symlink_to(path.resolve())
             self._searcher = Searcher(tantivy.Index.open(links), stemmer)
         except (ValueError, OSError, KeyError) as error:
-            raise DataError(f"{folder}: not the files of a BM25 index: {error}; build the index again") from error
+            raise DataError(
+                f"{folder}: not the files of a BM25 index: {error}; build the index again"
+            ) from error
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
         return [self._searcher.best(query, k) for query in queries]
@@ -103,11 +119,17 @@ class Searcher:
         return cls(index, "english")
 
     def best(self, query: str, k: int) -> Ranking:
-        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number. Scores are rounded: the order of
-        sums must tell no equals apart. Of these Tantivy returns any: more are asked for until one is worse than the ``k``-th."""
+        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number.
+        Scores are rounded: the order of sums must tell no equals apart. Of these Tantivy returns
+        any: more are asked for until one is worse than the ``k``-th."""
         terms = sorted(Counter(self._analyzer.analyze(_encodable(query))).items())
-        parts = [(Query.term_query(self._index.schema, _CONTENTS, term, "freq"), float(count)) for term, count in terms]
-        asked = Query.boolean_query([(Occur.Should, Query.boost_query(part, count)) for part, count in parts])
+        parts = [
+            (Query.term_query(self._index.schema, _CONTENTS, term, "freq"), float(count))
+            for term, count in terms
+        ]
+        asked = Query.boolean_query(
+            [(Occur.Should, Query.boost_query(part, count)) for part, count in parts]
+        )
         limit = k + 1
         while True:
             found = self._searcher.search(asked, limit, count=False).hits
@@ -129,14 +151,21 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
 
 def _index(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     """The index in ``folder``, new if there is none; without a folder one in memory."""
-    schema = tantivy.SchemaBuilder().add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
-    index = tantivy.Index(schema.add_unsigned_field(_NUMBER, fast=True).build(), str(folder) if folder else None)
+    schema = tantivy.SchemaBuilder().add_text_field(
+        _CONTENTS, tokenizer_name=_ANALYZER, index_option="freq"
+    )
+    index = tantivy.Index(
+        schema.add_unsigned_field(_NUMBER, fast=True).build(), str(folder) if folder else None
+    )
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index
 
 
-def _fill(index: tantivy.Index, texts: Iterable[str], begin: int, heap: int, bar: tqdm[Any] | None = None) -> None:
-    """Adds ``texts``, numbered from ``begin``; one thread, so that a commit holds them in their order."""
+def _fill(
+    index: tantivy.Index, texts: Iterable[str], begin: int, heap: int, bar: tqdm[Any] | None = None
+) -> None:
+    """Adds ``texts``, numbered from ``begin``; one thread, so that a commit holds them in their
+    order."""
     writer = index.writer(heap, 1)
     writer.garbage_collect_files()  # of a build that was killed
     for number, text in enumerate(texts, begin):
@@ -153,5 +182,6 @@ def _fill(index: tantivy.Index, texts: Iterable[str], begin: int, heap: int, bar
 
 
 def _encodable(text: str) -> str:
-    """``text`` with question marks for halves of surrogate pairs, which models may write and UTF-8 does not have."""
+    """``text`` with question marks for halves of surrogate pairs, which models may write and UTF-8
+    does not have."""
     return text.encode("utf-8", "replace").decode("utf-8")

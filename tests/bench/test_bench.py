@@ -17,7 +17,9 @@ from bench.suite.ways import made_up
 from bench.timing import in_turn
 from tests.judges.server import Act, JudgeServer
 
-GPT2 = GPT2Config(vocab_size=500, n_positions=64, n_embd=48, n_layer=3, n_head=4, attn_implementation="eager")
+GPT2 = GPT2Config(
+    vocab_size=500, n_positions=64, n_embd=48, n_layer=3, n_head=4, attn_implementation="eager"
+)
 LLAMA = LlamaConfig(
     vocab_size=500,
     hidden_size=48,
@@ -29,7 +31,9 @@ LLAMA = LlamaConfig(
 )
 
 
-@pytest.mark.parametrize("model", [GPT2LMHeadModel(GPT2), LlamaForCausalLM(LLAMA)], ids=["gpt2", "llama"])
+@pytest.mark.parametrize(
+    "model", [GPT2LMHeadModel(GPT2), LlamaForCausalLM(LLAMA)], ids=["gpt2", "llama"]
+)
 def test_operations_are_those_that_torch_counts(model):
     request = (list(range(20)), list(range(30, 37)))
     found = count_operations(model, [request])
@@ -38,7 +42,9 @@ def test_operations_are_those_that_torch_counts(model):
     # torch counts attention over all keys, which causal attention needs half of.
     attention = 4 * 48 * 3 * 26 * 26
     causal = attention * (26 + 1) / (2 * 26)
-    assert 1e9 * found.request_by_request == pytest.approx(counter.get_total_flops() - attention + causal, rel=1e-6)
+    assert 1e9 * found.request_by_request == pytest.approx(
+        counter.get_total_flops() - attention + causal, rel=1e-6
+    )
 
 
 def test_what_four_choices_share_is_counted_once():
@@ -48,7 +54,9 @@ def test_what_four_choices_share_is_counted_once():
     assert len(forest) == 40 + 12 + 4 * 11
     found = count_operations(model, requests)
     positions = 4 * 63 / len(forest)
-    assert positions < found.bound < 1.2 * positions  # more than the share of positions, as fewer are projected
+    assert (
+        positions < found.bound < 1.2 * positions
+    )  # more than the share of positions, as fewer are projected
     assert count_operations(model, requests[:1]).each_position_once < found.each_position_once
 
 
@@ -74,7 +82,24 @@ def test_ways_are_timed_in_processes_of_their_own():
 @pytest.mark.slow
 def test_the_command_prints_and_writes(tmp_path: Path, capsys):
     out = tmp_path / "bench.json"
-    assert main(["ralm", "index", "decoding", "--runs", "1", "--rows", "3", "--passages", "200", "--json", str(out)]) == 0
+    assert (
+        main(
+            [
+                "ralm",
+                "index",
+                "decoding",
+                "--runs",
+                "1",
+                "--rows",
+                "3",
+                "--passages",
+                "200",
+                "--json",
+                str(out),
+            ]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out
     assert "window by window" in printed
     assert "p50 ms" in printed

@@ -1,10 +1,13 @@
-"""The simulation of corrected scores with fixed seeds and few trials; ``make bench-corrected`` has them all."""
+"""The simulation of corrected scores with fixed seeds and few trials; ``make bench-corrected`` has
+them all."""
 
 import pytest
 
 from bench.corrected import DATA, Setting, biographies, felm, main, released, simulate
 
-pytestmark = pytest.mark.skipif(not (DATA / "felm").is_dir(), reason="no published data beside the checkout")
+pytestmark = pytest.mark.skipif(
+    not (DATA / "felm").is_dir(), reason="no published data beside the checkout"
+)
 
 
 @pytest.mark.parametrize(

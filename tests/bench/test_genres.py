@@ -1,4 +1,5 @@
-"""The gate of genres, on texts of our own: how files become documents, what is counted, and how labels find contradictions again."""
+"""The gate of genres, on texts of our own: how files become documents, what is counted, and how
+labels find contradictions again."""
 
 import csv
 import gzip
@@ -10,16 +11,40 @@ import zlib
 
 import pytest
 
-from lm_factuality.ground.errors import DataError
 from bench.factor_gen.__main__ import main
-from bench.factor_gen.genre_texts import _READERS, Genre, Genres, Package, draw, load_genres, unpacked
-from bench.factor_gen.genres import Contradiction, _record, blind_floor, build, read_labels, write_sheet
+from bench.factor_gen.genre_texts import (
+    _READERS,
+    Genre,
+    Genres,
+    Package,
+    draw,
+    load_genres,
+    unpacked,
+)
+from bench.factor_gen.genres import (
+    Contradiction,
+    _record,
+    blind_floor,
+    build,
+    read_labels,
+    write_sheet,
+)
+from lm_factuality.ground.errors import DataError
 
 PACKAGE = Package(name="mills", version="1", sha256="0" * 64)
 
 
 def genre(reader: str, **about: object) -> Genre:
-    return Genre(name="mills", use="gate", language="en", license="MIT", packages=[PACKAGE], files="*", reader=reader, **about)
+    return Genre(
+        name="mills",
+        use="gate",
+        language="en",
+        license="MIT",
+        packages=[PACKAGE],
+        files="*",
+        reader=reader,
+        **about,
+    )
 
 
 PAGE = """<html><head><title>no</title></head><body><nav><p>Menu</p></nav>
@@ -57,9 +82,16 @@ def test_a_commentary_is_unpacked_book_by_book(tmp_path):
     ]
     packed = [zlib.compress(each.encode()) for each in books]
     (tmp_path / "nt.bzz").write_bytes(b"??".join(packed))
-    places = [(0, 0, 0), (0, len(packed[0]), len(books[0])), (len(packed[0]) + 2, len(packed[1]), len(books[1]))]
+    places = [
+        (0, 0, 0),
+        (0, len(packed[0]), len(books[0])),
+        (len(packed[0]) + 2, len(packed[1]), len(books[1])),
+    ]
     (tmp_path / "nt.bzs").write_bytes(b"".join(struct.pack("<3I", *each) for each in places))
-    assert list(_READERS["sword"](tmp_path / "nt.bzz", genre("sword"))) == ["Mills\nOld.", "Few now."]
+    assert list(_READERS["sword"](tmp_path / "nt.bzz", genre("sword"))) == [
+        "Mills\nOld.",
+        "Few now.",
+    ]
 
 
 def test_the_genres_are_enough_pinned_and_free():
@@ -69,16 +101,25 @@ def test_the_genres_are_enough_pinned_and_free():
     genres = load_genres().genres
     assert sum(each.use == "gate" for each in genres) >= 8
     assert sum(each.use == "held out" for each in genres) == 10
-    assert sum(each.use == "last" for each in genres) == sum(each.use == "fresh" for each in genres) == 9
+    assert (
+        sum(each.use == "last" for each in genres)
+        == sum(each.use == "fresh" for each in genres)
+        == 9
+    )
     assert len({each.name for each in genres}) == len(genres)
     packages = {
         use: {package.name for each in genres if each.use == use for package in each.packages}
         for use in ("tuning", "gate", "unread", "held out", "last", "fresh")
     }
-    assert sum(map(len, packages.values())) == len(set().union(*packages.values()))  # none has two uses
+    assert sum(map(len, packages.values())) == len(
+        set().union(*packages.values())
+    )  # none has two uses
     for each in genres:
         assert each.license
-        assert all(re.fullmatch("[0-9a-f]{64}", package.sha256) and package.version for package in each.packages)
+        assert all(
+            re.fullmatch("[0-9a-f]{64}", package.sha256) and package.version
+            for package in each.packages
+        )
 
 
 @pytest.mark.parametrize("use", [*sorted({each.use for each in load_genres().genres}), "all"])
@@ -91,7 +132,9 @@ def test_every_use_can_be_asked_for(use, capsys):
 def test_documents_are_drawn_by_their_ids(tmp_path):
     (tmp_path / "packages" / "mills").mkdir(parents=True)
     for number in range(9):
-        (tmp_path / "packages" / "mills" / f"{number}.txt").write_text("word " * (90 if number else 9))
+        (tmp_path / "packages" / "mills" / f"{number}.txt").write_text(
+            "word " * (90 if number else 9)
+        )
     settings = Genres(each=5, least_words=80, genres=[genre("text")])
     lines = draw(settings.genres[0], settings, tmp_path).read_text().splitlines()
     ids = [json.loads(line)["id"] for line in lines]
@@ -105,7 +148,11 @@ def test_documents_are_drawn_by_their_ids(tmp_path):
 
 
 def test_files_of_one_name_are_told_apart_and_what_is_dropped_is_not_counted(tmp_path):
-    for folder, text in (("a", "word " * 90), ("b", "word " * 70 + "no " * 20), ("c", "no word " * 90)):
+    for folder, text in (
+        ("a", "word " * 90),
+        ("b", "word " * 70 + "no " * 20),
+        ("c", "no word " * 90),
+    ):
         (tmp_path / "packages" / "mills" / folder).mkdir(parents=True)
         (tmp_path / "packages" / "mills" / folder / "mill.txt").write_text(text)
     chosen = genre("text", drop="no ").model_copy(update={"files": ["a/*", "c/*", "?/mill.txt"]})
@@ -122,11 +169,17 @@ def test_a_package_that_apt_has_not_says_what_to_do(tmp_path):
 
 
 def contradictions(texts: list[str], name: str = "one") -> list[Contradiction]:
-    return [Contradiction(name, 0, place, "Before. ", "It is old.", text, "entity", "e") for place, text in enumerate(texts)]
+    return [
+        Contradiction(name, 0, place, "Before. ", "It is old.", text, "entity", "e")
+        for place, text in enumerate(texts)
+    ]
 
 
 def test_a_sheet_is_read_back_as_labels(tmp_path):
-    items = [*contradictions([f"It is {number}." for number in range(9)]), *contradictions(["It is new.", "It is no."], "two")]
+    items = [
+        *contradictions([f"It is {number}." for number in range(9)]),
+        *contradictions(["It is new.", "It is no."], "two"),
+    ]
     texts, labels = write_sheet(tmp_path, "trial", items, 4)
     assert texts.read_text().count(" two | ") == 2  # as many of each genre as can be
     rows = list(csv.DictReader(labels.open()))
@@ -140,7 +193,14 @@ def test_a_sheet_is_read_back_as_labels(tmp_path):
         writer.writerows(rows)
     known = read_labels([labels])
     assert len(known) == 4
-    record = _record("all", "", "r", None, [({"documents": 9, "eligible": 8, "rows": 4, "several": 1}, items)], known)
+    record = _record(
+        "all",
+        "",
+        "r",
+        None,
+        [({"documents": 9, "eligible": 8, "rows": 4, "several": 1}, items)],
+        known,
+    )
     assert (record["read"], record["bad"], record["share"]) == (4, 1, 0.5)
     assert record["distance"] == 1.0
 

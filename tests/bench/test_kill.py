@@ -1,4 +1,5 @@
-"""Commands that are stopped at random points go on as if nothing had happened; ``make attack`` does it at length."""
+"""Commands that are stopped at random points go on as if nothing had happened; ``make attack`` does
+it at length."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from bench.attack.kill import FULL, INTERRUPT, KILL, attack
 from bench.attack.warm import Warm
 
 # What the first test needs, imported before the forks; the slow tests have everything.
-FEW = ("judges.judge", "judges.verify", "lm_factuality.cli.verify", "lm_factuality.benchmarks", "factor_gen.cli", "openai")
+FEW = (
+    "judges.judge",
+    "judges.verify",
+    "lm_factuality.cli.verify",
+    "lm_factuality.benchmarks",
+    "factor_gen.cli",
+    "openai",
+)
 
 
 @pytest.fixture(scope="module")

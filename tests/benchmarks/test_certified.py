@@ -1,4 +1,5 @@
-"""What a certificate corrects, what it says where it does not, and that it is the certificate of the run."""
+"""What a certificate corrects, what it says where it does not, and that it is the certificate of
+the run."""
 
 import math
 
@@ -23,7 +24,11 @@ def task(counts=GOOD, metric="segment_error_rate", hashes=None, **changes):
     }
     metadata = {
         "benchmark": "felm_gen",
-        "judge_config": {"name": "j", "backend": "openai", "prompt_hashes": hashes or {"felm/segment_cot": "a"}},
+        "judge_config": {
+            "name": "j",
+            "backend": "openai",
+            "prompt_hashes": hashes or {"felm/segment_cot": "a"},
+        },
         "judge_certificate": {"segment_cot": certificate},
     }
     values = {
@@ -31,7 +36,19 @@ def task(counts=GOOD, metric="segment_error_rate", hashes=None, **changes):
         "stderrs": {metric: 0.02, "segment_error_rate_math": 0.02},
     }
     values |= changes
-    return TaskResult("t", "felm_gen", values["metrics"], values["stderrs"], 100, 100, metadata, {}, "1", None, None)
+    return TaskResult(
+        "t",
+        "felm_gen",
+        values["metrics"],
+        values["stderrs"],
+        100,
+        100,
+        metadata,
+        {},
+        "1",
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("metric", ["segment_error_rate", "response_error_rate"])
@@ -50,7 +67,8 @@ def test_clusters_of_the_certificate_widen_the_interval():
     """Its intervals of segments know of responses; it gives none of responses."""
     benchmark = find_benchmark("felm_gen")
     segments, responses = (
-        by_certificate(benchmark, task(metric=f"{each}_error_rate"), f"{each}_error_rate") for each in ("segment", "response")
+        by_certificate(benchmark, task(metric=f"{each}_error_rate"), f"{each}_error_rate")
+        for each in ("segment", "response")
     )
     assert segments.value == responses.value
     assert segments.stderr > responses.stderr
@@ -65,14 +83,20 @@ def test_a_judge_near_chance_corrects_nothing_and_says_so():
 
 @pytest.mark.parametrize(
     "given",
-    [task(hashes={"felm/segment_cot": "another"}), task(stderrs={}), task(metrics={"segment_error_rate": float("nan")})],
+    [
+        task(hashes={"felm/segment_cot": "another"}),
+        task(stderrs={}),
+        task(metrics={"segment_error_rate": float("nan")}),
+    ],
     ids=["other prompts", "no standard error", "not defined"],
 )
 def test_without_a_certificate_or_a_number_nothing_is_said(given):
     assert by_certificate(find_benchmark("felm_gen"), given, "segment_error_rate") is None
 
 
-@pytest.mark.parametrize("counts", [{}, {"tp": 1, "fp": 2, "fn": -1, "tn": 3}, {"tp": 0, "fp": 2, "fn": 0, "tn": 3}])
+@pytest.mark.parametrize(
+    "counts", [{}, {"tp": 1, "fp": 2, "fn": -1, "tn": 3}, {"tp": 0, "fp": 2, "fn": 0, "tn": 3}]
+)
 def test_counts_that_are_none_are_named(counts):
     assert "has no counts of both kinds of truth" in by_certificate(
         find_benchmark("felm_gen"), task(counts), "segment_error_rate"
@@ -87,7 +111,11 @@ def test_rates_are_scores_of_their_benchmark_and_levels_of_their_certificates():
     for benchmark in all_benchmarks():
         for step in benchmark.judged_steps:
             assert all(benchmark.score(name) for name in step.rates)
-            assert all(level in setting.levels for setting in step.settings for level in step.rates.values())
+            assert all(
+                level in setting.levels
+                for setting in step.settings
+                for level in step.rates.values()
+            )
 
 
 def counts_of(tp, fp, fn, tn):
@@ -110,7 +138,8 @@ def test_a_rate_that_the_judge_cannot_have_found_is_cut(rate, value):
 
 def test_narrower_intervals_than_those_of_independent_verdicts_change_nothing():
     plain, narrow = (
-        correct(0.3, 0.01, GOOD, ends, "") for ends in ({}, {"recall": [0.9, 0.901], "balanced_accuracy": [0.9, 0.901]})
+        correct(0.3, 0.01, GOOD, ends, "")
+        for ends in ({}, {"recall": [0.9, 0.901], "balanced_accuracy": [0.9, 0.901]})
     )
     assert narrow == plain
 
@@ -120,16 +149,21 @@ def test_narrower_intervals_than_those_of_independent_verdicts_change_nothing():
     [(0.8, 0.9, 0.2, 300), (0.95, 0.7, 0.05, 500), (0.6, 0.8, 0.5, 400), (0.9, 0.98, 0.9, 200)],
 )
 def test_intervals_hold_the_truth_in_93_to_98_percent(sensitivity, specificity, rate, certified):
-    """Both uncertainties: 800 verdicts, and a certificate of so many units with an error rate of its own. The judge's own interval
-    does not hold it."""
+    """Both uncertainties: 800 verdicts, and a certificate of so many units with an error rate of
+    its own. The judge's own interval does not hold it."""
     random = np.random.default_rng(7)
     holds, uncorrected, trials = 0, 0, 1500
     for _ in range(trials):
         wrong = random.binomial(certified, 0.4)
-        tp, tn = random.binomial(wrong, sensitivity), random.binomial(certified - wrong, specificity)
+        tp, tn = (
+            random.binomial(wrong, sensitivity),
+            random.binomial(certified - wrong, specificity),
+        )
         judged = random.binomial(800, rate * sensitivity + (1 - rate) * (1 - specificity)) / 800
         stderr = math.sqrt(judged * (1 - judged) / 800)
-        found = correct(judged, stderr, counts_of(tp, certified - wrong - tn, wrong - tp, tn), {}, "")
+        found = correct(
+            judged, stderr, counts_of(tp, certified - wrong - tn, wrong - tp, tn), {}, ""
+        )
         holds += found.low <= rate <= found.high
         uncorrected += abs(judged - rate) <= 1.96 * stderr
     assert 0.93 <= holds / trials <= 0.98

@@ -1,4 +1,5 @@
-"""What a benchmark of another package may declare, and what happens if it declares something else."""
+"""What a benchmark of another package may declare, and what happens if it declares something
+else."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from lm_factuality.results.read import _kind
 FACTOR = find_benchmark("factor")
 
 
-@pytest.mark.parametrize("name", ["index", "compare", "samples", "other", "a/../../b", "Capitals", "", "a-b"])
+@pytest.mark.parametrize(
+    "name", ["index", "compare", "samples", "other", "a/../../b", "Capitals", "", "a-b"]
+)
 def test_a_kind_is_a_name_that_files_and_results_can_have(name):
     with pytest.raises(ConfigError, match="cannot be its kind or page"):
         replace(FACTOR, kind=name, page="")
@@ -63,7 +66,10 @@ def broken():
 @pytest.mark.parametrize(
     ("load", "message"),
     [
-        (broken, "entry point capitals = capitals:BENCHMARK of a package: cannot be loaded: ModuleNotFoundError"),
+        (
+            broken,
+            "entry point capitals = capitals:BENCHMARK of a package: cannot be loaded: ModuleNotFoundError",
+        ),
         (lambda: "text", "found a str, expected a Benchmark"),
         (lambda: replace(FACTOR, title="Another"), "two benchmarks are called 'factor'"),
     ],
@@ -91,6 +97,8 @@ def test_no_package_replaces_prompts(tmp_path):
 def test_the_kind_of_a_task_is_what_the_suite_wrote(caplog):
     assert _kind({}, {"benchmark": "factor"}) == "other"  # of somebody else's task
     assert _kind({}, {"suite_version": "0.1.0", "benchmark": "factor"}) == "factor"
-    assert _kind({"pairs_right": 0.5}, {"suite_version": "0.1.0"}) == "factor_generation"  # of the first release
+    assert (
+        _kind({"pairs_right": 0.5}, {"suite_version": "0.1.0"}) == "factor_generation"
+    )  # of the first release
     assert _kind({}, {"suite_version": "0.1.0", "benchmark": "capitals"}) == "capitals"
     assert "'capitals', which is not installed here" in caplog.text

@@ -24,7 +24,9 @@ def scored(values, weights=None, clusters=None):
     return Scored(
         {
             str(number): (cluster, (value * weight, weight))
-            for number, (value, weight, cluster) in enumerate(zip(values, weights, clusters, strict=True))
+            for number, (value, weight, cluster) in enumerate(
+                zip(values, weights, clusters, strict=True)
+            )
         }
     )
 
@@ -39,7 +41,9 @@ def test_a_difference_of_means_is_the_clustered_one():
     assert pair.difference == pytest.approx(mean(gaps))
     assert (pair.high - pair.low) / 2 == pytest.approx(1.959964 * stderr)
     by_document = [sum(gaps[start : start + 3]) for start in range(0, 60, 3)]
-    flips = [abs(sum(signs)) for signs in itertools.product(*((gap, -gap) for gap in by_document if gap))]
+    flips = [
+        abs(sum(signs)) for signs in itertools.product(*((gap, -gap) for gap in by_document if gap))
+    ]
     assert pair.p == pytest.approx(np.mean([total >= abs(sum(by_document)) for total in flips]))
     assert pair.detectable == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) * stderr)
     assert (pair.wins, pair.losses) == (
@@ -66,15 +70,24 @@ def test_f1_differs_as_the_bootstrap_of_both_together_says():
             alarms = int(rng.binomial(3, 0.2))
             counts.append((float(hits), float(alarms), float(2 - hits), float(3 - alarms)))
         rows[name] = counts
-    parts = {name: Scored({str(n): (str(n), each) for n, each in enumerate(counts)}) for name, counts in rows.items()}
+    parts = {
+        name: Scored({str(n): (str(n), each) for n, each in enumerate(counts)})
+        for name, counts in rows.items()
+    }
     pair = compare(parts["a"], parts["b"], F1)
-    f1 = {name: 2 * sum(c[0] for c in counts) / sum(2 * c[0] + c[1] + c[2] for c in counts) for name, counts in rows.items()}
+    f1 = {
+        name: 2 * sum(c[0] for c in counts) / sum(2 * c[0] + c[1] + c[2] for c in counts)
+        for name, counts in rows.items()
+    }
     assert (pair.a, pair.b) == (pytest.approx(f1["a"]), pytest.approx(f1["b"]))
     draws = []
     both = np.hstack([np.array(rows["a"]), np.array(rows["b"])])
     for _ in range(1500):
         sums = both[rng.integers(0, 150, 150)].sum(axis=0)
-        draws.append(2 * sums[0] / (2 * sums[0] + sums[1] + sums[2]) - 2 * sums[4] / (2 * sums[4] + sums[5] + sums[6]))
+        draws.append(
+            2 * sums[0] / (2 * sums[0] + sums[1] + sums[2])
+            - 2 * sums[4] / (2 * sums[4] + sums[5] + sums[6])
+        )
     assert (pair.high - pair.low) / 2 / 1.959964 == pytest.approx(np.std(draws), rel=0.12)
     assert stderr_of(parts["a"], F1) < (pair.high - pair.low) / 2 / 1.959964 * 1.5
 
@@ -89,7 +102,14 @@ def test_only_rows_that_both_have_a_score_on_count():
 def test_models_that_agree_everywhere_do_not_differ():
     pair = compare(scored([1.0, 0.0, 1.0]), scored([1.0, 0.0, 1.0]), ACCURACY)
     assert (pair.difference, pair.p, pair.wins, pair.losses) == (0.0, 1.0, 0, 0)
-    assert compare(scored([1.0, 0.0], clusters=["d", "d"]), scored([0.0, 0.0], clusters=["d", "d"]), ACCURACY).p is None
+    assert (
+        compare(
+            scored([1.0, 0.0], clusters=["d", "d"]),
+            scored([0.0, 0.0], clusters=["d", "d"]),
+            ACCURACY,
+        ).p
+        is None
+    )
 
 
 def test_the_better_side_of_an_error_rate_is_the_lower_one():
@@ -100,7 +120,9 @@ def test_the_better_side_of_an_error_rate_is_the_lower_one():
 
 def test_a_standard_error_of_one_model_is_that_of_the_statistics():
     values, clusters = [1.0, 0.0, 1.0, 1.0], ["a", "a", "b", "c"]
-    expected = clustered_stderr([Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)])
+    expected = clustered_stderr(
+        [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
+    )
     assert stderr_of(scored(values, clusters=clusters), ACCURACY) == pytest.approx(expected)
     assert stderr_of(Scored({}), ACCURACY) is None
     assert math.isfinite(expected)
@@ -108,8 +130,14 @@ def test_a_standard_error_of_one_model_is_that_of_the_statistics():
 
 def test_scores_per_token_are_not_compared():
     names = ["factor_mean_logprob", "factor_acc_vs_entity", "factor_acc"]
-    assert [metric.name for metric in compared_scores(find_benchmark("factor"), names)] == ["factor_acc", "factor_acc_vs_entity"]
-    labels = [metric.label for metric in compared_scores(find_benchmark("felm"), ["segment_f1", "response_f1_math"])]
+    assert [metric.name for metric in compared_scores(find_benchmark("factor"), names)] == [
+        "factor_acc",
+        "factor_acc_vs_entity",
+    ]
+    labels = [
+        metric.label
+        for metric in compared_scores(find_benchmark("felm"), ["segment_f1", "response_f1_math"])
+    ]
     assert labels == ["F1, segments", "F1, responses, math"]
 
 
@@ -119,10 +147,15 @@ def test_what_both_models_gain_alike_changes_nothing():
     clusters = [str(number // 2) for number in range(50)]
 
     def pair(constant):
-        return compare(*(scored((each + constant).tolist(), clusters=clusters) for each in (a, b)), ACCURACY)
+        return compare(
+            *(scored((each + constant).tolist(), clusters=clusters) for each in (a, b)), ACCURACY
+        )
 
     assert pair(7.0).p == pytest.approx(pair(0.0).p)
-    assert (pair(7.0).difference, pair(7.0).stderr) == (pytest.approx(pair(0.0).difference), pytest.approx(pair(0.0).stderr))
+    assert (pair(7.0).difference, pair(7.0).stderr) == (
+        pytest.approx(pair(0.0).difference),
+        pytest.approx(pair(0.0).stderr),
+    )
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -135,14 +168,18 @@ def test_the_order_of_rows_does_not_matter():
 
 
 def test_means_over_other_weights_are_swapped_whole():
-    """Rates of errors in responses of unequal length: 2 of 4 rows of pairs, worked out for all swaps."""
+    """Rates of errors in responses of unequal length: 2 of 4 rows of pairs, worked out for all
+    swaps."""
     a = Scored({"1": ("1", (1.0, 2.0)), "2": ("2", (0.0, 5.0)), "3": ("3", (1.0, 4.0))})
     b = Scored({"1": ("1", (2.0, 2.0)), "2": ("2", (3.0, 6.0)), "3": ("3", (2.0, 3.0))})
     found = []
     for flips in itertools.product((0, 1), repeat=3):
         sides = [(a, b)[flip].rows[key][1] for key, flip in zip("123", flips, strict=True)]
         others = [(b, a)[flip].rows[key][1] for key, flip in zip("123", flips, strict=True)]
-        rates = [sum(each[0] for each in side) / sum(each[1] for each in side) for side in (sides, others)]
+        rates = [
+            sum(each[0] for each in side) / sum(each[1] for each in side)
+            for side in (sides, others)
+        ]
         found.append(abs(rates[0] - rates[1]))
     pair = compare(a, b, find_benchmark("felm_gen").shown[0])
     assert pair.difference == pytest.approx(2 / 11 - 7 / 11)
@@ -151,10 +188,14 @@ def test_means_over_other_weights_are_swapped_whole():
 
 def test_pairs_of_all_models_are_corrected_together():
     rng = np.random.default_rng(7)
-    models = {name: scored(rng.integers(0, 2, 40).tolist()) for name in "abcd"} | {"none": Scored({})}
+    models = {name: scored(rng.integers(0, 2, 40).tolist()) for name in "abcd"} | {
+        "none": Scored({})
+    }
     found = compare_all(models, ACCURACY, {name: {} for name in models})
     assert set(found) == set(itertools.combinations("abcd", 2))
-    assert [pair.adjusted for pair in found.values()] == pytest.approx(holm([pair.p for pair in found.values()]))
+    assert [pair.adjusted for pair in found.values()] == pytest.approx(
+        holm([pair.p for pair in found.values()])
+    )
     for (one, other), pair in found.items():
         assert pair.p == compare(models[one], models[other], ACCURACY).p
 

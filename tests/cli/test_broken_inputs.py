@@ -1,4 +1,5 @@
-"""Every kind of broken YAML or data gets an error that names the place, what was found and what was expected."""
+"""Every kind of broken YAML or data gets an error that names the place, what was found and what was
+expected."""
 
 from __future__ import annotations
 
@@ -49,10 +50,21 @@ KINDS = {
         ["metric_list: no score 'factor_accuracy'; did you mean factor_acc?"],
     ),
     "no data named": (BASE, "rows.jsonl", SOUND, ["no data: give dataset_path"]),
-    "data_files missing": (BASE + "dataset_path: csv\n", "rows.jsonl", SOUND, ["dataset_kwargs.data_files names no file"]),
-    "file that does not exist": (BASE + "dataset_path: gone.csv\n", "rows.jsonl", SOUND, ["gone.csv: no such file"]),
+    "data_files missing": (
+        BASE + "dataset_path: csv\n",
+        "rows.jsonl",
+        SOUND,
+        ["dataset_kwargs.data_files names no file"],
+    ),
+    "file that does not exist": (
+        BASE + "dataset_path: gone.csv\n",
+        "rows.jsonl",
+        SOUND,
+        ["gone.csv: no such file"],
+    ),
     "wrong split": (
-        BASE + "dataset_path: json\ndataset_kwargs: {data_files: {train: rows.jsonl}}\ntest_split: validation\n",
+        BASE
+        + "dataset_path: json\ndataset_kwargs: {data_files: {train: rows.jsonl}}\ntest_split: validation\n",
         "rows.jsonl",
         SOUND,
         ["test_split is 'validation', but data_files has the splits train"],
@@ -69,14 +81,24 @@ KINDS = {
         SOUND,
         ["'wiki_facto'", "did you mean wiki_factor?"],
     ),
-    "wrong spacing": (ON_ROWS + "metadata: {spacing: tidy}\n", "rows.jsonl", SOUND, ["metadata.spacing: found 'tidy'"]),
+    "wrong spacing": (
+        ON_ROWS + "metadata: {spacing: tidy}\n",
+        "rows.jsonl",
+        SOUND,
+        ["metadata.spacing: found 'tidy'"],
+    ),
     "wrong protocol": (
         ON_ROWS + "metadata: {protocol: fixed}\n",
         "rows.jsonl",
         SOUND,
         ["metadata.protocol: found 'fixed', expected paper, code or dola"],
     ),
-    "wrong window": (ON_ROWS + "metadata: {window: many}\n", "rows.jsonl", SOUND, ["metadata.window: found 'many'"]),
+    "wrong window": (
+        ON_ROWS + "metadata: {window: many}\n",
+        "rows.jsonl",
+        SOUND,
+        ["metadata.window: found 'many'"],
+    ),
     "unknown column role": (
         ON_ROWS + "metadata: {columns: {prefx: a}}\n",
         "rows.jsonl",
@@ -96,7 +118,12 @@ KINDS = {
         SOUND,
         ["metadata.columns.doc_id: no column 'article'"],
     ),
-    "missing column": (ON_ROWS, "rows.jsonl", jsonl({"prefix": "a", "completion": "b"}), ["no columns contradiction_0"]),
+    "missing column": (
+        ON_ROWS,
+        "rows.jsonl",
+        jsonl({"prefix": "a", "completion": "b"}),
+        ["no columns contradiction_0"],
+    ),
     "bare word in a template": (
         ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n",
         "rows.jsonl",
@@ -122,13 +149,15 @@ KINDS = {
         ["expected a list of texts"],
     ),
     "gold out of range": (
-        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",
+        ON_ROWS
+        + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",
         "rows.jsonl",
         SOUND,
         ["rows.jsonl:1: the gold index is 2, expected 0 to 1"],
     ),
     "gold that is no choice": (
-        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
+        ON_ROWS
+        + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
         "rows.jsonl",
         SOUND,
         ["rows.jsonl:1: the gold is not a choice, expected an index from 0 to 1"],
@@ -140,8 +169,18 @@ KINDS = {
         SOUND,
         ["rows.jsonl:1: the gold index is 99999999999999999999"],
     ),
-    "demonstrations": (ON_ROWS + "num_fewshot: 5\n", "rows.jsonl", SOUND, ["num_fewshot: found 5, expected 0"]),
-    "metadata that is no mapping": (ON_ROWS + "metadata: 3\n", "rows.jsonl", SOUND, ["t.yaml: metadata: found a int"]),
+    "demonstrations": (
+        ON_ROWS + "num_fewshot: 5\n",
+        "rows.jsonl",
+        SOUND,
+        ["num_fewshot: found 5, expected 0"],
+    ),
+    "metadata that is no mapping": (
+        ON_ROWS + "metadata: 3\n",
+        "rows.jsonl",
+        SOUND,
+        ["t.yaml: metadata: found a int"],
+    ),
     "path that is no text": (
         BASE + "dataset_path: [rows.jsonl]\n",
         "rows.jsonl",
@@ -182,7 +221,9 @@ KINDS = {
     "contradiction that some rows lack": (
         ON_ROWS,
         "rows.jsonl",
-        jsonl({key: value for key, value in OTHER.items() if key != "contradiction_2"}, example_row()),
+        jsonl(
+            {key: value for key, value in OTHER.items() if key != "contradiction_2"}, example_row()
+        ),
         ["rows.jsonl:1: choice 3 is missing"],
     ),
     "spacing that makes choices identical": (
@@ -191,7 +232,12 @@ KINDS = {
         jsonl(example_row(completion="It fell.", contradiction_0="It fell .")),
         ["rows.jsonl:1: a contradiction is identical to the completion"],
     ),
-    "empty choice": (ON_ROWS, "rows.jsonl", jsonl(OTHER, example_row(contradiction_1=" ")), ["rows.jsonl:2: choice 2 is empty"]),
+    "empty choice": (
+        ON_ROWS,
+        "rows.jsonl",
+        jsonl(OTHER, example_row(contradiction_1=" ")),
+        ["rows.jsonl:2: choice 2 is empty"],
+    ),
     "null choice": (
         ON_ROWS,
         "rows.jsonl",
@@ -237,7 +283,9 @@ KINDS = {
     "leaked spacing": (
         ON_ROWS,
         "rows.jsonl",
-        jsonl(*(example_row(doc_id=str(i), completion=f"It fell in {1900 + i} .") for i in range(30))),
+        jsonl(
+            *(example_row(doc_id=str(i), completion=f"It fell in {1900 + i} .") for i in range(30))
+        ),
         ["spacing gives answers away: in 30 of 30 rows"],
     ),
     "text decoded wrongly": (
@@ -265,7 +313,12 @@ KINDS = {
         ["not valid CSV"],
     ),
     "empty file": (BASE + "dataset_path: rows.csv\n", "rows.csv", "", ["rows.csv: no rows"]),
-    "header alone": (BASE + "dataset_path: rows.csv\n", "rows.csv", "prefix,completion\n", ["rows.csv: no rows"]),
+    "header alone": (
+        BASE + "dataset_path: rows.csv\n",
+        "rows.csv",
+        "prefix,completion\n",
+        ["rows.csv: no rows"],
+    ),
     "column named twice": (
         BASE + "dataset_path: rows.csv\n",
         "rows.csv",
@@ -325,7 +378,10 @@ def test_sound_input_passes_and_shows_the_requests(name, tmp_path, capsys):
         write(tmp_path / name, jsonl(*rows))
     else:
         header = ",".join(rows[0])
-        write(tmp_path / name, "\n".join([header, *(",".join(f'"{cell}"' for cell in row.values()) for row in rows)]))
+        write(
+            tmp_path / name,
+            "\n".join([header, *(",".join(f'"{cell}"' for cell in row.values()) for row in rows)]),
+        )
     write(tmp_path / "t.yaml", BASE + f"dataset_path: {name}\n")
     for target in (tmp_path / "t.yaml", tmp_path / name):
         assert main(["validate", str(target)]) == 0
@@ -361,13 +417,20 @@ def test_a_group_that_holds_itself_is_no_endless_loop(tmp_path, capsys):
 
 
 def test_white_space_around_a_template_is_part_of_the_text(tmp_path, capsys):
-    row = {"context": "A storm came.", "right": "It broke the pier.", "wrong": "It spared the pier."}
+    row = {
+        "context": "A storm came.",
+        "right": "It broke the pier.",
+        "wrong": "It spared the pier.",
+    }
     write(tmp_path / "rows.jsonl", jsonl(row))
     for text, context, continuation in (
         ("{{context}} ", "A storm came.", " It broke"),
         ("{{context}}\n", "A storm came.\n", "It broke"),
     ):
-        write(tmp_path / "t.yaml", ON_ROWS + f"doc_to_text: {json.dumps(text)}\ndoc_to_choice: [right, wrong]\n")
+        write(
+            tmp_path / "t.yaml",
+            ON_ROWS + f"doc_to_text: {json.dumps(text)}\ndoc_to_choice: [right, wrong]\n",
+        )
         assert main(["validate", str(tmp_path / "t.yaml")]) == 0
         output = capsys.readouterr().out
         assert f"context of the first row: {context!r}" in output
@@ -381,10 +444,17 @@ def test_upper_case_endings_are_no_hindrance(tmp_path, capsys):
 
 
 def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):
-    row = {"context": "A storm came. ", "right": "It broke the old pier.", "wrong": "It spared the old pier.", "answer": 1}
+    row = {
+        "context": "A storm came. ",
+        "right": "It broke the old pier.",
+        "wrong": "It spared the old pier.",
+        "answer": 1,
+    }
     write(tmp_path / "rows.jsonl", jsonl(row))
     columns = "metadata: {columns: {prefix: context, completion: right, contradictions: [wrong]}}\n"
-    templates = "doc_to_text: '{{context}}'\ndoc_to_choice: '{{[wrong, right]}}'\ndoc_to_target: answer\n"
+    templates = (
+        "doc_to_text: '{{context}}'\ndoc_to_choice: '{{[wrong, right]}}'\ndoc_to_target: answer\n"
+    )
     listed = "doc_to_text: context\ndoc_to_choice: [right, '{{wrong}}']\n"
     for extra in (columns, templates, listed):
         write(tmp_path / "t.yaml", ON_ROWS + extra)
@@ -403,7 +473,10 @@ def test_templates_are_sandboxed(tmp_path, capsys):
 def test_the_published_expert_file_is_known_to_leak(shared, tmp_path, capsys):
     shutil.copy(shared / "data" / "factor" / "expert_factor.csv", tmp_path)
     assert main(["validate", "expert_factor", "--data-dir", str(tmp_path)]) == 1
-    assert "in 148 of 236 rows only the true completion has a space before punctuation, in 0" in capsys.readouterr().out
+    assert (
+        "in 148 of 236 rows only the true completion has a space before punctuation, in 0"
+        in capsys.readouterr().out
+    )
     main(["validate", "expert_factor_clean", "--data-dir", str(tmp_path)])
     assert "spacing" not in capsys.readouterr().out
 
@@ -437,10 +510,26 @@ TEXT_KINDS = {
         '{"text": "a b"}\n{"text": "a  b"}\n',
         ["texts.jsonl:2: repeats the document at "],
     ),
-    "wrongly decoded text": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "caf\\ufffd"}\n', ["texts.jsonl:1: holds U+FFFD"]),
-    "not JSON": (TEXTS + "dataset_path: texts.jsonl\n", '{"text": "a"}\nb\n', ["texts.jsonl:2: not valid JSON"]),
-    "unknown benchmark": (TEXTS + "metadata: {documents_of: wiki_facto}\n", "", ["did you mean wiki_factor?"]),
-    "benchmark that is not there": (TEXTS + "metadata: {documents_of: rows.csv}\n", "", ["rows.csv: no such file"]),
+    "wrongly decoded text": (
+        TEXTS + "dataset_path: texts.jsonl\n",
+        '{"text": "caf\\ufffd"}\n',
+        ["texts.jsonl:1: holds U+FFFD"],
+    ),
+    "not JSON": (
+        TEXTS + "dataset_path: texts.jsonl\n",
+        '{"text": "a"}\nb\n',
+        ["texts.jsonl:2: not valid JSON"],
+    ),
+    "unknown benchmark": (
+        TEXTS + "metadata: {documents_of: wiki_facto}\n",
+        "",
+        ["did you mean wiki_factor?"],
+    ),
+    "benchmark that is not there": (
+        TEXTS + "metadata: {documents_of: rows.csv}\n",
+        "",
+        ["rows.csv: no such file"],
+    ),
     "wrong stride": (
         TEXTS + "metadata: {documents_of: texts.jsonl, stride: 2000}\n",
         "",

@@ -10,7 +10,11 @@ from lm_factuality.cli import main
 
 TEXT = "Ada Lind was a painter from Orrmark. She was born in 1871 and died in 1923."
 ROWS = [
-    {"question": "Tell me a bio of Ada Lind", "docs": [{"title": "Ada Lind (painter)", "text": TEXT}], "output": output}
+    {
+        "question": "Tell me a bio of Ada Lind",
+        "docs": [{"title": "Ada Lind (painter)", "text": TEXT}],
+        "output": output,
+    }
     for output in (
         "Ada Lind was a painter from Orrmark [1]. She was born in 1871 [1].",
         "Ada Lind rowed at the games in 1908 [1].",
@@ -28,9 +32,15 @@ def generations(tmp_path):
 
 def test_both_files_and_the_table(generations, tmp_path, capsys):
     out = tmp_path / "cited"
-    assert main(["cite", "--generations", str(generations), "--nli", "lexical", "--out", str(out)]) == 0
+    assert (
+        main(["cite", "--generations", str(generations), "--nli", "lexical", "--out", str(out)])
+        == 0
+    )
     metrics = json.loads((out / "metrics.json").read_text())
-    assert (metrics["citation_recall"], metrics["citation_precision"]) == (pytest.approx(1 / 3), 0.5)
+    assert (metrics["citation_recall"], metrics["citation_precision"]) == (
+        pytest.approx(1 / 3),
+        0.5,
+    )
     assert metrics["about"]["nli"].startswith("lexical ")
     records = [json.loads(line) for line in (out / "citations.jsonl").read_text().splitlines()]
     assert [record["citation_recall"] for record in records] == [1.0, 0.0, 0.0]
@@ -38,14 +48,34 @@ def test_both_files_and_the_table(generations, tmp_path, capsys):
     output = capsys.readouterr().out
     assert "citation recall" in output
     assert "3 responses (1 without a citation, 0 without a sentence), 4 sentences" in output
-    assert main(["cite", "--generations", str(generations), "--nli", "lexical", "--protocol", "code", "--out", str(out)]) == 0
-    assert json.loads((out / "metrics.json").read_text())["citation_precision"] == pytest.approx(1 / 3)
+    assert (
+        main(
+            [
+                "cite",
+                "--generations",
+                str(generations),
+                "--nli",
+                "lexical",
+                "--protocol",
+                "code",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
+    assert json.loads((out / "metrics.json").read_text())["citation_precision"] == pytest.approx(
+        1 / 3
+    )
 
 
 def test_the_released_generations(shared, tmp_path):
-    """Their passages are only those that were cited, without the places, so citations dangle and figures are not the authors'."""
+    """Their passages are only those that were cited, without the places, so citations dangle and
+    figures are not the authors'."""
     path = shared / "data" / "ambigbio" / "generations_vicuna-7b.json.gz"
-    assert main(["cite", "--generations", str(path), "--nli", "lexical", "--out", str(tmp_path)]) == 0
+    assert (
+        main(["cite", "--generations", str(path), "--nli", "lexical", "--out", str(tmp_path)]) == 0
+    )
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["num_responses"] == 459
     assert 0 < metrics["citation_recall"] < 1
@@ -60,6 +90,11 @@ def test_the_released_generations(shared, tmp_path):
     ],
 )
 def test_wrong_arguments(generations, tmp_path, capsys, changes, expected):
-    options = {"--generations": str(generations), "--nli": "lexical", "--out": str(tmp_path / "out"), **changes}
+    options = {
+        "--generations": str(generations),
+        "--nli": "lexical",
+        "--out": str(tmp_path / "out"),
+        **changes,
+    }
     assert main(["cite", *(part for pair in options.items() for part in pair)]) == 1
     assert expected in capsys.readouterr().err

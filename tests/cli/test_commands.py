@@ -34,9 +34,23 @@ def test_help_has_examples(command, capsys):
 
 
 def test_help_imports_nothing_that_takes_time():
-    heavy = {"torch", "lm_eval", "scipy", "numpy", "pyarrow", "httpx", "datasets", "lm_factuality.benchmarks"}
+    heavy = {
+        "torch",
+        "lm_eval",
+        "scipy",
+        "numpy",
+        "pyarrow",
+        "httpx",
+        "datasets",
+        "lm_factuality.benchmarks",
+    }
     code = f"import sys; from lm_factuality.cli.main import build_parser; build_parser(''); print({heavy} & sys.modules.keys())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 def test_run_has_every_option_of_lm_eval(capsys):
@@ -53,9 +67,20 @@ def test_ls_names_the_tasks_and_their_folder(capsys):
 
 
 def test_run_finds_own_and_other_tasks_and_saves_results(corpus, tmp_path, capsys):
-    arguments = ["run", *BASELINE, "--include_path", str(corpus), "--tasks", "my_factor,sample_factor", "--limit", "3"]
+    arguments = [
+        "run",
+        *BASELINE,
+        "--include_path",
+        str(corpus),
+        "--tasks",
+        "my_factor,sample_factor",
+        "--limit",
+        "3",
+    ]
     assert main([*arguments, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 0
-    content = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8"))
+    content = json.loads(
+        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
+    )
     assert set(content["results"]) == {"my_factor", "sample_factor"}
     assert main(["compare", str(tmp_path / "out")]) == 0
     output = capsys.readouterr().out
@@ -67,9 +92,17 @@ def test_run_takes_a_yaml_by_its_path(corpus, tmp_path, monkeypatch, capsys):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    arguments = [*BASELINE, "--tasks", str(corpus / "my_factor.yaml"), "--output_path", str(tmp_path / "out")]
+    arguments = [
+        *BASELINE,
+        "--tasks",
+        str(corpus / "my_factor.yaml"),
+        "--output_path",
+        str(tmp_path / "out"),
+    ]
     assert main(["run", *arguments]) == 0
-    content = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8"))
+    content = json.loads(
+        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
+    )
     assert content["results"]["my_factor"]["sample_len"] == 3
     assert "yaml_folder" not in content["configs"]["my_factor"]["metadata"]
 
@@ -91,14 +124,36 @@ def test_run_takes_a_config_file(corpus, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model_args", "pretrained=x,api_key=sk-12345", "--tasks", "factor"], "--model_args: the value of api_key"),
-        (["--metadata", "auth_token=abcdef", "--tasks", "factor"], "--metadata: the value of auth_token"),
-        (["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"], "--model_args: the value of token"),
-        (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
-        ([*BASELINE, "--tasks", "factr"], "'factr' is not a task, group, YAML or data file; did you mean factor"),
-        ([*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"], "results cannot be written here"),
         (
-            ["--model", "surface-baseline", "--model_args", "rule=best", "--tasks", "sample_factor"],
+            ["--model_args", "pretrained=x,api_key=sk-12345", "--tasks", "factor"],
+            "--model_args: the value of api_key",
+        ),
+        (
+            ["--metadata", "auth_token=abcdef", "--tasks", "factor"],
+            "--metadata: the value of auth_token",
+        ),
+        (
+            ["--model_args", "pretrained=x,token=hf_12345", "--tasks", "factor"],
+            "--model_args: the value of token",
+        ),
+        (["--config", "gone.yaml"], "gone.yaml: not a readable YAML file"),
+        (
+            [*BASELINE, "--tasks", "factr"],
+            "'factr' is not a task, group, YAML or data file; did you mean factor",
+        ),
+        (
+            [*BASELINE, "--tasks", "sample_factor", "--output_path", "/proc/nowhere"],
+            "results cannot be written here",
+        ),
+        (
+            [
+                "--model",
+                "surface-baseline",
+                "--model_args",
+                "rule=best",
+                "--tasks",
+                "sample_factor",
+            ],
             "no rule 'best', expected one of",
         ),
     ],
@@ -113,9 +168,25 @@ def test_run_refuses_with_a_sentence(arguments, message, capsys):
 def test_options_that_look_like_credentials_but_are_none_are_let_through():
     from lm_factuality.ground.secrets import is_secret
 
-    harmless = ["think_end_token", "add_bos_token", "custom_prefix_token_id", "tokenizer", "use_fast_tokenizer", "pad_token"]
+    harmless = [
+        "think_end_token",
+        "add_bos_token",
+        "custom_prefix_token_id",
+        "tokenizer",
+        "use_fast_tokenizer",
+        "pad_token",
+    ]
     assert not any(is_secret(name, "x") for name in harmless)
-    secret = ["api_key", "apikey", "auth_token", "token", "OPENAI_API_KEY", "header", "password", "use_auth_token"]
+    secret = [
+        "api_key",
+        "apikey",
+        "auth_token",
+        "token",
+        "OPENAI_API_KEY",
+        "header",
+        "password",
+        "use_auth_token",
+    ]
     assert all(is_secret(name, "x") for name in secret)
 
 
@@ -130,7 +201,15 @@ def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, mo
     from lm_eval.loggers import EvaluationTracker
 
     monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", lambda *_, **__: None)
-    arguments = [*BASELINE, "--include_path", str(corpus), "--tasks", "my_factor", "--output_path", str(tmp_path / "out")]
+    arguments = [
+        *BASELINE,
+        "--include_path",
+        str(corpus),
+        "--tasks",
+        "my_factor",
+        "--output_path",
+        str(tmp_path / "out"),
+    ]
     assert main(["run", *arguments]) == 1
     assert "lm_eval saved no results" in capsys.readouterr().err
 
@@ -150,7 +229,13 @@ def results_file(folder: Path, model: str, accuracy: float | None, **metadata) -
         "results": {"news_factor": values, "hellaswag": {"acc,none": 0.3}},
         "configs": {
             "news_factor": {
-                "metadata": {"suite_version": "0.1.0", "benchmark": "factor", "window": 1024, "data": data, **metadata}
+                "metadata": {
+                    "suite_version": "0.1.0",
+                    "benchmark": "factor",
+                    "window": 1024,
+                    "data": data,
+                    **metadata,
+                }
             },
             "hellaswag": {},
         },
@@ -169,7 +254,9 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
     figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
     assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +68\.1 +-1\.4 +736 +2", output)
+    assert re.search(
+        r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +68\.1 +-1\.4 +736 +2", output
+    )
     assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
     assert "with a system instruction, which the paper's runs did not have" in output
@@ -202,7 +289,11 @@ def test_the_papers_figures_are_those_of_its_text():
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("figures: 3", "no list 'figures'"), ("figures: [{model: a}]", "figure 1: "), ("a: [", "not a readable YAML file")],
+    [
+        ("figures: 3", "no list 'figures'"),
+        ("figures: [{model: a}]", "figure 1: "),
+        ("a: [", "not a readable YAML file"),
+    ],
 )
 def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys):
     (tmp_path / "figures.yaml").write_text(content, encoding="utf-8")
@@ -212,7 +303,8 @@ def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")]
+    ("content", "message"),
+    [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")],
 )
 def test_compare_refuses_what_are_no_results(content, message, tmp_path, capsys):
     if content is not None:

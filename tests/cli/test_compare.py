@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from benchmarks.factor.test_agreement import ONE, TWO, results
 
 from lm_factuality.cli import main
-from benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
 from tests.report.results import factor_task, write_results
 
@@ -19,14 +19,22 @@ def test_published_figures_alone_show_the_papers_pairs(capsys):
     output = capsys.readouterr().out
     assert "wiki_factor: 0.33 over 4 models, perplexity per token" in output
     assert "Pairs of models on which the two disagree, as published: 2" in output
-    assert re.search(r"EleutherAI/gpt-neo-2\.7B +facebook/opt-2\.7b +9\.00 vs 10\.10 +46\.3 vs 46\.6 +0\.3 +unknown", output)
-    assert re.search(r"EleutherAI/gpt-j-6b +facebook/opt-66b +7\.40 vs 7\.60 +53\.5 vs 57\.7 +4\.2 +unknown", output)
+    assert re.search(
+        r"EleutherAI/gpt-neo-2\.7B +facebook/opt-2\.7b +9\.00 vs 10\.10 +46\.3 vs 46\.6 +0\.3 +unknown",
+        output,
+    )
+    assert re.search(
+        r"EleutherAI/gpt-j-6b +facebook/opt-66b +7\.40 vs 7\.60 +53\.5 vs 57\.7 +4\.2 +unknown",
+        output,
+    )
     assert "not all token counts are known" in output
 
 
 def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
     odd = {**factor_task([True] * 10), "metadata": {}, "results": {"acc,none": 0.5}}
-    path = write_results(tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False)
+    path = write_results(
+        tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False
+    )
     assert main(["compare", str(path)]) == 0
     output = capsys.readouterr().out
     assert "\x1b" not in output
@@ -42,7 +50,8 @@ def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
     assert "x_factor: -1.00 over 2 models, perplexity per token" in output
     assert "x_factor: -1.00 over 2 models, perplexity per byte" in output
     assert re.search(
-        r"one +two +8\.00 vs 9\.00 +1\.800 vs 1\.900 +40\.0 vs 60\.0 +20\.0 ± \d+\.\d +0\.500 +0\.500 +token and byte", output
+        r"one +two +8\.00 vs 9\.00 +1\.800 vs 1\.900 +40\.0 vs 60\.0 +20\.0 ± \d+\.\d +0\.500 +0\.500 +token and byte",
+        output,
     )
     assert "as measured: 1" in output
     assert "as published: 2" in output
@@ -61,7 +70,10 @@ def test_other_tokenizers_and_windows_are_warned_of(tmp_path, capsys):
     results(tmp_path / "a", "one", ONE, 9.0)
     path = results(tmp_path / "b", "two", TWO, 8.0)
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("5000.0", "6000.0").replace('"window_used": 1024', '"window_used": 513'), encoding="utf-8")
+    path.write_text(
+        text.replace("5000.0", "6000.0").replace('"window_used": 1024', '"window_used": 513'),
+        encoding="utf-8",
+    )
     assert main(["compare", str(tmp_path)]) == 0
     output = capsys.readouterr().out
     assert "token counts differ" in output
@@ -74,7 +86,9 @@ def test_nothing_to_compare_is_an_error(capsys):
     assert "give results of lm_eval, or published figures" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_path, capsys):
     results(tmp_path / "a", "facebook/opt-125m", ONE, 9.0)
     results(tmp_path / "b", "gpt2", TWO, 8.0)
@@ -83,7 +97,10 @@ def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_p
     folder.mkdir()
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
     for _ in range(2):  # a plot may be drawn again
-        assert main(["compare", str(tmp_path), "--plots", str(folder), "--plot-format", file_format]) == 0
+        assert (
+            main(["compare", str(tmp_path), "--plots", str(folder), "--plot-format", file_format])
+            == 0
+        )
     names = {f"x_factor_by_perplexity.{file_format}", f"x_factor_by_size.{file_format}"}
     assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
     assert all((folder / name).read_bytes().startswith(start) for name in names)

@@ -19,7 +19,9 @@ def completed(tmp_path, capsys):
     def completed(*words):
         function = f"_shtab_{words[0].replace('-', '_')}"
         line = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; {function}; echo ${{COMPREPLY[@]}}"
-        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+        return subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, check=True
+        ).stdout.split()
 
     return completed
 
@@ -32,7 +34,9 @@ def test_bash_completes_both_commands_lm_evals_options_and_actions(completed):
     assert completed("lm-factuality", "judge", "felm_") == ["felm_gen"]
 
 
-@pytest.mark.parametrize(("shell", "mark"), [("zsh", "#compdef lm-factuality"), ("fish", "complete -c lm-factuality")])
+@pytest.mark.parametrize(
+    ("shell", "mark"), [("zsh", "#compdef lm-factuality"), ("fish", "complete -c lm-factuality")]
+)
 def test_other_shells(shell, mark, capsys):
     assert main(["completion", shell]) == 0
     output = capsys.readouterr().out

@@ -10,11 +10,21 @@ def test_no_results_there(tmp_path: Path) -> None:
     from lm_factuality.ground.errors import DataError
 
     with pytest.raises(DataError, match="no results_"):
-        run_command("export", "every-eval-ever", str(tmp_path), "--organization", "A Lab", "--out", str(tmp_path / "out"))
+        run_command(
+            "export",
+            "every-eval-ever",
+            str(tmp_path),
+            "--organization",
+            "A Lab",
+            "--out",
+            str(tmp_path / "out"),
+        )
 
 
 def test_a_sources_name_needs_its_address(tmp_path: Path) -> None:
     results = tmp_path / "results_2026-01-01T00-00-00.0.json"
     results.write_text('{"results": {}, "configs": {}}')
     with pytest.raises(ConfigError, match="--source-url"):
-        run_command("export", "hub", str(results), "--source-name", "Report", "--out", str(tmp_path / "out"))
+        run_command(
+            "export", "hub", str(results), "--source-name", "Report", "--out", str(tmp_path / "out")
+        )

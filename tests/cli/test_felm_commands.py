@@ -17,14 +17,19 @@ SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
 
 
 def answer(prompt: str, attempt: int) -> Act:
-    """A judge that flags the first unit, and takes each segment for one claim; one prompt gets no claims."""
+    """A judge that flags the first unit, and takes each segment for one claim; one prompt gets no
+    claims."""
     asked = prompt.rsplit("Question:", 1)[1]
     if "Write down the factual claims" not in prompt:
         return Act(text="Thought: the first is wrong.\nAnswer: 1")
     if "Priswick Observatory" in asked:
         return Act(text="I cannot do that.")
     segments = re.findall(r"^(\d+)\. (.*)$", asked, flags=re.MULTILINE)
-    return Act(text=json.dumps({"segments": [{"segment": int(number), "claims": [text]} for number, text in segments]}))
+    return Act(
+        text=json.dumps(
+            {"segments": [{"segment": int(number), "claims": [text]} for number, text in segments]}
+        )
+    )
 
 
 @pytest.fixture
@@ -35,7 +40,16 @@ def judge(tmp_path, monkeypatch):
     server = JudgeServer(answer)
     path = tmp_path / "judge.yaml"
     prices = {"prompt": 1.0, "completion": 2.0}
-    path.write_text(yaml.safe_dump({"backend": "openai", "model": "small-judge", "base_url": server.base_url, "prices": prices}))
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "backend": "openai",
+                "model": "small-judge",
+                "base_url": server.base_url,
+                "prices": prices,
+            }
+        )
+    )
     yield str(path), server
     server.close()
 
@@ -61,7 +75,10 @@ def test_score_gives_the_reference(kind, shared, tmp_path, capsys):
         str(out),
     ]
     assert main(["score", "felm", *arguments]) == 0
-    metrics, expected = json.loads(out.read_text()), json.loads((folder / f"{kind}_expected.json").read_text())
+    metrics, expected = (
+        json.loads(out.read_text()),
+        json.loads((folder / f"{kind}_expected.json").read_text()),
+    )
     assert {key: metrics[key] for key in expected} == expected
     assert set(metrics) - set(expected) == {"unscored"}
     assert "ALL, segment" in capsys.readouterr().out
@@ -69,9 +86,21 @@ def test_score_gives_the_reference(kind, shared, tmp_path, capsys):
 
 def test_score_counts_what_it_cannot_read_and_refuses_what_is_broken(data_dir, tmp_path, capsys):
     outputs, out = tmp_path / "outputs.jsonl", tmp_path / "metrics.json"
-    lines = [{"index": "0", "domain": "wk", "output": "Answer: 0"}, {"index": "1", "domain": "wk", "output": "Answer: 1"}]
+    lines = [
+        {"index": "0", "domain": "wk", "output": "Answer: 0"},
+        {"index": "1", "domain": "wk", "output": "Answer: 1"},
+    ]
     outputs.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = ["score", "felm", "--outputs", str(outputs), "--data-dir", str(data_dir), "--out", str(out)]
+    arguments = [
+        "score",
+        "felm",
+        "--outputs",
+        str(outputs),
+        "--data-dir",
+        str(data_dir),
+        "--out",
+        str(out),
+    ]
     assert main(arguments) == 0
     unscored = json.loads(out.read_text())["unscored"]
     assert unscored["responses"] == 11
@@ -91,7 +120,16 @@ def test_score_counts_what_it_cannot_read_and_refuses_what_is_broken(data_dir, t
 def test_claims_are_extracted_once_and_scored_as_claims(judge, data_dir, tmp_path, capsys):
     config, server = judge
     out = tmp_path / "claims.jsonl"
-    arguments = ["claims", "extract", "--judge", config, "--data-dir", str(data_dir), "--out", str(out)]
+    arguments = [
+        "claims",
+        "extract",
+        "--judge",
+        config,
+        "--data-dir",
+        str(data_dir),
+        "--out",
+        str(out),
+    ]
     assert main([*arguments, "--dry-run"]) == 0
     assert not out.exists()
     assert not server.attempts
@@ -109,11 +147,27 @@ def test_claims_are_extracted_once_and_scored_as_claims(judge, data_dir, tmp_pat
 
 def test_claims_by_rules_ask_nobody(data_dir, tmp_path):
     out = tmp_path / "claims.jsonl"
-    assert main(["claims", "extract", "--judge", "rules", "--data-dir", str(data_dir), "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "claims",
+                "extract",
+                "--judge",
+                "rules",
+                "--data-dir",
+                str(data_dir),
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     assert {json.loads(line)["source"] for line in out.read_text().splitlines()} == {"rules"}
 
 
-def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(judge, data_dir, tmp_path, capsys):
+def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(
+    judge, data_dir, tmp_path, capsys
+):
     from judges.certificates import find_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
@@ -187,7 +241,10 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
     assert save_certificate(certificate("segment_cot", "third", is_published=False), None) == []
     with Judge.open(plain, store=tmp_path / "answers") as opened:
         found = find_certificate(opened) or {}
-    assert {name: each["date"] for name, each in found.items()} == {"segment_cot": "first", "segment_doc": "second"}
+    assert {name: each["date"] for name, each in found.items()} == {
+        "segment_cot": "first",
+        "segment_doc": "second",
+    }
     with Judge.open(variants[1], store=tmp_path / "answers") as opened:
         assert find_certificate(opened) is None
 
@@ -195,10 +252,30 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
 def test_nothing_to_certify_and_nothing_extracted_are_errors(judge, data_dir, tmp_path, capsys):
     config, server = judge
     server.script = lambda prompt, attempt: Act(text="I would rather not say.")
-    assert main(["certify", "--judge", config, "--data-dir", str(data_dir), "--out", str(tmp_path / "c.json")]) == 1
+    assert (
+        main(
+            [
+                "certify",
+                "--judge",
+                config,
+                "--data-dir",
+                str(data_dir),
+                "--out",
+                str(tmp_path / "c.json"),
+            ]
+        )
+        == 1
+    )
     assert "no verdict on any of 12 responses" in capsys.readouterr().err
     assert not (tmp_path / "c.json").exists()
-    extract = ["claims", "extract", "--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
+    extract = [
+        "claims",
+        "extract",
+        "--data-dir",
+        str(data_dir),
+        "--out",
+        str(tmp_path / "claims.jsonl"),
+    ]
     assert main([*extract, "--judge", config]) == 1
     assert main([*extract, "--judge", "lexical"]) == 1
     assert "use --judge rules" in capsys.readouterr().err
@@ -209,18 +286,43 @@ def test_nothing_to_certify_and_nothing_extracted_are_errors(judge, data_dir, tm
 
 def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
     config, server = judge
-    server.script = lambda prompt, attempt: Act(text="Answer: ALL_CORRECT" if "Theirs" in prompt else "?")
+    server.script = lambda prompt, attempt: Act(
+        text="Answer: ALL_CORRECT" if "Theirs" in prompt else "?"
+    )
     folder = tmp_path / "checkout" / "eval" / "prompt"
     for name in ("segment/wk/prompt_wk_cot", "claim/wk/claim_extract_wk"):
         (folder / name).parent.mkdir(parents=True)
         (folder / f"{name}.txt").write_text("Theirs.\n")
     out = tmp_path / "certificate.json"
     checkout = ["--prompts", str(tmp_path / "checkout")]
-    assert main(["certify", "--judge", config, "--data-dir", str(data_dir), "--out", str(out), *checkout]) == 0
+    assert (
+        main(
+            [
+                "certify",
+                "--judge",
+                config,
+                "--data-dir",
+                str(data_dir),
+                "--out",
+                str(out),
+                *checkout,
+            ]
+        )
+        == 0
+    )
     certificate = json.loads(out.read_text())
     assert set(certificate["prompt_hashes"]) == {"authors"}
     assert certificate["scores"]["unscored"]["responses"] == 0
-    extract = ["claims", "extract", "--judge", config, "--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
+    extract = [
+        "claims",
+        "extract",
+        "--judge",
+        config,
+        "--data-dir",
+        str(data_dir),
+        "--out",
+        str(tmp_path / "claims.jsonl"),
+    ]
     server.script = lambda prompt, attempt: Act(
         text="Segment 1:\nClaim 1. So it is."
         + "".join(f"\nSegment {n}:" for n in re.findall(r"^([2-9])\. ", prompt, re.MULTILINE))
@@ -229,7 +331,10 @@ def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
     records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
     assert {record["problem"] for record in records} == {None}
     assert all(record["claims"][0] == ["So it is."] for record in records)
-    assert any(prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt for prompt in server.attempts)
+    assert any(
+        prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt
+        for prompt in server.attempts
+    )
 
 
 def test_the_lexical_judge_is_certified_on_the_sample_alone(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,5 @@
-"""Hostile files in every place where a command takes one: an exit code and a sentence, never a traceback, and in bounded time."""
+"""Hostile files in every place where a command takes one: an exit code and a sentence, never a
+traceback, and in bounded time."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SAMPLE = TASKS / "sample"
 LONGEST = 10  # seconds of one command on one file, on a busy machine
 MOST_SAID = 20_000  # characters
 
-# Of each command what stands before and behind the file, and the ending of its name; OUT, CORPUS and OTHER are made below.
+# Of each command what stands before and behind the file, and the ending of its name; OUT, CORPUS
+# and OTHER are made below.
 COMMANDS: dict[str, tuple[str, str]] = {
     "validate FILE": (".yaml", ""),
     "validate FILE ": (".csv", ""),
@@ -44,18 +46,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
-    "judge ambigbio --generations GENERATIONS --knowledge FILE --judge lexical --store STORE --out OUT": (".db", ""),
+    "judge ambigbio --generations GENERATIONS --knowledge FILE --judge lexical --store STORE --out OUT": (
+        ".db",
+        "",
+    ),
     "judge felm_gen --samples OTHER --judge FILE --store STORE --out OUT": (".yaml", ""),
     "verify --pairs PAIRS --judge lexical --store FILE --out OUT": (".sqlite", "empty missing"),
     "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "score ambigbio --decisions FILE --out OUT": (".json", ""),
     "score felm --outputs FILE --data-dir FELM --out OUT": (".jsonl", ""),
-    "score felm --outputs OUTPUTS --claims FILE --data-dir FELM --out OUT": (".jsonl", "empty blank bom"),
+    "score felm --outputs OUTPUTS --claims FILE --data-dir FELM --out OUT": (
+        ".jsonl",
+        "empty blank bom",
+    ),
     "claims extract --judge rules --data-dir FELM_FOLDER --out OUT": (".jsonl", ""),
     "claims extract --judge FILE --data-dir FELM --store STORE --out OUT": (".yaml", ""),
     "certify --judge FILE --sample --store STORE": (".yaml", ""),
-    "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE": (".jsonl", ""),
-    "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE": (".json", ""),
+    "certify --judge lexical --sample --setting claim_doc --claims FILE --store STORE": (
+        ".jsonl",
+        "",
+    ),
+    "certify --judge lexical --setting biographies_grouping --data FILE FILE --store STORE": (
+        ".json",
+        "",
+    ),
     "page --verdicts FILE --out OUT": (".jsonl", ""),
     "cite --generations FILE --nli lexical --out OUT": (".json", ""),
     "people sheet FILE --rows 3 --out OUT.html": (".jsonl", ""),
@@ -109,7 +123,10 @@ def run(command: list[str]) -> int:
 
 
 # Every third of them in every run; all of them with the slow tests.
-EACH = [each if place % 3 == 0 else pytest.param(each, marks=pytest.mark.slow) for place, each in enumerate(COMMANDS)]
+EACH = [
+    each if place % 3 == 0 else pytest.param(each, marks=pytest.mark.slow)
+    for place, each in enumerate(COMMANDS)
+]
 
 
 @pytest.mark.parametrize("command", EACH)
@@ -122,7 +139,9 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
     )
     (tmp_path / "felm").mkdir()
     shutil.copy(SAMPLE / "sample_felm.jsonl", tmp_path / "felm" / "all.jsonl")
-    (tmp_path / "outputs.jsonl").write_text('{"index": "0", "domain": "wk", "output": "Answer: 1"}\n')
+    (tmp_path / "outputs.jsonl").write_text(
+        '{"index": "0", "domain": "wk", "output": "Answer: 1"}\n'
+    )
     for number, (name, path) in enumerate(hostile(suffix).items()):
         folder = tmp_path / str(number)
         (folder / "submission").mkdir(parents=True)
@@ -146,7 +165,9 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
             "OTHER": SAMPLE / "sample_felm.jsonl",
             "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
         }
-        words = [str(places.get(word, word)).replace("m=FILE", f"m={path}") for word in command.split()]
+        words = [
+            str(places.get(word, word)).replace("m=FILE", f"m={path}") for word in command.split()
+        ]
         before = time.perf_counter()
         code = run(words)
         took = time.perf_counter() - before
@@ -155,7 +176,9 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
         assert took < LONGEST, f"{name}: {took:.1f} s"
         assert "Traceback" not in said
         assert len(said) < MOST_SAID, f"{name}: {len(said)} characters"
-        if (may_succeed == "ALL" and list((folder / "submission").iterdir())) or name in may_succeed.split():
+        if (
+            may_succeed == "ALL" and list((folder / "submission").iterdir())
+        ) or name in may_succeed.split():
             assert code == 0, name
             continue
         assert code == 1, f"{name}: {said[:300]}"
@@ -176,11 +199,15 @@ BLOCK = b"0" * 2**20
     [
         lambda path: records.read_text(path, "expected JSON"),
         lambda path: list(records.lines_of(path, "expected lines")),
-        lambda path: lm_factuality(["knowledge", "build", str(path), "--out", str(path.with_name("out.db"))]),
+        lambda path: lm_factuality(
+            ["knowledge", "build", str(path), "--out", str(path.with_name("out.db"))]
+        ),
     ],
     ids=["text", "lines", "passages"],
 )
-def test_a_small_file_that_unpacks_to_a_large_one_is_not_unpacked(read, tmp_path, monkeypatch, capsys):
+def test_a_small_file_that_unpacks_to_a_large_one_is_not_unpacked(
+    read, tmp_path, monkeypatch, capsys
+):
     for module in (records, tables):
         monkeypatch.setattr(module, "MOST_LINE", 2**22)
     monkeypatch.setattr(records, "MOST_TEXT", 2**22)
@@ -236,17 +263,37 @@ def test_a_task_whose_name_no_file_can_have_is_refused(task, factor_yaml, evalua
     from lm_factuality.ground.errors import ConfigError
 
     with pytest.raises(ConfigError, match="without slashes"):
-        FactorTask(config={"task": task.replace("\\\\", "\\"), "dataset_path": str(SAMPLE / "sample_factor.csv")})
+        FactorTask(
+            config={
+                "task": task.replace("\\\\", "\\"),
+                "dataset_path": str(SAMPLE / "sample_factor.csv"),
+            }
+        )
 
 
 def test_tables_are_printed_in_an_ascii_locale(tmp_path):
     for number in range(2):
         tasks = {"news_factor": factor_task([True, False, number == 0])}
-        write_results(tmp_path / str(number), tasks, f"org/modèle-\u6a21\u578b{number}", f"2026-01-02T03-04-05.00000{number}")
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        write_results(
+            tmp_path / str(number),
+            tasks,
+            f"org/modèle-\u6a21\u578b{number}",
+            f"2026-01-02T03-04-05.00000{number}",
+        )
+    environment = {
+        **os.environ,
+        "LC_ALL": "C",
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }
     code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, "compare", str(tmp_path)], capture_output=True, env=environment, check=False, timeout=120
+        [sys.executable, "-c", code, "compare", str(tmp_path)],
+        capture_output=True,
+        env=environment,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-500:]
     assert b"mod\\xe8le-\\u6a21" in done.stdout
@@ -258,15 +305,25 @@ HOSTILE_VALUES = st.recursive(
     | st.integers()
     | st.sampled_from([10**400, -(10**30), 0, -1, 1e308, float("nan"), float("inf"), -0.0])
     | st.text(st.characters(), max_size=20)
-    | st.sampled_from(["\ud800", "\0", "x" * 5000, "[[[[", "{{ a }}", "../../x", "Answer: 1", "[1](javascript:x)"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    | st.sampled_from(
+        ["\ud800", "\0", "x" * 5000, "[[[[", "{{ a }}", "../../x", "Answer: 1", "[1](javascript:x)"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 def places_in(content, here=()):
     """The path of every value in JSON."""
-    inside = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    inside = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
     for key, value in inside:
         yield (*here, key)
         yield from places_in(value, (*here, key))
@@ -292,7 +349,11 @@ GONE = object()
 def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
     """Commands that succeed, and the file of each that is to be changed."""
     folder = tmp_path_factory.mktemp("sound")
-    tasks = {"news_factor": factor_task([True, False, True]), "felm": felm_task(["Answer: 2"]), "bio": ambigbio_task()}
+    tasks = {
+        "news_factor": factor_task([True, False, True]),
+        "felm": felm_task(["Answer: 2"]),
+        "bio": ambigbio_task(),
+    }
     results = write_results(folder / "results", tasks)
     found = {
         f"{name} {file.stem[:12]}": ([*command.split()], file)
@@ -306,7 +367,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
         }.items()
     }
     for name, sample, command in (
-        ("generations", "sample_ambigbio_generations.json", "cite --generations FILE --nli lexical --out OUT"),
+        (
+            "generations",
+            "sample_ambigbio_generations.json",
+            "cite --generations FILE --nli lexical --out OUT",
+        ),
         (
             "judge",
             "sample_ambigbio_generations.json",
@@ -322,7 +387,12 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
             rows = content["data"] if isinstance(content, dict) else content
             lines = json.dumps({"data": rows[:2]})
         file.write_text("".join(lines.splitlines(keepends=True)[:3]), encoding="utf-8")
-        places = {"FILE": file, "OUT": folder / f"out_{name}", "OUT.db": folder / "out.db", "STORE": folder / "store.sqlite"}
+        places = {
+            "FILE": file,
+            "OUT": folder / f"out_{name}",
+            "OUT.db": folder / "out.db",
+            "STORE": folder / "store.sqlite",
+        }
         found[name] = ([str(places.get(word, word)) for word in command.split()], file)
     return found
 
@@ -330,12 +400,17 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
 def survives(data, command, file, capsys):
     original = file.read_text(encoding="utf-8")
     is_lines = file.suffix == ".jsonl"
-    rows = [json.loads(line) for line in original.splitlines()] if is_lines else json.loads(original)
+    rows = (
+        [json.loads(line) for line in original.splitlines()] if is_lines else json.loads(original)
+    )
     place = data.draw(st.sampled_from(list(places_in(rows))))
     value = data.draw(st.just(GONE) | HOSTILE_VALUES)
     bad = changed(rows, place, value)
     try:
-        file.write_text("".join(json.dumps(row) + "\n" for row in bad) if is_lines else json.dumps(bad), encoding="utf-8")
+        file.write_text(
+            "".join(json.dumps(row) + "\n" for row in bad) if is_lines else json.dumps(bad),
+            encoding="utf-8",
+        )
         assert run(command) in (0, 1)
         assert "Traceback" not in capsys.readouterr().err
     finally:

@@ -46,8 +46,24 @@ def test_query_prints_a_table(folder, capsys):
 
 
 def test_query_prints_json_for_a_file_of_queries(folder, tmp_path, capsys):
-    (tmp_path / "queries.txt").write_text("Lianelle Dickess the painter\n\nqqqzzz\n", encoding="utf-8")
-    assert main(["index", "query", str(folder), "--queries", str(tmp_path / "queries.txt"), "-k", "1", "--json"]) == 0
+    (tmp_path / "queries.txt").write_text(
+        "Lianelle Dickess the painter\n\nqqqzzz\n", encoding="utf-8"
+    )
+    assert (
+        main(
+            [
+                "index",
+                "query",
+                str(folder),
+                "--queries",
+                str(tmp_path / "queries.txt"),
+                "-k",
+                "1",
+                "--json",
+            ]
+        )
+        == 0
+    )
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["query"] == "Lianelle Dickess the painter"
     assert [hit["id"] for hit in first["hits"]] == ["P000"]
@@ -71,17 +87,32 @@ def test_options_reach_the_index(tmp_path, capsys):
 WRONG = {
     "no query": (["query", "{0}"], "either a TEXT or --queries FILE"),
     "two queries": (["query", "{0}", "a", "--queries", "b"], "either a TEXT or --queries FILE"),
-    "no file of queries": (["query", "{0}", "--queries", "{1}/gone.txt"], "gone.txt: no such file; expected queries"),
+    "no file of queries": (
+        ["query", "{0}", "--queries", "{1}/gone.txt"],
+        "gone.txt: no such file; expected queries",
+    ),
     "empty file of queries": (["query", "{0}", "--queries", "/dev/null"], "/dev/null: no queries"),
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),
     "no index": (["query", "{1}/gone", "a"], "gone: no such folder"),
     "no index for info": (["info", "{1}"], "no manifest.json in it, so it is not an index"),
-    "index exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another folder, or --overwrite"),
+    "index exists": (
+        ["build", ENCYCLOPEDIA, "--out", "{0}"],
+        "exists; give another folder, or --overwrite",
+    ),
     "no source": (["build", "gone.tsv", "--out", "{1}/new"], "gone.tsv: no such file"),
     "words": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--words", "0"], "words is 0"),
-    "field": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "txt=a"], "did you mean text?"),
-    "column": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "text=body"], "encyclopedia.jsonl:1: no column 'body'"),
-    "model of BM25": (["build", ENCYCLOPEDIA, "--out", "{1}/new", "--model", "m"], "--model is for --kind dense"),
+    "field": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "txt=a"],
+        "did you mean text?",
+    ),
+    "column": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--fields", "text=body"],
+        "encyclopedia.jsonl:1: no column 'body'",
+    ),
+    "model of BM25": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--model", "m"],
+        "--model is for --kind dense",
+    ),
     "stemmer of dense": (
         ["build", ENCYCLOPEDIA, "--out", "{1}/new", "--kind", "dense", "--stemmer", "none"],
         "--stemmer is for --kind bm25",

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmarks.felm_gen.rule import ROWS, mark
 
 from lm_factuality.cli.main import main
-from benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import JudgeServer
 
-RESPONSES = ("It is seven years old. It is iron.", "A current.", "3 * 4 = 12. It is seven.", "", "Twelve.")
+RESPONSES = (
+    "It is seven years old. It is iron.",
+    "A current.",
+    "3 * 4 = 12. It is seven.",
+    "",
+    "Twelve.",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +39,13 @@ def server():
 def judge_yaml(server, tmp_path) -> Path:
     path = tmp_path / "my_judge.yaml"
     prices = {"prompt": 100.0, "completion": 100.0}
-    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, "prices": prices, "concurrency": 1}
+    content = {
+        "backend": "openai",
+        "model": "small-judge",
+        "base_url": server.base_url,
+        "prices": prices,
+        "concurrency": 1,
+    }
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 
@@ -42,7 +54,10 @@ def judge_yaml(server, tmp_path) -> Path:
 def samples(tmp_path) -> Path:
     path = tmp_path / "samples_felm_gen.jsonl"
     lines = [
-        {"doc": {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text]}, "resps": [[response]]}
+        {
+            "doc": {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text]},
+            "resps": [[response]],
+        }
         for (index, domain, prompt, text), response in zip(ROWS, RESPONSES, strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -53,7 +68,17 @@ def samples(tmp_path) -> Path:
 def judge(samples, judge_yaml, tmp_path):
     def run(*options: str, name: str | Path = judge_yaml, out: str = "judged") -> int:
         return main(
-            ["judge", "felm_gen", "--samples", str(samples), "--judge", str(name), "--out", str(tmp_path / out), *options]
+            [
+                "judge",
+                "felm_gen",
+                "--samples",
+                str(samples),
+                "--judge",
+                str(name),
+                "--out",
+                str(tmp_path / out),
+                *options,
+            ]
         )
 
     return run
@@ -61,7 +86,9 @@ def judge(samples, judge_yaml, tmp_path):
 
 def read(folder: Path) -> tuple[dict, list[dict]]:
     lines = (folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
-    return json.loads((folder / "metrics.json").read_text(encoding="utf-8")), [json.loads(line) for line in lines]
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8")), [
+        json.loads(line) for line in lines
+    ]
 
 
 def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
@@ -75,7 +102,10 @@ def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert verdicts[0]["errors"] == ["knowledge", None]
     printed = capsys.readouterr().out
     assert "33.3%" in printed
-    assert "marking segments (behind all scores): not certified; run lm-factuality certify --judge" in printed
+    assert (
+        "marking segments (behind all scores): not certified; run lm-factuality certify --judge"
+        in printed
+    )
     assert str(tmp_path / "judged" / "metrics.json") in printed
 
 
@@ -101,7 +131,10 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
     assert "Nothing was sent" in printed
     assert "USD estimated" in printed
     assert "USD at most" in printed
-    estimated, most = (float(found) for found in re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", printed).groups())
+    estimated, most = (
+        float(found)
+        for found in re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", printed).groups()
+    )
     assert 0 < estimated < most
     assert judge("--max-cost", str(most * 1.001)) == 0  # what it says is enough
 
@@ -141,7 +174,18 @@ def test_wrong_names_are_refused(judge, samples, tmp_path, capsys):
     assert judge(name="lexicl") == 1
     assert "did you mean lexical" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["judge", "felm", "--samples", str(samples), "--judge", "lexical", "--out", str(tmp_path)])
+        main(
+            [
+                "judge",
+                "felm",
+                "--samples",
+                str(samples),
+                "--judge",
+                "lexical",
+                "--out",
+                str(tmp_path),
+            ]
+        )
     assert "felm_gen" in capsys.readouterr().err
 
 

@@ -12,7 +12,11 @@ from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import Knowledge
 
 TEXT = "Ada Lind was a painter. She taught at the Harbour School."
-ROW = {"question": "Tell me a bio of Ada Lind", "docs": [{"title": "Ada Lind", "text": TEXT}], "output": f"{TEXT} [1]"}
+ROW = {
+    "question": "Tell me a bio of Ada Lind",
+    "docs": [{"title": "Ada Lind", "text": TEXT}],
+    "output": f"{TEXT} [1]",
+}
 
 
 @pytest.fixture
@@ -24,7 +28,9 @@ def judged(tmp_path, monkeypatch):
     def run(*options):
         given = ["--generations", str(rows), "--judge", "lexical", "--out", str(out), *options]
         assert main(["judge", "ambigbio", *given]) == 0
-        return json.loads((out / "metrics.json").read_text(encoding="utf-8")), read_lines(out / "verdicts.jsonl")
+        return json.loads((out / "metrics.json").read_text(encoding="utf-8")), read_lines(
+            out / "verdicts.jsonl"
+        )
 
     return run
 
@@ -37,7 +43,10 @@ def test_knowledge_is_named_with_its_identity(judged, tmp_path):
         path = tmp_path / "pages.db"
         build_knowledge(source, path, overwrite=True)
         about = judged("--knowledge", str(path))[0]["about"]
-        assert (about["knowledge"], about["knowledge_identity"]) == ("pages.db", Knowledge(path).identity)
+        assert (about["knowledge"], about["knowledge_identity"]) == (
+            "pages.db",
+            Knowledge(path).identity,
+        )
         identities.append(about["knowledge_identity"])
     assert len(set(identities)) == 2
     about = judged()[0]["about"]

@@ -21,7 +21,12 @@ def path(tmp_path, capsys):
 def test_info_says_what_it_is(path, capsys):
     assert main(["knowledge", "info", str(path), "--verify"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    for text in ("pages 220", "encyclopedia.jsonl: 167,124 bytes, SHA-256", "by lm-factuality", "The whole file is sound."):
+    for text in (
+        "pages 220",
+        "encyclopedia.jsonl: 167,124 bytes, SHA-256",
+        "by lm-factuality",
+        "The whole file is sound.",
+    ):
         assert text in output
     assert main(["knowledge", "info", str(path), "--title", "Lianelle_Dickess (painter)"]) == 0
     assert "Lianelle Dickess" in capsys.readouterr().out
@@ -29,12 +34,24 @@ def test_info_says_what_it_is(path, capsys):
 
 # arguments after "knowledge", {0} a source and {1} an empty folder: what the error must say
 WRONG = {
-    "no such page": (["info", "{0}", "--title", "Nobody"], "no page is called 'Nobody', nor with other spaces, underscores"),
+    "no such page": (
+        ["info", "{0}", "--title", "Nobody"],
+        "no page is called 'Nobody', nor with other spaces, underscores",
+    ),
     "no file": (["info", "{1}/gone.db"], "gone.db: no such file; make it with"),
     "no source": (["build", "gone.jsonl", "--out", "{1}/new.db"], "gone.jsonl: no such file"),
-    "exists": (["build", ENCYCLOPEDIA, "--out", "{0}"], "exists; give another name, or --overwrite"),
-    "no titles": (["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "title=heading"], "no column 'heading'"),
-    "wrong field": (["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "titel=a"], "unknown key 'titel'"),
+    "exists": (
+        ["build", ENCYCLOPEDIA, "--out", "{0}"],
+        "exists; give another name, or --overwrite",
+    ),
+    "no titles": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "title=heading"],
+        "no column 'heading'",
+    ),
+    "wrong field": (
+        ["build", ENCYCLOPEDIA, "--out", "{1}/new.db", "--fields", "titel=a"],
+        "unknown key 'titel'",
+    ),
 }
 
 

@@ -17,7 +17,9 @@ def call() -> Any:
 
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True
+    )
 
 
 @pytest.fixture
@@ -42,10 +44,15 @@ def test_a_refused_change_ends_with_1_and_a_summary(
     git(board, "commit", "-qm", "add")
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    assert call("changed", str(board / "submissions"), "--base", "main", "--summary", str(summary)) == 1
+    assert (
+        call("changed", str(board / "submissions"), "--base", "main", "--summary", str(summary))
+        == 1
+    )
     printed = capsys.readouterr().out
     assert "SUBMISSION_INVALID" in printed
-    assert all(line.startswith("- ") for line in printed.splitlines())  # none is a command of the workflow
+    assert all(
+        line.startswith("- ") for line in printed.splitlines()
+    )  # none is a command of the workflow
     assert summary.read_text().startswith("before")
     assert "SUBMISSION_INVALID" in summary.read_text()
 
@@ -58,11 +65,20 @@ def test_no_submission_changed(call: Any, board: Path, capsys: pytest.CaptureFix
     assert "no submission is changed" in capsys.readouterr().out
 
 
-def test_build_says_what_it_built(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_says_what_it_built(
+    call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "submissions" / "broken"
     folder.mkdir(parents=True)
     (folder / "submission.json").write_text("{")
-    arguments = ("build", str(folder.parent), "--out", str(tmp_path / "site"), "--cache", str(tmp_path / "cache"))
+    arguments = (
+        "build",
+        str(folder.parent),
+        "--out",
+        str(tmp_path / "site"),
+        "--cache",
+        str(tmp_path / "cache"),
+    )
     assert call(*arguments) == 0
     assert "0 models of 0 submissions, 1 refused" in capsys.readouterr().out
     assert (tmp_path / "site" / "index.html").is_file()

@@ -18,10 +18,18 @@ JUDGE = {"name": "strict", "backend": "openai", "model": "m"}
 def content(tasks, limit=None):
     """As lm_eval has it: ``tasks`` by name, (benchmark, metrics, more metadata, rows run, rows)."""
     return {
-        "results": {name: {f"{metric},none": value for metric, value in each[1].items()} for name, each in tasks.items()},
-        "configs": {name: {"metadata": {"suite_version": "1", "benchmark": each[0], **each[2]}} for name, each in tasks.items()},
+        "results": {
+            name: {f"{metric},none": value for metric, value in each[1].items()}
+            for name, each in tasks.items()
+        },
+        "configs": {
+            name: {"metadata": {"suite_version": "1", "benchmark": each[0], **each[2]}}
+            for name, each in tasks.items()
+        },
         "versions": dict.fromkeys(tasks, 1.0),
-        "n-samples": {name: {"original": each[4], "effective": each[3]} for name, each in tasks.items()},
+        "n-samples": {
+            name: {"original": each[4], "effective": each[3]} for name, each in tasks.items()
+        },
         "config": {"model": "hf", "limit": limit},
     }
 
@@ -30,7 +38,9 @@ def content(tasks, limit=None):
 def screen(capsys, monkeypatch):
     """What is printed of a run, at a width."""
 
-    def screen(tasks, unscored=None, path=None, output=None, columns=140, judge="", has_template=False):
+    def screen(
+        tasks, unscored=None, path=None, output=None, columns=140, judge="", has_template=False
+    ):
         monkeypatch.setenv("COLUMNS", str(columns))
         print_outcome(Finished(content(tasks), path, output, unscored or {}, judge, has_template))
         return capsys.readouterr().out
@@ -38,11 +48,20 @@ def screen(capsys, monkeypatch):
     return screen
 
 
-FACTOR = {"factor_acc": 0.5, "factor_acc_stderr": 0.05, "floor": 0.25, "truncated": 2.0, "unscored": 0.0}
+FACTOR = {
+    "factor_acc": 0.5,
+    "factor_acc_stderr": 0.05,
+    "floor": 0.25,
+    "truncated": 2.0,
+    "unscored": 0.0,
+}
 
 
 def test_a_line_a_task_with_what_to_know_of_it(screen):
-    about = {"caution": "Answers are given\n away.", "data": {"is_upstream": False, "rows": 9, "upstream_rows": 10}}
+    about = {
+        "caution": "Answers are given\n away.",
+        "data": {"is_upstream": False, "rows": 9, "upstream_rows": 10},
+    }
     found = screen({"my_factor": ("factor", FACTOR, about, 18, 19)})
     assert "Accuracy ↑" in found
     assert "50.0%" in found
@@ -65,14 +84,26 @@ def test_a_score_of_few_rows_is_withheld(screen):
 
 
 def test_why_rows_are_unscored_and_what_cures_it(screen):
-    reasons = ["no answer line"] * 9 + ["thinking without an end"] * 2 + [f"strange {letter}" for letter in "abcd"]
+    reasons = (
+        ["no answer line"] * 9
+        + ["thinking without an end"] * 2
+        + [f"strange {letter}" for letter in "abcd"]
+    )
     metrics = {"unscored": 15.0, "segment_f1": "N/A"}
     found = screen({"my_felm": ("felm", metrics, {}, 15, 15)}, {"my_felm": reasons})
     assert "none" in found
     assert "nan" not in found.lower()
-    assert "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N" in found
-    assert "my_felm: 2 × thinking without an end: give it more room: --metadata thinking_tokens=N" in found
-    asked = screen({"my_felm": ("felm", metrics, {}, 15, 15)}, {"my_felm": reasons}, has_template=True)
+    assert (
+        "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N"
+        in found
+    )
+    assert (
+        "my_felm: 2 × thinking without an end: give it more room: --metadata thinking_tokens=N"
+        in found
+    )
+    asked = screen(
+        {"my_felm": ("felm", metrics, {}, 15, 15)}, {"my_felm": reasons}, has_template=True
+    )
     assert "my_felm: 9 × no answer line: try a larger --gen_kwargs max_gen_toks=N" in asked
     assert "my_felm: 3 × other reasons, named in the samples" in found
 
@@ -91,13 +122,18 @@ def test_what_to_do_next(screen, kept):
     path, output = kept
     rates = {"segment_error_rate": 0.5, "segment_error_rate_stderr": 0.1, "unscored": 0.0}
     about = {"judge_config": JUDGE, "judge": "strict"}
-    assert "certify --judge my/strict.yaml" in screen({"a": ("felm_gen", rates, about, 9, 9)}, judge="my/strict.yaml")
+    assert "certify --judge my/strict.yaml" in screen(
+        {"a": ("felm_gen", rates, about, 9, 9)}, judge="my/strict.yaml"
+    )
     found = screen({"a": ("felm_gen", rates, about, 9, 9)}, path=path, output=output)
     assert f"lm-factuality report {output} --out {output}-report" in found
     assert "To know how far to trust its judge: lm-factuality certify --judge strict" in found
     found = screen({"b": ("felm_gen", {}, {}, 9, 9)}, path=path, output=output)
     samples = path.parent / "samples_b_2026-01-01T00-00-00.jsonl"
-    assert f"lm-factuality judge felm_gen --samples {samples} --judge CONFIG --out {samples.with_suffix('')}" in found
+    assert (
+        f"lm-factuality judge felm_gen --samples {samples} --judge CONFIG --out {samples.with_suffix('')}"
+        in found
+    )
     assert "Outcome" not in found
 
 
@@ -123,7 +159,18 @@ def test_tasks_of_others_have_no_screen(screen):
 @pytest.mark.parametrize("columns", [80, 140])
 def test_it_fits_the_terminal(screen, columns, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    found = screen({"sample_felm_gen": ("felm_gen", {"segment_error_rate": 0.5, "unscored": 0.0}, {}, 12, 120)}, columns=columns)
+    found = screen(
+        {
+            "sample_felm_gen": (
+                "felm_gen",
+                {"segment_error_rate": 0.5, "unscored": 0.0},
+                {},
+                12,
+                120,
+            )
+        },
+        columns=columns,
+    )
     table = re.sub(r"\x1b\[[0-9;]*m", "", found.split("Nothing was kept")[0]).splitlines()
     assert max(map(len, table)) <= columns
     assert any("errors ↓" in line for line in table)

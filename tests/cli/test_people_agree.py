@@ -18,13 +18,16 @@ PEOPLE = [("llama", i, 0.9, 0.5 + 0.1 * i, 1 + i % 2, 2) for i in range(4)] + [
 @pytest.fixture
 def people(tmp_path):
     path = tmp_path / "people.csv"
-    path.write_text("\n".join([HEADER, *(",".join(map(str, row)) for row in PEOPLE)]), encoding="utf-8")
+    path.write_text(
+        "\n".join([HEADER, *(",".join(map(str, row)) for row in PEOPLE)]), encoding="utf-8"
+    )
     return path
 
 
 @pytest.fixture
 def results(tmp_path):
-    """One file a model; llama's D-FActScore is 0.1 higher than people's, tulu's the other way round."""
+    """One file a model; llama's D-FActScore is 0.1 higher than people's, tulu's the other way
+    round."""
     paths = []
     for model in ("llama", "tulu"):
         lines = [
@@ -45,11 +48,21 @@ def results(tmp_path):
 
 
 def test_tables(people, results, tmp_path, capsys):
-    arguments = ["--auto", f"llama={results[0]}", f"tulu={results[1]}", "--json", str(tmp_path / "out.json")]
+    arguments = [
+        "--auto",
+        f"llama={results[0]}",
+        f"tulu={results[1]}",
+        "--json",
+        str(tmp_path / "out.json"),
+    ]
     figures = str(REPOSITORY / "configs" / "reproduce" / "people_figures.yaml")
     assert main(["people", "agree", "--human", str(people), *arguments, "--with", figures]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    for row in ("llama people 4 65.0 90.0 1.50 2.00", "llama judge 4 75.0 90.0", "ChatGPT people, table 3a 92.1 98.3 2.2 2.3"):
+    for row in (
+        "llama people 4 65.0 90.0 1.50 2.00",
+        "llama judge 4 75.0 90.0",
+        "ChatGPT people, table 3a 92.1 98.3 2.2 2.3",
+    ):
         assert row in output
     assert "Overall, table 5 0.751 0.927" in output
     cells = {
@@ -81,7 +94,8 @@ def test_plot(people, results, tmp_path):
 def test_decisions_beside_people(shared, people, capsys):
     decisions = shared / "data" / "ambigbio" / "decisions"
     arguments = [
-        f"{name}={decisions / file}__ambig.json.gz" for name, file in (("llama", "llama2-13b-chat"), ("tulu", "chatgpt-0301"))
+        f"{name}={decisions / file}__ambig.json.gz"
+        for name, file in (("llama", "llama2-13b-chat"), ("tulu", "chatgpt-0301"))
     ]
     assert main(["people", "agree", "--human", str(people), "--auto", *arguments]) == 0
     assert "llama judge 4 " in " ".join(capsys.readouterr().out.split())
@@ -89,12 +103,17 @@ def test_decisions_beside_people(shared, people, capsys):
 
 def test_models_that_are_not_named(people, results, capsys):
     assert main(["people", "agree", "--human", str(people), "--auto", *map(str, results)]) == 1
-    assert "no results of 'llama', 'tulu', only of 'verdicts_llama', 'verdicts_tulu'" in capsys.readouterr().err
+    assert (
+        "no results of 'llama', 'tulu', only of 'verdicts_llama', 'verdicts_tulu'"
+        in capsys.readouterr().err
+    )
 
 
 def test_one_file_is_of_the_one_model(people, results, capsys):
     lines = people.read_text(encoding="utf-8").split("\n")
-    people.write_text("\n".join(line for line in lines if not line.startswith("tulu")), encoding="utf-8")
+    people.write_text(
+        "\n".join(line for line in lines if not line.startswith("tulu")), encoding="utf-8"
+    )
     assert main(["people", "agree", "--human", str(people), "--auto", str(results[0])]) == 0
     assert "llama judge 4 75.0 90.0" in " ".join(capsys.readouterr().out.split())
     assert main(["people", "agree", "--human", str(people), "--auto", *map(str, results)]) == 1
@@ -102,11 +121,20 @@ def test_one_file_is_of_the_one_model(people, results, capsys):
 
 
 def test_the_authors_annotations_are_a_source(people, results, tmp_path, monkeypatch, capsys):
-    """By its name, from a folder of data; a column that is called otherwise is told with those that are there."""
+    """By its name, from a folder of data; a column that is called otherwise is told with those that
+    are there."""
     (tmp_path / "data").mkdir()
     file = tmp_path / "data" / "human_eval_result.csv"
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(file.parent))
-    arguments = ["people", "agree", "--human", "ambigbio_people", "--auto", f"llama={results[0]}", f"tulu={results[1]}"]
+    arguments = [
+        "people",
+        "agree",
+        "--human",
+        "ambigbio_people",
+        "--auto",
+        f"llama={results[0]}",
+        f"tulu={results[1]}",
+    ]
     file.write_text(people.read_text(encoding="utf-8"), encoding="utf-8")
     assert main(arguments) == 0
     file.write_text("Model,Idx,FS\nllama,0,1\n", encoding="utf-8")
@@ -124,6 +152,13 @@ def test_the_authors_annotations_are_a_source(people, results, tmp_path, monkeyp
 
 
 def test_either_a_sheet_or_measurements(people, capsys):
-    for arguments in ([], ["--human", str(people)], ["--human", str(people), "--auto", "x", "--key", "k"]):
+    for arguments in (
+        [],
+        ["--human", str(people)],
+        ["--human", str(people), "--auto", "x", "--key", "k"],
+    ):
         assert main(["people", "agree", *arguments]) == 1
-        assert "expected --key and --labels of a sheet, or --human and --auto" in capsys.readouterr().err
+        assert (
+            "expected --key and --labels of a sheet, or --human and --auto"
+            in capsys.readouterr().err
+        )

@@ -1,4 +1,5 @@
-"""Keys planted in every place that takes text: each is refused before anything is made of it, and none is written anywhere."""
+"""Keys planted in every place that takes text: each is refused before anything is made of it, and
+none is written anywhere."""
 
 from __future__ import annotations
 
@@ -12,26 +13,72 @@ import factor_gen.cli
 from lm_factuality.cli import main
 
 KEY = "Zk4-planted-7Qx9-hidden-Wm2"  # which looks like no known kind of key
-RUN = ["run", "--model", "local-chat-completions", "--tasks", "sample_felm", "--apply_chat_template"]
+RUN = [
+    "run",
+    "--model",
+    "local-chat-completions",
+    "--tasks",
+    "sample_felm",
+    "--apply_chat_template",
+]
 GENERATE = ["factor-gen", "build"]
 PLACES = {
-    "user in an address": [*RUN, "--model_args", f"model=m,base_url=http://user:{KEY}@127.0.0.1:9/v1"],
+    "user in an address": [
+        *RUN,
+        "--model_args",
+        f"model=m,base_url=http://user:{KEY}@127.0.0.1:9/v1",
+    ],
     "user alone": [*RUN, "--model_args", f"model=m,base_url=http://{KEY}@127.0.0.1:9/v1"],
     "query": [*RUN, "--model_args", f"model=m,base_url=http://127.0.0.1:9/v1?key={KEY}"],
-    "query, encoded": [*RUN, "--model_args", f"model=m,base_url=http://127.0.0.1:9/v1?a=b&api-key={KEY}%20"],
+    "query, encoded": [
+        *RUN,
+        "--model_args",
+        f"model=m,base_url=http://127.0.0.1:9/v1?a=b&api-key={KEY}%20",
+    ],
     "header": [*RUN, "--model_args", json.dumps({"model": "m", "header": {"x-api-key": KEY}})],
     "argument": [*RUN, "--model_args", f"model=m,api_key={KEY}"],
-    "metadata": [*RUN, "--model_args", "model=m", "--metadata", json.dumps({"deep": {"auth_token": KEY}})],
+    "metadata": [
+        *RUN,
+        "--model_args",
+        "model=m",
+        "--metadata",
+        json.dumps({"deep": {"auth_token": KEY}}),
+    ],
     "metadata by environment": [*RUN, "--model_args", "model=m", "--metadata", f"note=see-{KEY}"],
     "generation": [*RUN, "--model_args", "model=m", "--gen_kwargs", f"user_token={KEY}"],
     "the Hub": [*RUN, "--model_args", "model=m", "--hf_hub_log_args", f"token={KEY}"],
     "instruction": [*RUN, "--model_args", "model=m", "--system_instruction", f"Bearer {KEY}"],
     "output": [*RUN, "--model_args", "model=m", "--output_path", f"results/{KEY}"],
     "a file of a run": ["run", "--config", "run.yaml"],
-    "a judge": [*RUN, "--model_args", "model=m", "--metadata", "judge=judge.yaml", "--tasks", "sample_felm_gen"],
+    "a judge": [
+        *RUN,
+        "--model_args",
+        "model=m",
+        "--metadata",
+        "judge=judge.yaml",
+        "--tasks",
+        "sample_felm_gen",
+    ],
     "a judge to certify": ["certify", "--judge", "judge.yaml", "--sample"],
-    "settings of saved samples": ["judge", "felm_gen", "--samples", "s.jsonl", "--metadata", json.dumps({"api_key": KEY})],
-    "notes": ["leaderboard", "pack", "results", "--model", "a/b", "--out", "o", "--notes", f"ran with {KEY}"],
+    "settings of saved samples": [
+        "judge",
+        "felm_gen",
+        "--samples",
+        "s.jsonl",
+        "--metadata",
+        json.dumps({"api_key": KEY}),
+    ],
+    "notes": [
+        "leaderboard",
+        "pack",
+        "results",
+        "--model",
+        "a/b",
+        "--out",
+        "o",
+        "--notes",
+        f"ran with {KEY}",
+    ],
     "a title": ["report", "results", "--out", "o", "--title", f"password={KEY}"],
     "a source": ["index", "build", f"https://{KEY}@127.0.0.1:9/passages.jsonl", "--out", "index"],
     "a build": [*GENERATE, "build.yaml", "--out", "o"],
@@ -47,7 +94,11 @@ def test_a_key_is_written_nowhere(place, tmp_path: Path, monkeypatch, capfd, cap
     judge = {"backend": "openai", "model": "m", "base_url": f"http://127.0.0.1:9/v1?sig={KEY}"}
     files = {
         "judge.yaml": judge,
-        "run.yaml": {"model": "hf", "tasks": ["sample_felm"], "model_args": {"pretrained": "x", "token": KEY}},
+        "run.yaml": {
+            "model": "hf",
+            "tasks": ["sample_felm"],
+            "model_args": {"pretrained": "x", "token": KEY},
+        },
         "build.yaml": {"corpus": f"https://me:{KEY}@127.0.0.1/texts/*.txt"},
         "good.yaml": {"corpus": "*.txt"},
     }

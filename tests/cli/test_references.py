@@ -20,7 +20,11 @@ def run(*arguments: object) -> int:
 @pytest.fixture
 def felm(tmp_path, site):
     """FELM's file in small: two links that work, two that do not, one entry that is none."""
-    site.routes |= {"/a": page(), "/b": redirect("/a"), "/metadata": redirect("http://169.254.169.254/")}
+    site.routes |= {
+        "/a": page(),
+        "/b": redirect("/a"),
+        "/metadata": redirect("http://169.254.169.254/"),
+    }
     rows = [
         {"index": "0", "ref": [site.url("/a") + ",", "common knowledge"]},
         {"index": "1", "ref": [f"{site.url('/b')}, {site.url('/gone')}"]},
@@ -31,13 +35,24 @@ def felm(tmp_path, site):
     rows = [about | row for row in rows]
     folder = tmp_path / "felm"
     folder.mkdir()
-    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "all.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     return folder
 
 
 @pytest.fixture
 def options(tmp_path, felm, site):
-    return ["--data-dir", felm, "--cache", tmp_path / "cache", "--delay", 0, "--allow-address", f"127.0.0.1:{site.server_port}"]
+    return [
+        "--data-dir",
+        felm,
+        "--cache",
+        tmp_path / "cache",
+        "--delay",
+        0,
+        "--allow-address",
+        f"127.0.0.1:{site.server_port}",
+    ]
 
 
 def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
@@ -72,7 +87,9 @@ def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
     site.routes["/gone"] = page()
     assert run(*options, "--retry-dead") == 0
     assert site.asked("/a") == 2  # for itself and where /b leads
-    assert ["fetched", "1", "2"] in [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert ["fetched", "1", "2"] in [
+        line.split()[:3] for line in capsys.readouterr().out.splitlines()
+    ]
 
 
 def test_a_list_of_links(options, site, tmp_path, capsys):
@@ -88,7 +105,9 @@ def test_a_list_of_links(options, site, tmp_path, capsys):
 def test_options_reach_the_fetch(options, site, tmp_path):
     site.routes["/robots.txt"] = page(b"User-agent: *\nDisallow: /")
     assert run(*options, "--ignore-robots", "--user-agent", "my-lab/1.0") == 0
-    assert SENTENCE in "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "cache").glob("*.json"))
+    assert SENTENCE in "".join(
+        path.read_text(encoding="utf-8") for path in (tmp_path / "cache").glob("*.json")
+    )
     assert site.asked("/robots.txt") == 0
     assert site.log[0][2]["User-Agent"] == "my-lab/1.0"
 
@@ -104,16 +123,28 @@ def test_nothing_reached_is_an_error(options, site, capsys):
 WRONG = {
     "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),
     "no JSON": (["--report", "links.csv"], ConfigError, "expected a name that ends in .json"),
-    "folder of report": (["--report", "/dev/null/links.json"], DataError, "the report cannot be written here"),
+    "folder of report": (
+        ["--report", "/dev/null/links.json"],
+        DataError,
+        "the report cannot be written here",
+    ),
     "delay": (["--delay", "-1"], ConfigError, "delay is -1.0"),
-    "no delay": (["--delay", "nan"], ConfigError, "delay is nan; expected a number from 0 to 86400"),
+    "no delay": (
+        ["--delay", "nan"],
+        ConfigError,
+        "delay is nan; expected a number from 0 to 86400",
+    ),
     "endless delay": (["--delay", "inf"], ConfigError, "delay is inf"),
     "no product": (
         ["--user-agent", "/1.0"],
         ConfigError,
         "user_agent is '/1.0'; expected one line of ASCII text with the name of a program first",
     ),
-    "only a comment": (["--user-agent", "(me@example.org)"], ConfigError, "the name of a program first"),
+    "only a comment": (
+        ["--user-agent", "(me@example.org)"],
+        ConfigError,
+        "the name of a program first",
+    ),
     "blank user agent": (["--user-agent", "  "], ConfigError, "the name of a program first"),
     "user agent": (["--user-agent", "me\r\nCookie: x"], ConfigError, "expected one line of ASCII"),
     "address": (["--allow-address", "localhost:80"], ConfigError, "expected IP:PORT"),

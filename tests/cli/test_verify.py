@@ -10,7 +10,11 @@ from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
 from tests.conftest import TASKS, run_command
 
 PAIRS = [
-    {"id": 7, "claim": "The Old Bridge opened in 1870.", "passages": ["The Old Bridge opened in 1870, built of stone."]},
+    {
+        "id": 7,
+        "claim": "The Old Bridge opened in 1870.",
+        "passages": ["The Old Bridge opened in 1870, built of stone."],
+    },
     {
         "claim": "The Old Bridge opened in 1923.",
         "passages": [{"title": "Old Bridge", "text": "It opened in 1870."}],
@@ -28,19 +32,41 @@ def run(tmp_path):
     def run(lines, *arguments):
         pairs, out = tmp_path / "pairs.jsonl", tmp_path / "out" / "verdicts.jsonl"
         pairs.write_text(
-            "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines), encoding="utf-8"
+            "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in lines),
+            encoding="utf-8",
         )
-        base = ["--pairs", str(pairs), "--judge", "lexical", "--out", str(out), "--store", str(tmp_path / "answers.sqlite")]
+        base = [
+            "--pairs",
+            str(pairs),
+            "--judge",
+            "lexical",
+            "--out",
+            str(out),
+            "--store",
+            str(tmp_path / "answers.sqlite"),
+        ]
         assert run_command("verify", *base, *arguments) == 0
-        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else None
+        return (
+            [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+            if out.exists()
+            else None
+        )
 
     return run
 
 
 def test_verdict_score_and_reason_are_added(run, capsys):
     found = run(PAIRS)
-    assert [each["verdict"] for each in found] == ["supported", "not_supported", "unscored", "supported"]
-    assert [{key: each[key] for key in each if key not in ("verdict", "score", "reason", "said")} for each in found] == PAIRS
+    assert [each["verdict"] for each in found] == [
+        "supported",
+        "not_supported",
+        "unscored",
+        "supported",
+    ]
+    assert [
+        {key: each[key] for key in each if key not in ("verdict", "score", "reason", "said")}
+        for each in found
+    ] == PAIRS
     assert found[0]["score"] > found[1]["score"]
     assert "number 1923 is nowhere in the passages" in found[1]["reason"]
     assert (found[2]["score"], found[2]["reason"], found[2]["said"]) == (None, "no evidence", [])
@@ -88,7 +114,18 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
     with pytest.raises(DataError) as caught:
         run(lines)
     reported = str(caught.value).splitlines()
-    assert [int(line.split(".jsonl:")[1].split(":")[0]) for line in reported[:-1]] == [2, 3, 4, 5, 6, 8, 9, 10, 11, 12]
+    assert [int(line.split(".jsonl:")[1].split(":")[0]) for line in reported[:-1]] == [
+        2,
+        3,
+        4,
+        5,
+        6,
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]
     for number, said in enumerate(
         (
             "not JSON",

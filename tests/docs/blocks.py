@@ -10,14 +10,19 @@ from tests.conftest import REPOSITORY, TASKS
 
 PAGES = {
     path.relative_to(REPOSITORY).as_posix(): path
-    for path in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *sorted(TASKS.glob("*/README.md")))
+    for path in (
+        REPOSITORY / "README.md",
+        *sorted((REPOSITORY / "docs").glob("*.md")),
+        *sorted(TASKS.glob("*/README.md")),
+    )
 }
 _BLOCK = re.compile(r"(?ms)^( *)```([a-z]*)\n(.*?)^ *```")
 
 
 @dataclass(frozen=True)
 class Block:
-    """``line`` is the first line of its ``text`` in the page; ``language`` is empty for output without one."""
+    """``line`` is the first line of its ``text`` in the page; ``language`` is empty for output
+    without one."""
 
     page: str
     line: int
@@ -28,7 +33,9 @@ class Block:
     def commands(self) -> list[str]:
         """Its lines, continued ones joined and comments left out."""
         lines = re.sub(r"\\\n\s*", " ", self.text).splitlines()
-        return [line for each in lines if (line := re.sub(r"(^|\s+)# .*$|\s{2,}#.*$", "", each).strip())]
+        return [
+            line for each in lines if (line := re.sub(r"(^|\s+)# .*$|\s{2,}#.*$", "", each).strip())
+        ]
 
 
 def blocks_of(page: str) -> list[Block]:

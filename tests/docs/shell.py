@@ -1,5 +1,5 @@
-"""A page's shell blocks in a real bash, whose ``lm-factuality``, ``factor-gen`` and ``lm_eval`` run in this process: a process of
-each command's own would spend most of its time on imports."""
+"""A page's shell blocks in a real bash, whose ``lm-factuality``, ``factor-gen`` and ``lm_eval`` run
+in this process: a process of each command's own would spend most of its time on imports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Shell:
         self._path = f"{programs}:{os.environ['PATH']}"
 
     def run(self, script: str) -> str:
-        """What a script writes, its errors included; an AssertionError with that if a command in it fails."""
+        """What a script writes, its errors included; an AssertionError with that if a command in it
+        fails."""
         listener = socket.socket(socket.AF_UNIX)
         address = self._folder / ".programs" / "socket"
         address.unlink(missing_ok=True)
@@ -53,11 +54,17 @@ class Shell:
         os.chdir(previous)
         listener.listen()
         listener.settimeout(0.05)
-        environment = {**os.environ, "PATH": self._path, "DOCS_SOCKET": os.path.relpath(address, self._folder)}
+        environment = {
+            **os.environ,
+            "PATH": self._path,
+            "DOCS_SOCKET": os.path.relpath(address, self._folder),
+        }
         log = self._folder / ".programs" / "log"
         with log.open("w", encoding="utf-8") as written:
             command = ["bash", "-eu", "-o", "pipefail", "-c", script]
-            process = subprocess.Popen(command, cwd=self._folder, env=environment, stdout=written, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=written, stderr=subprocess.STDOUT
+            )
             try:
                 while process.poll() is None:
                     with contextlib.suppress(TimeoutError):
@@ -73,9 +80,15 @@ class Shell:
         assert process.returncode == 0, f"exit code {process.returncode}\n{script}\n{said[-6000:]}"
         return said
 
-    def _answer(self, words: Sequence[str], folder: str, variables: dict[str, str]) -> tuple[int, str]:
+    def _answer(
+        self, words: Sequence[str], folder: str, variables: dict[str, str]
+    ) -> tuple[int, str]:
         output, previous = io.StringIO(), Path.cwd()
-        changed = {name: value for name, value in variables.items() if os.environ.get(name) != value and name != "PATH"}
+        changed = {
+            name: value
+            for name, value in variables.items()
+            if os.environ.get(name) != value and name != "PATH"
+        }
         before = {name: os.environ.get(name) for name in changed}
         argv = list(sys.argv)
         try:

@@ -1,4 +1,5 @@
-"""What users type works: every block of code in README.md, docs/ and the tasks' READMEs runs, page by page, in a folder of its own."""
+"""What users type works: every block of code in README.md, docs/ and the tasks' READMEs runs, page
+by page, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def without_lm_evals_own_tasks() -> Iterator[None]:
     from lm_eval.tasks import TaskManager
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+        patch.setattr(
+            TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+        )
         patch.setenv("HF_DATASETS_OFFLINE", "1")
         yield
 
@@ -57,7 +60,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
 
 @pytest.fixture
 def here(request, page, tmp_path, monkeypatch) -> tuple[Path, dict[str, str]]:
-    """The folder of a page, and what names in braces stand for; a fast page has no more than a checkout."""
+    """The folder of a page, and what names in braces stand for; a fast page has no more than a
+    checkout."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / ".home"))
     if page in FAST:
@@ -73,7 +77,11 @@ def here(request, page, tmp_path, monkeypatch) -> tuple[Path, dict[str, str]]:
 
 def page_parameters() -> list[object]:
     pages = [
-        page for page in PAGES if any(block.language in ("sh", "python", "yaml", "json", "toml") for block in blocks_of(page))
+        page
+        for page in PAGES
+        if any(
+            block.language in ("sh", "python", "yaml", "json", "toml") for block in blocks_of(page)
+        )
     ]
     return [pytest.param(page, marks=() if page in FAST else pytest.mark.slow) for page in pages]
 
@@ -104,7 +112,8 @@ def run_command(page: str, words: list[str]) -> int:
 
 
 def _shortened(page: str, words: list[str]) -> list[str]:
-    """A run with two rows of each task and short answers, unless it is of the sample and what it prints is compared."""
+    """A run with two rows of each task and short answers, unless it is of the sample and what it
+    prints is compared."""
     of_sample = "--tasks" not in words or words[words.index("--tasks") + 1].startswith("sample")
     is_run = words[0] == "run" and not (page in WHOLE and of_sample)
     return [*words, "--limit", "2", "--gen_kwargs", "max_gen_toks=16"] if is_run else words
@@ -126,8 +135,13 @@ def load(kind: str, path: Path, text: str) -> None:
     elif kind == "part":
         whole = yaml.safe_load((path.parent / "my_places.yaml").read_text(encoding="utf-8"))
         whole["metadata"] |= yaml.safe_load(text)["metadata"]
-        path.write_text(yaml.safe_dump({**whole, "task": path.stem, "dataset_path": "names.jsonl"}), encoding="utf-8")
-    if kind == "task":  # a part is checked where it is used, and a task is not run before its data is made
+        path.write_text(
+            yaml.safe_dump({**whole, "task": path.stem, "dataset_path": "names.jsonl"}),
+            encoding="utf-8",
+        )
+    if (
+        kind == "task"
+    ):  # a part is checked where it is used, and a task is not run before its data is made
         text = text.replace("my_rows.csv", "chat_rows.csv") if "_factor_chat" in text else text
         path.write_text(text, encoding="utf-8")
 
@@ -146,7 +160,13 @@ def test_the_code_of_a_page_runs(page, here, monkeypatch):
         if block.language == "sh":
             if between := BETWEEN.get((page, shells)):
                 between(here)
-            said = shell.run("\n".join(stand_in(line, page, names) for line in block.commands if not _is_left_out(page, line)))
+            said = shell.run(
+                "\n".join(
+                    stand_in(line, page, names)
+                    for line in block.commands
+                    if not _is_left_out(page, line)
+                )
+            )
             shells += 1
         elif block.language == "python":
             code = compile("\n" * (block.line - 1) + text, str(PAGES[page]), "exec")
@@ -168,11 +188,14 @@ def test_the_code_of_a_page_runs(page, here, monkeypatch):
 
 
 def _is_left_out(page: str, line: str) -> bool:
-    return any(where == page and line.replace('"', "").startswith(start) for where, start, _ in NOT_RUN)
+    return any(
+        where == page and line.replace('"', "").startswith(start) for where, start, _ in NOT_RUN
+    )
 
 
 def compare(block: Block, said: str) -> None:
-    """The words of every line that a page shows were written, in this order: lines break, and paths and ids differ, by the machine."""
+    """The words of every line that a page shows were written, in this order: lines break, and paths
+    and ids differ, by the machine."""
 
     def plain(text: str) -> str:
         return " ".join(re.sub(r"Sheet \w+:|[─━]+", "", text).split())

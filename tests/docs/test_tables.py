@@ -1,4 +1,5 @@
-"""The tables by which the pages run name nothing that is not there, and pages show no kind of code that is not tried."""
+"""The tables by which the pages run name nothing that is not there, and pages show no kind of code
+that is not tried."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ BLOCKS = {page: blocks_of(page) for page in PAGES}
 
 
 def code_of(page: str) -> str:
-    return "\n".join("\n".join(block.commands) for block in BLOCKS[page]) + "\n".join(block.text for block in BLOCKS[page])
+    return "\n".join("\n".join(block.commands) for block in BLOCKS[page]) + "\n".join(
+        block.text for block in BLOCKS[page]
+    )
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -26,7 +29,9 @@ def test_what_is_replaced_everywhere_stands_somewhere(old, new):
     assert any(old in code_of(page) for page in PAGES)
 
 
-@pytest.mark.parametrize(("page", "old"), [(page, old) for page, pairs in IN_PAGE.items() for old, _ in pairs])
+@pytest.mark.parametrize(
+    ("page", "old"), [(page, old) for page, pairs in IN_PAGE.items() for old, _ in pairs]
+)
 def test_what_is_replaced_in_a_page_stands_there(page, old):
     assert old in code_of(page)
 
@@ -46,9 +51,13 @@ def test_pages_and_blocks_of_the_tables_exist():
 
 def test_every_block_of_data_is_loaded_as_something():
     for page, blocks in BLOCKS.items():
-        assert len(FILES.get(page, ())) == sum(block.language in ("yaml", "json") for block in blocks), page
+        assert len(FILES.get(page, ())) == sum(
+            block.language in ("yaml", "json") for block in blocks
+        ), page
 
 
 def test_the_page_on_python_names_all_that_the_api_exports():
     page = PAGES["docs/python.md"].read_text(encoding="utf-8")
-    assert [name for name in api.__all__ if f"api.{name}" not in page and f"`{name}`" not in page] == []
+    assert [
+        name for name in api.__all__ if f"api.{name}" not in page and f"`{name}`" not in page
+    ] == []

@@ -1,4 +1,5 @@
-"""The folder in which a page's code runs: what its reader would have, made from the sample by real runs."""
+"""The folder in which a page's code runs: what its reader would have, made from the sample by real
+runs."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from tests.conftest import REPOSITORY, SHARED, TASKS
 
 SAMPLE = TASKS / "sample"
 MODELS = SAMPLE / "models"
-_TASKS = ("sample_factor", "sample_factor_perplexity", "sample_felm", "sample_felm_gen", "sample_longform")
+_TASKS = (
+    "sample_factor",
+    "sample_factor_perplexity",
+    "sample_felm",
+    "sample_felm_gen",
+    "sample_longform",
+)
 _TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 _SHORT = {"max_gen_toks": 16}
 
@@ -31,14 +38,25 @@ def make_world(folder: Path, server: str) -> dict[str, str]:
     chat = folder.parent / "chat"
     shutil.copytree(MODELS / "larger", chat)
     config = json.loads((chat / "tokenizer_config.json").read_text(encoding="utf-8"))
-    (chat / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": _TEMPLATE}), encoding="utf-8")
+    (chat / "tokenizer_config.json").write_text(
+        json.dumps({**config, "chat_template": _TEMPLATE}), encoding="utf-8"
+    )
     _texts(folder)
     _data(folder.parent / "data")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         _made(folder)
-    places = {"larger": MODELS / "larger", "smaller": MODELS / "smaller", "chat": chat, "data": folder.parent / "data"}
-    return {"server": server, "repository": str(REPOSITORY), **{name: str(path) for name, path in places.items()}}
+    places = {
+        "larger": MODELS / "larger",
+        "smaller": MODELS / "smaller",
+        "chat": chat,
+        "data": folder.parent / "data",
+    }
+    return {
+        "server": server,
+        "repository": str(REPOSITORY),
+        **{name: str(path) for name, path in places.items()},
+    }
 
 
 def link_checkout(folder: Path) -> None:
@@ -50,32 +68,66 @@ def link_checkout(folder: Path) -> None:
 
 
 def _texts(folder: Path) -> None:
-    articles = [json.loads(line) for line in (SAMPLE / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines()]
-    corpus = [json.loads(line) for line in (SAMPLE / "sample_corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+    articles = [
+        json.loads(line)
+        for line in (SAMPLE / "encyclopedia.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    corpus = [
+        json.loads(line)
+        for line in (SAMPLE / "sample_corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     with gzip.open(folder / "passages.tsv.gz", "wt", encoding="utf-8") as file:
         file.write("id\ttext\ttitle\n")
         file.writelines(f"{each['id']}\t{each['text']}\t{each['title']}\n" for each in articles)
-    lines = (json.dumps({"page": each["id"], "title": each["title"], "body": each["text"]}) for each in articles)
+    lines = (
+        json.dumps({"page": each["id"], "title": each["title"], "body": each["text"]})
+        for each in articles
+    )
     (folder / "articles.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (folder / "my_texts").mkdir()
     for number, document in enumerate(corpus[:40]):
         (folder / "my_texts" / f"{number}.txt").write_text(document["text"], encoding="utf-8")
     with (SAMPLE / "sample_factor.csv").open(encoding="utf-8", newline="") as file:
-        rows = [{**row, "prefix": row["turncated_prefixes"]} for row in list(csv.DictReader(file))[:6]]
-    columns = {"context": "prefix", "truth": "completion", "false_1": "contradiction_0", "false_2": "contradiction_1"}
-    _table(folder / "my_rows.csv", [{name: row[column] for name, column in columns.items()} for row in rows])
-    task = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "my_factor", "dataset_path": "chat_rows.csv"}
+        rows = [
+            {**row, "prefix": row["turncated_prefixes"]} for row in list(csv.DictReader(file))[:6]
+        ]
+    columns = {
+        "context": "prefix",
+        "truth": "completion",
+        "false_1": "contradiction_0",
+        "false_2": "contradiction_1",
+    }
+    _table(
+        folder / "my_rows.csv",
+        [{name: row[column] for name, column in columns.items()} for row in rows],
+    )
+    task = {
+        "include": str(TASKS / "factor" / "_factor.yaml"),
+        "task": "my_factor",
+        "dataset_path": "chat_rows.csv",
+    }
     (folder / "my_factor.yaml").write_text(json.dumps(task), encoding="utf-8")
     names = ["prefix", "completion", *(f"contradiction_{number}" for number in range(3))]
     _table(folder / "chat_rows.csv", [{name: row[name] for name in names} for row in rows])
     shutil.copy(REPOSITORY / "tests" / "seventh" / "capitals.jsonl", folder)
     (folder / "my_judge.yaml").write_text("backend: lexical\n", encoding="utf-8")
-    (folder / "another.yaml").write_text("backend: lexical\noptions: {threshold: 0.6}\n", encoding="utf-8")
-    pair = {"claim": "The mill is old.", "passages": ["The mill was built in 1402.", {"title": "Mill", "text": "It is old."}]}
+    (folder / "another.yaml").write_text(
+        "backend: lexical\noptions: {threshold: 0.6}\n", encoding="utf-8"
+    )
+    pair = {
+        "claim": "The mill is old.",
+        "passages": ["The mill was built in 1402.", {"title": "Mill", "text": "It is old."}],
+    }
     (folder / "pairs.jsonl").write_text(json.dumps(pair) + "\n", encoding="utf-8")
-    (folder / "names.txt").write_text("\n".join(sorted({each["name"] for each in articles if each["kind"] == "person"})[:5]))
-    generations = json.loads((SAMPLE / "sample_ambigbio_generations.json").read_text(encoding="utf-8"))["data"]
-    with gzip.open(folder / "alce.json.gz", "wt", encoding="utf-8") as file:  # a response a name, as of one model
+    (folder / "names.txt").write_text(
+        "\n".join(sorted({each["name"] for each in articles if each["kind"] == "person"})[:5])
+    )
+    generations = json.loads(
+        (SAMPLE / "sample_ambigbio_generations.json").read_text(encoding="utf-8")
+    )["data"]
+    with gzip.open(
+        folder / "alce.json.gz", "wt", encoding="utf-8"
+    ) as file:  # a response a name, as of one model
         json.dump({"data": list({each["question"]: each for each in generations}.values())}, file)
     titles = [each["title"] for each in articles if each["kind"] == "town"]
     row = {"name": titles[0], "kind": "town", "titles": titles[:2]}
@@ -90,13 +142,20 @@ def _table(path: Path, rows: list[Mapping[str, str]]) -> None:
 
 
 def _data(folder: Path) -> None:
-    """The published files that are here, and in place of the others the sample or another of their kind."""
+    """The published files that are here, and in place of the others the sample or another of their
+    kind."""
     folder.mkdir()
     published = SHARED / "data"
     here = {path.name: path for path in published.rglob("*") if path.is_file()}
-    released = {"ambigbio": "generations_chatgpt-0301.json.gz", "ambigbio_decisions": "decisions/chatgpt-0301__no-ambig.json.gz"}
+    released = {
+        "ambigbio": "generations_chatgpt-0301.json.gz",
+        "ambigbio_decisions": "decisions/chatgpt-0301__no-ambig.json.gz",
+    }
     for name, source in all_sources().items():
-        stands = {"felm": SAMPLE / "sample_felm.jsonl", "ambigbio": SAMPLE / "sample_ambigbio.json"}.get(name)
+        stands = {
+            "felm": SAMPLE / "sample_felm.jsonl",
+            "ambigbio": SAMPLE / "sample_ambigbio.json",
+        }.get(name)
         if name.endswith("_factor"):
             stands = SAMPLE / "sample_factor.csv"
         elif name.startswith("longfact"):
@@ -119,12 +178,25 @@ def _made(folder: Path) -> None:
         assert main(command.split()) == 0, command
     if SHARED.is_dir():
         for name in ("ambigbio", "ambigbio_decisions"):
-            (folder / f"{name}.json").symlink_to(folder.parent / "data" / all_sources()[name].filename)
-        shutil.copy(SHARED / "data" / "ambigbio" / "decisions" / "chatgpt-0301__no-ambig.json.gz", folder / "released.json.gz")
+            (folder / f"{name}.json").symlink_to(
+                folder.parent / "data" / all_sources()[name].filename
+            )
+        shutil.copy(
+            SHARED / "data" / "ambigbio" / "decisions" / "chatgpt-0301__no-ambig.json.gz",
+            folder / "released.json.gz",
+        )
     for name in ("larger", "smaller"):
-        options = {"model_args": {"pretrained": f"tasks/sample/models/{name}", "dtype": "float32"}, "gen_kwargs": _SHORT}
+        options = {
+            "model_args": {"pretrained": f"tasks/sample/models/{name}", "dtype": "float32"},
+            "gen_kwargs": _SHORT,
+        }
         api.run(_TASKS, "hf-tree", "results", limit=12, **options)
-    api.run(["sample_factor"], "hf-tree", "whole", model_args={"pretrained": "tasks/sample/models/smaller", "dtype": "float32"})
+    api.run(
+        ["sample_factor"],
+        "hf-tree",
+        "whole",
+        model_args={"pretrained": "tasks/sample/models/smaller", "dtype": "float32"},
+    )
 
 
 def copy_world(world: Path, folder: Path) -> None:
@@ -148,14 +220,22 @@ def label(folder: Path) -> None:
         lines = [
             {
                 **row,
-                "answer": (said := options[int(row["number"]), row["question"]])[(place % 7 == 0) % len(said)],
+                "answer": (said := options[int(row["number"]), row["question"]])[
+                    (place % 7 == 0) % len(said)
+                ],
                 "person": name,
             }
             for place, row in enumerate(rows)
         ]
         _table(
             folder / f"{name}.csv",
-            [{key: row[key] for key in ("sheet", "number", "question", "answer", "person", "note")} for row in lines],
+            [
+                {
+                    key: row[key]
+                    for key in ("sheet", "number", "question", "answer", "person", "note")
+                }
+                for row in lines
+            ],
         )
 
 

@@ -22,8 +22,16 @@ def write_corpus(folder: Path, documents: int = 8, **keys: object) -> Path:
     import yaml
 
     rows = [{"id": f"d{number}", "text": town(number)} for number in range(documents)]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    content = {"corpus": "corpus.jsonl", "generate": "rules", "filter": "none", "choose": {"contradictions": 3}, **keys}
+    (folder / "corpus.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    content = {
+        "corpus": "corpus.jsonl",
+        "generate": "rules",
+        "filter": "none",
+        "choose": {"contradictions": 3},
+        **keys,
+    }
     path = folder / "corpus.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
@@ -31,4 +39,8 @@ def write_corpus(folder: Path, documents: int = 8, **keys: object) -> Path:
 
 def contents(out: Path) -> Mapping[str, bytes]:
     """Every file below ``out`` by its path from there."""
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(out).as_posix(): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }

@@ -23,10 +23,17 @@ _SCRIPT = "import sys\nfrom tests.factor_gen import killed\nkilled.main(*sys.arg
 
 
 def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -> None:
-    """Builds in another process and kills it when it waits, as it does in ``stage`` at ``place``; ``folder`` takes the marks."""
+    """Builds in another process and kills it when it waits, as it does in ``stage`` at ``place``;
+    ``folder`` takes the marks."""
     marker = folder / f"{stage}-wait"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), TROUBLE: f"{stage} wait {place} {folder}"}
-    process = subprocess.Popen([sys.executable, "-c", _SCRIPT, str(config), str(out)], env=environment, cwd=folder)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        TROUBLE: f"{stage} wait {place} {folder}",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT, str(config), str(out)], env=environment, cwd=folder
+    )
     try:
         deadline = time.monotonic() + 60
         while not marker.exists():
@@ -39,7 +46,8 @@ def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -
 
 
 def main(config: str, out: str) -> None:
-    """Builds; trouble can be had while the corpus is read as well, at a row that is chosen, and at a file that is shown."""
+    """Builds; trouble can be had while the corpus is read as well, at a row that is chosen, and at
+    a file that is shown."""
     real, real_choose, real_replace = pipeline.distinct, pipeline.choose_rows, Path.replace
 
     def distinct(documents: Iterable[object], *given: Any) -> Iterator[Example]:

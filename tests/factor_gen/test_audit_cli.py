@@ -17,11 +17,19 @@ from lm_factuality.ground.tables import read_table
 from tests.conftest import TASKS
 from tests.factor_gen.audit.rows import on_true, synthetic
 
-_NAMES = ["doc_id", "turncated_prefixes", "completion", "contradiction_0", "contradiction_1", "contradiction_2"]
+_NAMES = [
+    "doc_id",
+    "turncated_prefixes",
+    "completion",
+    "contradiction_0",
+    "contradiction_1",
+    "contradiction_2",
+]
 
 
 def _records(count: int = 40) -> list[dict[str, Any]]:
-    """Rows of the authors' columns in which the true one has a space before its full stop, and what other tools add."""
+    """Rows of the authors' columns in which the true one has a space before its full stop, and what
+    other tools add."""
     rows = synthetic(count, on_true(lambda text: text.replace(".", " .")))
     return [
         {
@@ -47,9 +55,26 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_audit_and_fix(table: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fixed, everything, flagged = tmp_path / f"fixed{ending}", tmp_path / "all.json", tmp_path / "rows.jsonl"
-    code = main(["audit", str(table), "--fix", str(fixed), "--json", str(everything), "--rows", str(flagged)])
+def test_audit_and_fix(
+    table: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed, everything, flagged = (
+        tmp_path / f"fixed{ending}",
+        tmp_path / "all.json",
+        tmp_path / "rows.jsonl",
+    )
+    code = main(
+        [
+            "audit",
+            str(table),
+            "--fix",
+            str(fixed),
+            "--json",
+            str(everything),
+            "--rows",
+            str(flagged),
+        ]
+    )
     assert code == 0
     shown = capsys.readouterr().out
     assert "most spaces before punctuation" in shown
@@ -75,16 +100,41 @@ def test_strict_fails_where_something_is_found(table: Path, tmp_path: Path) -> N
     assert main(["audit", str(fixed), "--strict"]) == 0
 
 
-def test_a_task_yaml_with_types(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_yaml_with_types(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     task = tmp_path / "leaky.yaml"
-    content = {"include": str(TASKS / "factor" / "_factor.yaml"), "task": "leaky", "dataset_path": table.name}
+    content = {
+        "include": str(TASKS / "factor" / "_factor.yaml"),
+        "task": "leaky",
+        "dataset_path": table.name,
+    }
     task.write_text(yaml.safe_dump(content), encoding="utf-8")
     everything = tmp_path / "all.json"
-    assert main(["audit", str(task), "--types", "--sample", "20", "--json", str(everything), "--verbose"]) == 0
-    assert all(each["rows"] == 20 for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"])
+    assert (
+        main(
+            [
+                "audit",
+                str(task),
+                "--types",
+                "--sample",
+                "20",
+                "--json",
+                str(everything),
+                "--verbose",
+            ]
+        )
+        == 0
+    )
+    assert all(
+        each["rows"] == 20
+        for each in json.loads(everything.read_text(encoding="utf-8"))["baselines"]
+    )
     shown = capsys.readouterr().out
     assert "20 of 40 rows" in shown
-    (predicates,) = (line.split() for line in shown.splitlines() if line.strip().startswith("predicate"))
+    (predicates,) = (
+        line.split() for line in shown.splitlines() if line.strip().startswith("predicate")
+    )
     assert predicates[1] == "0.0%"  # the file's own types
     assert float(predicates[2].rstrip("%")) > 10  # by rule
     assert "right in 31 of 40" in shown
@@ -96,8 +146,14 @@ def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
     return path
 
 
-def test_fix_writes_nothing_where_no_row_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = _write(tmp_path / "gaps.csv", [[str(n), "p", f"True {n}.", f"False {n}.", "", ""] for n in range(12)], _NAMES)
+def test_fix_writes_nothing_where_no_row_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(
+        tmp_path / "gaps.csv",
+        [[str(n), "p", f"True {n}.", f"False {n}.", "", ""] for n in range(12)],
+        _NAMES,
+    )
     fixed, flagged = tmp_path / "fixed.csv", tmp_path / "rows.jsonl"
     assert main(["audit", str(path), "--fix", str(fixed), "--rows", str(flagged)]) == 1
     shown = capsys.readouterr()
@@ -108,14 +164,25 @@ def test_fix_writes_nothing_where_no_row_is_left(tmp_path: Path, capsys: pytest.
     assert not flagged.exists()
 
 
-def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [[str(n), f"Text {n}. ", f"True {n}.", f"False {n}.", f"Not {n}.", f"No {n}."] for n in range(12)]
+def test_a_table_with_full_prefixes_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        [str(n), f"Text {n}. ", f"True {n}.", f"False {n}.", f"Not {n}.", f"No {n}."]
+        for n in range(12)
+    ]
     path = _write(tmp_path / "full.csv", rows, ["doc_id", "full_prefix", *_NAMES[2:]])
     assert main(["audit", str(path), "--fix", str(tmp_path / "fixed.csv"), "--verbose"]) == 0
     assert "12 rows of 12 documents" in capsys.readouterr().out
-    assert main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))]) == 1
+    assert (
+        main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))])
+        == 1
+    )
     message = capsys.readouterr().err
-    assert all(name in message for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix"))
+    assert all(
+        name in message
+        for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix")
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,8 +196,12 @@ def test_a_table_with_full_prefixes_alone(tmp_path: Path, capsys: pytest.Capture
         (["{folder}"], "is a folder"),
     ],
 )
-def test_errors_say_what_to_do(table: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", *(each.format(table=table, folder=table.parent) for each in arguments)]) == 1
+def test_errors_say_what_to_do(
+    table: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["audit", *(each.format(table=table, folder=table.parent) for each in arguments)]) == 1
+    )
     assert message in capsys.readouterr().err
 
 
@@ -146,7 +217,9 @@ def test_the_published_name_is_found_in_the_data_folder(
     assert "148" in capsys.readouterr().out
 
 
-def test_lines_that_cannot_be_read_are_named(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_that_cannot_be_read_are_named(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table.write_text(table.read_text(encoding="utf-8") + "one,two\n", encoding="utf-8")
     assert main(["audit", str(table), "--sample", "20", "--verbose"]) == 0
     assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out
@@ -158,4 +231,6 @@ def test_a_card_gets_every_baseline_that_is_shown(table: Path) -> None:
     assert "above chance by" in str(figures["most spaces before punctuation"]["verdict"])
     floor = figures.pop("knowing nothing (the floor)")
     assert floor == {"rows": 40, "of all choices": floor["of all choices"]}
-    assert {tuple(each) for each in figures.values()} == {("rows", "pairs won", "95% interval", "of all choices", "verdict")}
+    assert {tuple(each) for each in figures.values()} == {
+        ("rows", "pairs won", "95% interval", "of all choices", "verdict")
+    }

@@ -1,4 +1,5 @@
-"""The bench of the filters runs both ways over the same texts, and its exit code says whether they are fast enough."""
+"""The bench of the filters runs both ways over the same texts, and its exit code says whether they
+are fast enough."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from tests.factor_gen.tiny import save_deberta
 
 
 def test_both_ways_are_timed_over_all_texts(tmp_path, checkpoint, capsys):
-    deberta, found = save_deberta(tmp_path / "deberta", checkpoint, places=512), tmp_path / "found.json"
+    deberta, found = (
+        save_deberta(tmp_path / "deberta", checkpoint, places=512),
+        tmp_path / "found.json",
+    )
     arguments = [
         "filters",
         "--nli",

@@ -22,7 +22,9 @@ from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     real = pipeline.build
-    monkeypatch.setattr(pipeline, "build", lambda *given, **named: real(*given, **named, opener=open_tiny))
+    monkeypatch.setattr(
+        pipeline, "build", lambda *given, **named: real(*given, **named, opener=open_tiny)
+    )
 
 
 def run(*arguments: str) -> int:
@@ -31,14 +33,18 @@ def run(*arguments: str) -> int:
 
 def test_defaults_and_choices_of_the_command_line_are_those_of_the_settings() -> None:
     parse = build_parser().parse_args
-    assert [parse(["build", "c", "--out", "o", "--until", stage]).until for stage in ALL_STAGES] == list(ALL_STAGES)
+    assert [
+        parse(["build", "c", "--out", "o", "--until", stage]).until for stage in ALL_STAGES
+    ] == list(ALL_STAGES)
     assert parse(["build", "c", "--out", "o"]).until == ALL_STAGES[-1]
     assert parse(["audit", "file"]).sample == SAMPLE
     assert parse(["thresholds", "file"]).context == NliSettings.context
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_build_says_what_became_of_the_documents_and_what_to_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_build_says_what_became_of_the_documents_and_what_to_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.write('{"text": ""}\n')
@@ -47,7 +53,10 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(tmp_path: Pa
     assert "what became of 6 documents" in said
     assert "the text is empty" in said
     assert f"{out}/corpus.csv: the rows" in said
-    assert f"lm-factuality run --model hf-tree --model_args pretrained=gpt2 --include_path {out} --tasks corpus" in said
+    assert (
+        f"lm-factuality run --model hf-tree --model_args pretrained=gpt2 --include_path {out} --tasks corpus"
+        in said
+    )
     assert f"factor-gen audit {out}/corpus.csv" in said
     assert '"factor-gen build corpus.yaml --out corpus"' in (out / "manifest.json").read_text()
 
@@ -59,7 +68,10 @@ def test_another_benchmark_is_not_put_in_the_place_of_one(tmp_path: Path) -> Non
     path.with_name("others.jsonl").write_bytes(path.with_suffix(".jsonl").read_bytes() * 2)
     other = path.with_name("other.yaml")
     other.write_text(path.read_text().replace("corpus.jsonl", "others.jsonl"))
-    with pytest.raises(DataError, match=r"out: holds another benchmark, corpus\.csv; choose another --out, or --restart"):
+    with pytest.raises(
+        DataError,
+        match=r"out: holds another benchmark, corpus\.csv; choose another --out, or --restart",
+    ):
         run(str(other), "--out", str(out), "--workers", "1")
     assert (out / "corpus.csv").is_file()
     assert run(str(other), "--out", str(out), "--workers", "1", "--restart") == 0
@@ -78,10 +90,14 @@ def test_what_the_generator_wrote_in_vain_is_told(
         return Wasteful(name, settings.seed) if name == "generate" else open_tiny(settings, name)
 
     real = pipeline.build
-    monkeypatch.setattr(pipeline, "build", lambda *given, **named: real(*given, **named, opener=opener))
+    monkeypatch.setattr(
+        pipeline, "build", lambda *given, **named: real(*given, **named, opener=opener)
+    )
     path = write_corpus(tmp_path, documents=3)
     for until in ("generate", "choose"):
-        assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", until) == 0
+        assert (
+            run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", until) == 0
+        )
         said = [line.split() for line in capsys.readouterr().out.splitlines()]
         assert said.index(["no", "such", "words", "15"]) < said.index(["no", "edit", "6"])
     assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", "types") == 0
@@ -91,18 +107,48 @@ def test_what_the_generator_wrote_in_vain_is_told(
 @pytest.mark.usefixtures("tiny")
 def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_corpus(tmp_path), tmp_path / "out"
-    assert run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--until", "select", "--workers", "1") == 0
+    assert (
+        run(
+            str(path),
+            "--out",
+            str(out),
+            "--documents",
+            "3",
+            "--seed",
+            "4",
+            "--until",
+            "select",
+            "--workers",
+            "1",
+        )
+        == 0
+    )
     assert "what became of 3 documents" in (said := capsys.readouterr().out)
     assert "Stopped after select" in said
-    assert [each.name for each in sorted((out / "stages").iterdir())] == ["1-read", "2-select", "corpus.json"]
-    assert run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--workers", "1") == 0
+    assert [each.name for each in sorted((out / "stages").iterdir())] == [
+        "1-read",
+        "2-select",
+        "corpus.json",
+    ]
+    assert (
+        run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--workers", "1") == 0
+    )
     assert "--documents 3 --seed 4" in (out / "manifest.json").read_text()
 
 
 @pytest.mark.parametrize(
-    "option", [["--workers", "0"], ["--documents", "x"], ["--seed", "-1"], ["--engine", "spark"], ["--until", "type"]]
+    "option",
+    [
+        ["--workers", "0"],
+        ["--documents", "x"],
+        ["--seed", "-1"],
+        ["--engine", "spark"],
+        ["--until", "type"],
+    ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_make_no_sense_are_refused(
+    tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option)
     assert option[1] in capsys.readouterr().err
@@ -123,4 +169,7 @@ def test_ctrl_c_ends_without_a_traceback(
     arguments = ["build", str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")]
     monkeypatch.setattr("sys.argv", ["factor-gen", *arguments])
     assert main(arguments) == 130
-    assert f"finished parts are kept. To continue: factor-gen build {tmp_path}" in capsys.readouterr().err
+    assert (
+        f"finished parts are kept. To continue: factor-gen build {tmp_path}"
+        in capsys.readouterr().err
+    )

@@ -20,18 +20,24 @@ def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
     return Candidate(text, kind, "old -> new", "test", rejected=rejected)
 
 
-def example(candidates: Iterable[Candidate], doc_id: str = "a", completion: str = "It is true.") -> Example:
+def example(
+    candidates: Iterable[Candidate], doc_id: str = "a", completion: str = "It is true."
+) -> Example:
     return Example(doc_id, "Before. ", completion, ERROR_TYPES, tuple(candidates))
 
 
-def chosen(examples: Iterable[Example], seed: int = 0, **settings: object) -> list[Chosen | Example]:
+def chosen(
+    examples: Iterable[Example], seed: int = 0, **settings: object
+) -> list[Chosen | Example]:
     return list(choose_rows(ChooseSettings(**settings), seed, examples))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("least_types", "is_sure"), [(1, True), (2, False)])
 def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_sure: bool) -> None:
     doubtful = replace(candidate("It was.", "link"), doubtful=2)
-    (row,) = chosen([example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types)
+    (row,) = chosen(
+        [example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types
+    )
     assert isinstance(row, Chosen)
     assert (doubtful not in row.contradictions) is is_sure
     (row,) = chosen([example([candidate("It is 1."), candidate("It is 2."), doubtful])])
@@ -42,7 +48,8 @@ def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_su
 def test_no_more_that_are_doubtful_than_are_lacking() -> None:
     sure = [candidate("It is one."), candidate("It is two.")]
     doubts = [
-        replace(candidate(text, kind), doubtful=2) for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
+        replace(candidate(text, kind), doubtful=2)
+        for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
     ]
     for row in chosen(example([*sure, *doubts], str(n)) for n in range(10)):
         assert isinstance(row, Chosen)
@@ -51,7 +58,12 @@ def test_no_more_that_are_doubtful_than_are_lacking() -> None:
 
 def test_the_less_doubtful_come_first() -> None:
     """Though they edit the same words."""
-    texts = {"It is not so old.": 0, "He says it is so old.": 0, "It is so not old.": 1, "Here it is so old.": 2}
+    texts = {
+        "It is not so old.": 0,
+        "He says it is so old.": 0,
+        "It is so not old.": 1,
+        "Here it is so old.": 2,
+    }
     each = [replace(candidate(text), doubtful=doubtful) for text, doubtful in texts.items()]
     for row in chosen(example(each, str(n), "It is so old.") for n in range(10)):
         assert isinstance(row, Chosen)
@@ -69,12 +81,19 @@ def test_no_more_doubtful_than_the_settings_allow() -> None:
 def test_types_last_as_long_as_they_can(pick: str) -> None:
     kinds = ["entity"] * 6 + ["predicate", "circumstance"]
     rows = chosen(
-        [example((candidate(f"It is {n}.", kind) for n, kind in enumerate(kinds)), str(m)) for m in range(20)], pick=pick
+        [
+            example((candidate(f"It is {n}.", kind) for n, kind in enumerate(kinds)), str(m))
+            for m in range(20)
+        ],
+        pick=pick,
     )
     for row in rows:
         assert isinstance(row, Chosen)
         assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
-    two = chosen([example([*(candidate(f"It is {n}.") for n in range(5)), candidate("It was.", "link")])], pick=pick)
+    two = chosen(
+        [example([*(candidate(f"It is {n}.") for n in range(5)), candidate("It was.", "link")])],
+        pick=pick,
+    )
     assert isinstance(two[0], Chosen)
     assert Counter(each.type for each in two[0].contradictions) == {"entity": 2, "link": 1}
 
@@ -82,7 +101,11 @@ def test_types_last_as_long_as_they_can(pick: str) -> None:
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
     many = [candidate(f"It is {n}.", ("entity", "predicate")[n % 2]) for n in range(200)]
-    rare = [candidate("It was.", "link"), candidate("It is here.", "circumstance"), candidate("She is.", "coreference")]
+    rare = [
+        candidate("It was.", "link"),
+        candidate("It is here.", "circumstance"),
+        candidate("She is.", "coreference"),
+    ]
     rows = chosen([example([*many, *rare], str(n)) for n in range(20)], pick=pick, min_types=3)
     kinds = [{each.type for each in row.contradictions} for row in rows if isinstance(row, Chosen)]
     assert [len(each) for each in kinds] == [3] * 20
@@ -98,21 +121,45 @@ def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_no_two_edit_the_same_words_unless_nothing_else_is_left(pick: str) -> None:
     true = "On Monday she sold nine boats in Oslo to the bank."
-    edits = [("Monday", "Friday"), ("Monday", "Tuesday"), ("Oslo", "Bergen"), ("nine", "eight"), ("nine", "seven")]
-    kinds = ["circumstance", "predicate", "circumstance", "entity", "link"]  # more types can be had of the same words
-    found = [candidate(true.replace(old, new), kind) for (old, new), kind in zip(edits, kinds, strict=True)]
+    edits = [
+        ("Monday", "Friday"),
+        ("Monday", "Tuesday"),
+        ("Oslo", "Bergen"),
+        ("nine", "eight"),
+        ("nine", "seven"),
+    ]
+    kinds = [
+        "circumstance",
+        "predicate",
+        "circumstance",
+        "entity",
+        "link",
+    ]  # more types can be had of the same words
+    found = [
+        candidate(true.replace(old, new), kind)
+        for (old, new), kind in zip(edits, kinds, strict=True)
+    ]
     for seed in range(10):
         (row,) = chosen([example(found, completion=true)], seed, pick=pick)
         assert isinstance(row, Chosen)
-        changed = [next(old for old, _ in edits if old not in each.text) for each in row.contradictions]
+        changed = [
+            next(old for old, _ in edits if old not in each.text) for each in row.contradictions
+        ]
         assert sorted(changed) == ["Monday", "Oslo", "nine"]
     (row,) = chosen([example([*found[:2], found[3]], completion=true)], pick=pick)
     assert isinstance(row, Chosen)
-    assert {each.text for each in row.contradictions} == {each.text for each in [*found[:2], found[3]]}
+    assert {each.text for each in row.contradictions} == {
+        each.text for each in [*found[:2], found[3]]
+    }
 
 
 def test_rejected_and_repeated_candidates_do_not_count() -> None:
-    few = [candidate("One."), candidate("One. "), candidate("Two."), candidate("Three.", rejected="not fluent")]
+    few = [
+        candidate("One."),
+        candidate("One. "),
+        candidate("Two."),
+        candidate("Three.", rejected="not fluent"),
+    ]
     (row,) = chosen([example(few)])
     assert isinstance(row, Example)
     assert row.unused == "choose: fewer than 3 contradictions"
@@ -128,7 +175,11 @@ def test_an_example_that_is_done_with_passes_as_it_is() -> None:
 
 def test_the_seed_decides() -> None:
     def rows(seed: int, pick: str) -> list[Chosen | Example]:
-        return chosen([example((candidate(f"It is {n}.") for n in range(12)), str(m)) for m in range(5)], seed, pick=pick)
+        return chosen(
+            [example((candidate(f"It is {n}.") for n in range(12)), str(m)) for m in range(5)],
+            seed,
+            pick=pick,
+        )
 
     for pick in ("balanced", "random"):
         assert rows(1, pick) == rows(1, pick)
@@ -136,26 +187,39 @@ def test_the_seed_decides() -> None:
 
 
 def test_more_contradictions_than_three() -> None:
-    (row,) = chosen([example(candidate(f"It is {n}.", ERROR_TYPES[n % 5]) for n in range(24))], contradictions=9)
+    (row,) = chosen(
+        [example(candidate(f"It is {n}.", ERROR_TYPES[n % 5]) for n in range(24))], contradictions=9
+    )
     assert isinstance(row, Chosen)
     assert len({each.text for each in row.contradictions}) == 9
     assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
 
 
 def biased_examples(count: int) -> list[Example]:
-    """Prices that mostly rise, in round numbers, of short names: every edit makes the text look other than the corpus does."""
+    """Prices that mostly rise, in round numbers, of short names: every edit makes the text look
+    other than the corpus does."""
     rng, found = random.Random(0), []
     for number in range(count):
         verb = "rose" if rng.random() < 0.65 else "fell"
-        amount, name = rng.choice([10, 20, 30, 40, 57, 68]), rng.choice(["Ode", "Ilm", "Sollingen", "Harkenau"])
+        amount, name = (
+            rng.choice([10, 20, 30, 40, 57, 68]),
+            rng.choice(["Ode", "Ilm", "Sollingen", "Harkenau"]),
+        )
         text = f"The price of {name} grain {verb} by {amount} percent last year."
         other = {"rose": "fell", "fell": "rose"}[verb]
-        edits = [candidate(text.replace(verb, other), "predicate"), candidate(text.replace(verb, f"never {verb}"), "predicate")]
-        edits += [
-            candidate(text.replace(str(amount), str(new)), "circumstance") for new in (10, 20, 57, 68, 1057) if new != amount
+        edits = [
+            candidate(text.replace(verb, other), "predicate"),
+            candidate(text.replace(verb, f"never {verb}"), "predicate"),
         ]
         edits += [
-            candidate(text.replace(name, new)) for new in ("Ode", "Ilm", "Sollingen", "Upper Sollingen", "Ülmenau") if new != name
+            candidate(text.replace(str(amount), str(new)), "circumstance")
+            for new in (10, 20, 57, 68, 1057)
+            if new != amount
+        ]
+        edits += [
+            candidate(text.replace(name, new))
+            for new in ("Ode", "Ilm", "Sollingen", "Upper Sollingen", "Ülmenau")
+            if new != name
         ]
         found.append(example(edits, str(number), text))
     return found
@@ -163,7 +227,11 @@ def biased_examples(count: int) -> list[Example]:
 
 def worst_leak(rows: Iterable[Chosen | Example]) -> float:
     """The accuracy of the best surface statistic."""
-    texts = [[row.example.completion, *(each.text for each in row.contradictions)] for row in rows if isinstance(row, Chosen)]
+    texts = [
+        [row.example.completion, *(each.text for each in row.contradictions)]
+        for row in rows
+        if isinstance(row, Chosen)
+    ]
     return max(
         sum(shares([sign * statistic(text) for text in row])[0] for row in texts) / len(texts)
         for statistic in STATISTICS.values()
@@ -172,7 +240,8 @@ def worst_leak(rows: Iterable[Chosen | Example]) -> float:
 
 
 def word_excess(rows: Iterable[Chosen | Example]) -> float:
-    """How many words a contradiction has too many or too few of, on average, next to a third of the true completion's."""
+    """How many words a contradiction has too many or too few of, on average, next to a third of the
+    true completion's."""
     heap: Counter[str] = Counter()
     count = 0
     for row in rows:
@@ -204,9 +273,15 @@ def most_central(row: Chosen) -> str:
 def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: str) -> None:
     examples = biased_examples(200)
     rows = {
-        hide: [row for row in chosen(examples, pick=pick, hide_centre=hide) if isinstance(row, Chosen)] for hide in (True, False)
+        hide: [
+            row for row in chosen(examples, pick=pick, hide_centre=hide) if isinstance(row, Chosen)
+        ]
+        for hide in (True, False)
     }
-    central = {hide: sum(most_central(row) == row.example.completion for row in rows[hide]) for hide in rows}
+    central = {
+        hide: sum(most_central(row) == row.example.completion for row in rows[hide])
+        for hide in rows
+    }
     assert central[False] == 200
     assert 40 <= central[True] <= 60  # one standard deviation of chance is 6
     for row in rows[True]:

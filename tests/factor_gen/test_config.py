@@ -61,7 +61,9 @@ def test_two_lines_are_a_build_with_the_papers_values(write: Write, tmp_path: Pa
         ),
     ],
 )
-def test_filters_are_on_unless_none(write: Write, lines: str, nli: NliSettings | None, fluency: FluencySettings | None) -> None:
+def test_filters_are_on_unless_none(
+    write: Write, lines: str, nli: NliSettings | None, fluency: FluencySettings | None
+) -> None:
     settings = load_build(write(f"{SHORT}{lines}\n"))
     assert (settings.filter.nli, settings.filter.fluency) == (nli, fluency)
 
@@ -73,7 +75,11 @@ def test_an_include_holds_where_the_file_says_nothing(write: Write) -> None:
     )
     own = write("include: bases/base.yaml\nseed: 8\ngenerate: {per_type: 3}\n")
     settings = load_build(own)
-    assert (settings.seed, settings.generate.per_type, settings.generate.generator) == (8, 3, "rules")
+    assert (settings.seed, settings.generate.per_type, settings.generate.generator) == (
+        8,
+        3,
+        "rules",
+    )
     assert settings.filter.nli is None
     assert settings.corpus.license == "MIT"
     assert settings.corpus.path == "bases/in_base.txt"  # relative to the file that says it
@@ -93,38 +99,104 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ("corpus: {path: a, dataset: b}\ngenerate: rules", "corpus has both path and dataset"),
         ("corpus: {path: a, split: test}\ngenerate: rules", "corpus.split is for a dataset"),
         ("corpus: {path: 3}\ngenerate: rules", "corpus.path is 3; expected a text"),
-        ("corpus: {path: a, documents: 0}\ngenerate: rules", "corpus.documents is 0; expected a whole number of 1 or more"),
-        ("corpus: a", r"generate.judge is missing; .*generate: \{generator: llm, judge: openai-server\}.*generate: rules"),
-        ("corpus: a\ngenerate: rule", "generate.generator is 'rule'; expected llm or rules; did you mean rules?"),
+        (
+            "corpus: {path: a, documents: 0}\ngenerate: rules",
+            "corpus.documents is 0; expected a whole number of 1 or more",
+        ),
+        (
+            "corpus: a",
+            r"generate.judge is missing; .*generate: \{generator: llm, judge: openai-server\}.*generate: rules",
+        ),
+        (
+            "corpus: a\ngenerate: rule",
+            "generate.generator is 'rule'; expected llm or rules; did you mean rules?",
+        ),
         (SHORT + "selct: {}", "unknown key 'selct'; did you mean select?"),
-        (SHORT + "select: {min_word: 3}", "unknown key 'min_word' of select; did you mean min_words?"),
-        (SHORT + "select: {min_words: true}", "select.min_words is True; expected a whole number of 1 or more"),
+        (
+            SHORT + "select: {min_word: 3}",
+            "unknown key 'min_word' of select; did you mean min_words?",
+        ),
+        (
+            SHORT + "select: {min_words: true}",
+            "select.min_words is True; expected a whole number of 1 or more",
+        ),
         (SHORT + "select: {min_words: 0}", "select.min_words is 0; expected"),
-        (SHORT + "select: {max_words: 4}", "select.max_words is 4; expected at least min_words, which is 10"),
-        (SHORT + "select: {position: middle}", "select.position is 'middle'; expected random, first or last"),
+        (
+            SHORT + "select: {max_words: 4}",
+            "select.max_words is 4; expected at least min_words, which is 10",
+        ),
+        (
+            SHORT + "select: {position: middle}",
+            "select.position is 'middle'; expected random, first or last",
+        ),
         (SHORT + "select:", "select is empty; expected a mapping"),
         (SHORT + "types: [entity, verbs]", "types.types is 'verbs'; expected"),
         (SHORT + "types: []", "expected a list with some of"),
         (SHORT + "filter: off", "filter is False; expected none, or a mapping"),
-        (SHORT + "filter: {nli: {threshold: 1.5}}", "filter.nli.threshold is 1.5; expected a number from 0 to 1"),
-        (SHORT + "filter: {nli: {threshold: .nan}}", "filter.nli.threshold is nan; expected a number from 0 to 1"),
-        (SHORT + "filter: {fluency: {margin: .inf}}", "filter.fluency.margin is inf; expected a number of 0 or more"),
+        (
+            SHORT + "filter: {nli: {threshold: 1.5}}",
+            "filter.nli.threshold is 1.5; expected a number from 0 to 1",
+        ),
+        (
+            SHORT + "filter: {nli: {threshold: .nan}}",
+            "filter.nli.threshold is nan; expected a number from 0 to 1",
+        ),
+        (
+            SHORT + "filter: {fluency: {margin: .inf}}",
+            "filter.fluency.margin is inf; expected a number of 0 or more",
+        ),
         (SHORT + "filter: {nil: none}", "unknown key 'nil' of filter; did you mean nli?"),
-        (SHORT + "select: {min_words: 300}", "select.max_words is 200; expected at least min_words, which is 300"),
-        (SHORT + "choose: {min_types: 4}", "choose.min_types is 4; expected at most choose.contradictions, which is 3"),
+        (
+            SHORT + "select: {min_words: 300}",
+            "select.max_words is 200; expected at least min_words, which is 300",
+        ),
+        (
+            SHORT + "choose: {min_types: 4}",
+            "choose.min_types is 4; expected at most choose.contradictions, which is 3",
+        ),
         (SHORT + "choose: {hide_centre: 1}", "choose.hide_centre is 1; expected true or false"),
-        (SHORT + "choose: {hide_centre: 'true'}", "choose.hide_centre is 'true'; expected true or false"),
-        ("corpus: a\ngenerate: {generator: rules, judge: x}", "generate.judge is for the generator llm"),
-        ("corpus: a\ngenerate: {generator: rules, prompts: x}", "generate.prompts is for the generator llm"),
-        ("corpus: a\ngenerate: {generator: rules, context: 9}", "generate.context is for the generator llm"),
-        (SHORT + "types: {tagger: spaci}", "types.tagger is 'spaci'; expected pattern or spacy; did you mean spacy?"),
-        (SHORT + "types: {model: en_core_web_lg}", "types.model is for the tagger spacy, and the tagger is pattern"),
-        ("corpus: {path: '*.txt', text: body}\ngenerate: rules", "corpus.text is for tables, and a text file"),
-        ("corpus: {path: a.MD, id: name}\ngenerate: rules", "corpus.id is for tables, and a text file"),
-        ("corpus: {path: ., text: body}\ngenerate: rules", "corpus.text is for tables, and a text file"),
+        (
+            SHORT + "choose: {hide_centre: 'true'}",
+            "choose.hide_centre is 'true'; expected true or false",
+        ),
+        (
+            "corpus: a\ngenerate: {generator: rules, judge: x}",
+            "generate.judge is for the generator llm",
+        ),
+        (
+            "corpus: a\ngenerate: {generator: rules, prompts: x}",
+            "generate.prompts is for the generator llm",
+        ),
+        (
+            "corpus: a\ngenerate: {generator: rules, context: 9}",
+            "generate.context is for the generator llm",
+        ),
+        (
+            SHORT + "types: {tagger: spaci}",
+            "types.tagger is 'spaci'; expected pattern or spacy; did you mean spacy?",
+        ),
+        (
+            SHORT + "types: {model: en_core_web_lg}",
+            "types.model is for the tagger spacy, and the tagger is pattern",
+        ),
+        (
+            "corpus: {path: '*.txt', text: body}\ngenerate: rules",
+            "corpus.text is for tables, and a text file",
+        ),
+        (
+            "corpus: {path: a.MD, id: name}\ngenerate: rules",
+            "corpus.id is for tables, and a text file",
+        ),
+        (
+            "corpus: {path: ., text: body}\ngenerate: rules",
+            "corpus.text is for tables, and a text file",
+        ),
         (SHORT + "choose: {contradictions: 0}", "choose.contradictions is 0"),
         (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
-        (SHORT + "filter: {fluency: {context: -1}}", "filter.fluency.context is -1; expected a whole number of 0 or more"),
+        (
+            SHORT + "filter: {fluency: {context: -1}}",
+            "filter.fluency.context is -1; expected a whole number of 0 or more",
+        ),
         (SHORT + "seed: -1", "seed is -1; expected a whole number of 0 or more"),
         (SHORT + "shard: 2.5", "shard is 2.5; expected a whole number of 1 or more"),
         (SHORT + "engine: spark", "engine is 'spark'; expected local or ray"),
@@ -140,23 +212,34 @@ def test_what_is_wrong_is_named(write: Write, text: str, problem: str) -> None:
 
 def test_all_problems_are_told_at_once(write: Write) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_build(write("corpus: a\ngenerate: rules\nseed: x\nselect: {min_words: 0}\nchose: {}\n"))
+        load_build(
+            write("corpus: a\ngenerate: rules\nseed: x\nselect: {min_words: 0}\nchose: {}\n")
+        )
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_the_description_is_json_without_this_machines_folders(write: Write, tmp_path: Path) -> None:
+def test_the_description_is_json_without_this_machines_folders(
+    write: Write, tmp_path: Path
+) -> None:
     model = tmp_path / "models" / "tiny"
-    path = write(f"corpus: {tmp_path}/texts/news.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {model}}}}}\n")
+    path = write(
+        f"corpus: {tmp_path}/texts/news.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {model}}}}}\n"
+    )
     about = describe(load_build(path))
     assert str(tmp_path) not in json.dumps(about)
     assert about["corpus"]["path"] == "news.jsonl"
-    assert about["filter"] == {"nli": "none", "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32}}
+    assert about["filter"] == {
+        "nli": "none",
+        "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32},
+    }
     assert "engine" not in about
     assert "workers" not in about
 
 
 def test_true_and_false_are_read(write: Write) -> None:
-    assert load_build(write(SHORT + "choose: {hide_centre: true}")).choose == ChooseSettings(hide_centre=True)
+    assert load_build(write(SHORT + "choose: {hide_centre: true}")).choose == ChooseSettings(
+        hide_centre=True
+    )
     assert load_build(write(SHORT + "choose: {hide_centre: false}")).choose == ChooseSettings()
 
 
@@ -182,7 +265,10 @@ def test_all_paths_of_an_include_start_from_it(write: Write, tmp_path: Path) -> 
     assert settings.corpus.dataset == "bases/data"
     assert settings.filter == FilterSettings(NliSettings("bases/nli"), FluencySettings("bases/gpt"))
     assert settings.types.model == "bases/spacy"
-    assert (settings.generate.judge, settings.generate.prompts) == ("bases/judges/mine.yaml", "bases/my_prompts")
+    assert (settings.generate.judge, settings.generate.prompts) == (
+        "bases/judges/mine.yaml",
+        "bases/my_prompts",
+    )
 
 
 @pytest.mark.parametrize("path", ["~/texts/*.jsonl", "/texts/*.jsonl"])
@@ -209,7 +295,8 @@ def test_a_build_knows_the_files_that_describe_it(write: Write, tmp_path: Path) 
     [
         SHORT,
         SHORT + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
-        SHORT + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_centre: true, min_types: 2}",
+        SHORT
+        + "filter: none\nseed: 3\nselect: {max_words: 50}\nchoose: {hide_centre: true, min_types: 2}",
         "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT, source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
         "corpus: {dataset: some/news, config: en, revision: v1}\ntypes: {tagger: spacy, types: [link, entity]}\n"
         "generate: {generator: llm, judge: a-server, context: 5}\nfilter: {nli: {revision: abc}}",

@@ -52,7 +52,11 @@ def write_table(path: Path) -> None:
 def test_tables_give_the_same_documents(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name)
     read = documents(tmp_path, name)
-    assert [(each.id, each.text) for each in read] == [("t0", TEXTS[0]), ("t1", ""), ("t2", TEXTS[2])]
+    assert [(each.id, each.text) for each in read] == [
+        ("t0", TEXTS[0]),
+        ("t1", ""),
+        ("t2", TEXTS[2]),
+    ]
     assert name in read[2].location
 
 
@@ -60,16 +64,22 @@ def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
     import datasets
 
     made = datasets.Dataset.from_list([{"text": text} for text in TEXTS])
-    datasets.DatasetDict({"train": made, "test": made.select([0])}).save_to_disk(str(tmp_path / "saved"))
+    datasets.DatasetDict({"train": made, "test": made.select([0])}).save_to_disk(
+        str(tmp_path / "saved")
+    )
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="saved", split="train"))
-    assert [(each.id, each.text) for each in read_documents(settings)] == [(str(n), t) for n, t in enumerate(TEXTS, start=1)]
+    assert [(each.id, each.text) for each in read_documents(settings)] == [
+        (str(n), t) for n, t in enumerate(TEXTS, start=1)
+    ]
     assert {"dataset_dict.json"} <= {each.name for each in corpus_record(settings).files}
     wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
         list(read_documents(wrong))
 
 
-def test_a_dataset_of_the_hub_is_read_at_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_of_the_hub_is_read_at_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import datasets
     import huggingface_hub
 
@@ -85,15 +95,21 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(tmp_path: Path, monkeypatch:
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
     first = corpus_record(settings)
     assert first.describe() == {"dataset": "some/news", "commit": "a" * 40}
-    assert corpus_record(settings, first) == first  # a build goes on with the commit that it began with
+    assert (
+        corpus_record(settings, first) == first
+    )  # a build goes on with the commit that it began with
     assert corpus_record(settings).commit == "b" * 40
     assert [each.text for each in read_documents(settings, first.commit)] == TEXTS
-    assert asked == [(("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})]
+    assert asked == [
+        (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
+    ]
     pinned = replace(settings, corpus=replace(settings.corpus, revision="c" * 40))
     assert corpus_record(pinned, first).commit == "c" * 40  # asks nobody
 
 
-def test_a_dataset_that_the_hub_does_not_give_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_the_hub_does_not_give_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
@@ -102,7 +118,9 @@ def test_a_dataset_that_the_hub_does_not_give_is_named(tmp_path: Path, monkeypat
         corpus_record(settings)
 
 
-def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_cannot_be_reached_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -111,7 +129,9 @@ def test_a_hub_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refused)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
-    with pytest.raises(DataError, match=r"the Hub does not answer for 'nobody/nothing' \(Connection refused\)"):
+    with pytest.raises(
+        DataError, match=r"the Hub does not answer for 'nobody/nothing' \(Connection refused\)"
+    ):
         corpus_record(settings)
 
 
@@ -133,11 +153,18 @@ def test_rows_without_an_id_are_numbered_and_told_apart_by_file(tmp_path: Path) 
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"text": "x"}\n\n{"text": "y", "id": 5}\n')
     assert [each.id for each in documents(tmp_path, "a.jsonl")] == ["1", "5"]
-    assert [each.id for each in documents(tmp_path, "*.jsonl")] == ["a.jsonl:1", "5", "b.jsonl:1", "5"]
+    assert [each.id for each in documents(tmp_path, "*.jsonl")] == [
+        "a.jsonl:1",
+        "5",
+        "b.jsonl:1",
+        "5",
+    ]
 
 
 def test_documents_are_limited_and_columns_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"name": n, "full_prefix": f"t{n}"}) + "\n" for n in range(5)))
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"name": n, "full_prefix": f"t{n}"}) + "\n" for n in range(5))
+    )
     read = documents(tmp_path, "a.jsonl", text="full_prefix", id="name", documents=2)
     assert [(each.id, each.text) for each in read] == [("0", "t0"), ("1", "t1")]
 
@@ -153,7 +180,11 @@ def test_the_published_csv_is_read_by_its_columns(shared: Path) -> None:
     [
         ("a.jsonl", b'{"text": "x"}\n{"text": }\n', r"a\.jsonl:2: not valid JSON"),
         ("a.jsonl", b'["x"]\n', r"a\.jsonl:1: found a JSON list, expected an object"),
-        ("a.jsonl", b'{"txt": "x"}\n', r"a\.jsonl:1: no column 'text'; did you mean txt\?; found 'txt'"),
+        (
+            "a.jsonl",
+            b'{"txt": "x"}\n',
+            r"a\.jsonl:1: no column 'text'; did you mean txt\?; found 'txt'",
+        ),
         ("a.jsonl", b'{"text": 3}\n', r"a\.jsonl:1: 'text' is a int"),
         ("a.jsonl", b'{"text": "x", "id": [1]}\n', r"a\.jsonl:1: 'id' is a list"),
         ("a.jsonl", b'{"text": "x"}\n{"text": "\xff"}\n', r"a\.jsonl:2: byte 0xff is not UTF-8"),
@@ -166,14 +197,17 @@ def test_the_published_csv_is_read_by_its_columns(shared: Path) -> None:
         ("a.pdf", b"%PDF", r"ends in '\.pdf', expected \.jsonl"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=problem):
         documents(tmp_path, name)
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"), [("none.txt", "no such file or folder"), ("*.txt", "no file fits"), (".", r"holds no \*\.txt")]
+    ("given", "problem"),
+    [("none.txt", "no such file or folder"), ("*.txt", "no file fits"), (".", r"holds no \*\.txt")],
 )
 def test_no_files_are_an_error(tmp_path: Path, given: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
@@ -182,7 +216,9 @@ def test_no_files_are_an_error(tmp_path: Path, given: str, problem: str) -> None
 
 def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a \\ud800 b", "id": "\\udc00"}\n')
-    assert [(each.id, each.text) for each in documents(tmp_path, "a.jsonl")] == [("\ufffd", "a \ufffd b")]
+    assert [(each.id, each.text) for each in documents(tmp_path, "a.jsonl")] == [
+        ("\ufffd", "a \ufffd b")
+    ]
 
 
 def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> None:
@@ -208,7 +244,9 @@ def test_many_documents_are_told_apart_in_little_memory() -> None:
     import tracemalloc
 
     tracemalloc.start()
-    used = sum(not each.unused for each in distinct(Document(str(n), f"text {n}") for n in range(30_000)))
+    used = sum(
+        not each.unused for each in distinct(Document(str(n), f"text {n}") for n in range(30_000))
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert used == 30_000
@@ -226,7 +264,9 @@ def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
     assert "mtime" not in json.dumps(first.describe())
 
 
-@pytest.mark.parametrize("given", ["*.txt", "[2024] news/*.txt", "[2024] news", "[2024] news/[ab].txt"])
+@pytest.mark.parametrize(
+    "given", ["*.txt", "[2024] news/*.txt", "[2024] news", "[2024] news/[ab].txt"]
+)
 def test_a_folder_with_brackets_in_its_name_is_meant_as_written(tmp_path: Path, given: str) -> None:
     folder = tmp_path / "[2024] news"
     folder.mkdir()
@@ -243,10 +283,15 @@ def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path:
     assert [each.id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
     record = corpus_record(settings_of(tmp_path, "*.txt"))
     assert [each.name for each in record.files] == ["caf\ufffd.txt", "tea.txt"]
-    assert [name for _, name in corpus_files(settings_of(tmp_path, "*.txt"))] == ["caf\ufffd.txt", "tea.txt"]
+    assert [name for _, name in corpus_files(settings_of(tmp_path, "*.txt"))] == [
+        "caf\ufffd.txt",
+        "tea.txt",
+    ]
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(path: Path) -> str:
         raise PermissionError(13, "Permission denied", str(path))
 

@@ -1,4 +1,5 @@
-"""Drawing again: until a sentence gives enough, the best of all that were drawn; the same bytes however the work is shared out."""
+"""Drawing again: until a sentence gives enough, the best of all that were drawn; the same bytes
+however the work is shared out."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.draws import Again, Goal, best_draws, goal_of, is_met, reached
 from factor_gen.pipeline import Built, build
@@ -17,16 +19,22 @@ from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings, ChooseSettings, SelectSettings, TypesSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import Stage
-from bench.factor_gen.scale import write_documents
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_troubled
 
 
 def example(doc_id: str, kinds: str, draw: int = 1, **keys: Any) -> Example:
-    """A draw with a contradiction for each letter of ``kinds``, which stands for its type; in capitals it is rejected."""
+    """A draw with a contradiction for each letter of ``kinds``, which stands for its type; in
+    capitals it is rejected."""
     names = {"e": "entity", "p": "predicate", "l": "link"}
     found = tuple(
-        Candidate(f"It is {place}.", names[kind.lower()], "", "test", rejected="bad" if kind.isupper() else "")
+        Candidate(
+            f"It is {place}.",
+            names[kind.lower()],
+            "",
+            "test",
+            rejected="bad" if kind.isupper() else "",
+        )
         for place, kind in enumerate(kinds)
     )
     return Example(doc_id, "Before. ", f"Sentence {draw}.", candidates=found, draw=draw, **keys)
@@ -39,7 +47,11 @@ def with_doubt(doc_id: str, kinds: str, *doubtful: int, doubt: int = 2) -> Examp
     """The same, with those at the places ``doubtful`` that are."""
     made = example(doc_id, kinds)
     return replace(
-        made, candidates=tuple(replace(each, doubtful=doubt * (i in doubtful)) for i, each in enumerate(made.candidates))
+        made,
+        candidates=tuple(
+            replace(each, doubtful=doubt * (i in doubtful))
+            for i, each in enumerate(made.candidates)
+        ),
     )
 
 
@@ -51,7 +63,16 @@ def folders(path: Path, *draws: Sequence[Example]) -> list[StageFolder]:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "met"), [("eep", True), ("eee", False), ("ep", False), ("eepP", True), ("eeP", False), ("", False), ("eepl", True)]
+    ("kinds", "met"),
+    [
+        ("eep", True),
+        ("eee", False),
+        ("ep", False),
+        ("eepP", True),
+        ("eeP", False),
+        ("", False),
+        ("eepl", True),
+    ],
 )
 def test_three_contradictions_of_two_types_end_the_draws(kinds: str, met: bool) -> None:
     assert is_met(example("d", kinds), GOAL) is met
@@ -59,7 +80,8 @@ def test_three_contradictions_of_two_types_end_the_draws(kinds: str, met: bool) 
 
 
 def test_doubtful_contradictions_do_not_end_the_draws() -> None:
-    """Three that are sure, be they of one type, are better than three of two types with one that is not."""
+    """Three that are sure, be they of one type, are better than three of two types with one that is
+    not."""
     sure, mixed, few = example("d", "eee"), with_doubt("d", "eep", 2), with_doubt("d", "eepp", 2, 3)
     assert not is_met(mixed, GOAL)
     assert not is_met(sure, GOAL)
@@ -103,7 +125,9 @@ def test_documents_without_a_row_come_back(tmp_path: Path) -> None:
     (folder,) = folders(tmp_path, last)
     again = Again(read, folder, 2, GOAL).read(0)
     goes_on = [(1, (0, 4, 5, 18), 1), (3, (0, 18), 2), (4, (), 3)]
-    assert again == [replace(texts[place], draw=2, spans=spans, tried=tried) for place, spans, tried in goes_on]
+    assert again == [
+        replace(texts[place], draw=2, spans=spans, tried=tried) for place, spans, tried in goes_on
+    ]
 
 
 def test_the_draw_that_got_furthest_is_kept(tmp_path: Path) -> None:
@@ -114,7 +138,11 @@ def test_the_draw_that_got_furthest_is_kept(tmp_path: Path) -> None:
         example("d", "eee"),
         Example("e").drop("select", "no sentence of 10 words or more"),
     ]
-    second = [example("b", "eel", 2, lost={"no change": 2, "other": 1}), example("c", "e", 2), example("d", "eeee", 2)]
+    second = [
+        example("b", "eel", 2, lost={"no change": 2, "other": 1}),
+        example("c", "e", 2),
+        example("d", "eeee", 2),
+    ]
     third = [Example("c", draw=3).drop("select", "no other sentence"), example("d", "ep", 3)]
     found = list(best_draws(folders(tmp_path, first, second, third), 1, GOAL))
     assert [(each.doc_id, each.draw, each.draws) for each in found] == [
@@ -142,13 +170,17 @@ def open_meagre(settings: BuildSettings, name: str) -> Stage:
 
 
 def drawn(built: Built) -> list[Mapping[str, int]]:
-    found: list[Mapping[str, int]] = json.loads(built.files["manifest"].read_text())["counts"]["draws"]
+    found: list[Mapping[str, int]] = json.loads(built.files["manifest"].read_text())["counts"][
+        "draws"
+    ]
     return found
 
 
 def test_one_draw_is_the_first_of_many(tmp_path: Path) -> None:
     settings = replace(load_build(write_corpus(tmp_path, documents=20, shard=4)), workers=1)
-    once = build(replace(settings, select=SelectSettings(draws=1)), tmp_path / "once", opener=open_meagre)
+    once = build(
+        replace(settings, select=SelectSettings(draws=1)), tmp_path / "once", opener=open_meagre
+    )
     many = build(settings, tmp_path / "many", opener=open_meagre)
     assert (once.rows, many.rows) == (20 - once.unused["choose", "fewer than 3 contradictions"], 20)
     assert drawn(once) == [{"draw": 1, "documents": 20, "rows": once.rows}]
@@ -159,7 +191,9 @@ def test_one_draw_is_the_first_of_many(tmp_path: Path) -> None:
     assert 0 < once.rows < 20
     assert not (tmp_path / "once/stages/6-select").exists()
     unused = [json.loads(line) for line in once.files["unused"].read_text().splitlines()]
-    assert {(each["reason"], each["draws"]) for each in unused} == {("fewer than 3 contradictions", 1)}
+    assert {(each["reason"], each["draws"]) for each in unused} == {
+        ("fewer than 3 contradictions", 1)
+    }
     assert f"| 2 | {20 - once.rows} | {20 - once.rows} |" in many.files["card"].read_text()
 
 
@@ -185,7 +219,13 @@ def test_processes_and_a_killed_build_make_what_one_process_makes(tmp_path: Path
     settings = real(tmp_path)
     build(replace(settings, workers=1), tmp_path / "one", until="filter")
     expected = contents(tmp_path / "one")
-    assert sum(b'"completion"' in line for line in expected["stages/10-select/part-00002.jsonl"].splitlines()) > 0
+    assert (
+        sum(
+            b'"completion"' in line
+            for line in expected["stages/10-select/part-00002.jsonl"].splitlines()
+        )
+        > 0
+    )
     built = build(replace(settings, workers=2), tmp_path / "two", until="filter")
     assert contents(tmp_path / "two") == expected
     for path in (tmp_path / "two").glob("stages/[79]-*/part-0000[13]*"):

@@ -1,4 +1,5 @@
-"""Engines: the same bytes whatever runs the stages and however often it is stopped; failures name stage, shard, documents."""
+"""Engines: the same bytes whatever runs the stages and however often it is stopped; failures name
+stage, shard, documents."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.engine import StageFailed
 from factor_gen.pipeline import build
@@ -16,7 +18,6 @@ from factor_gen.ray_engine import _gpus, _groups
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
 from factor_gen.shards import StageFolder
 from factor_gen.stages import STAGES
-from bench.factor_gen.scale import write_documents
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
@@ -28,14 +29,18 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> BuildSettings:
 
 
 @pytest.fixture(scope="module")
-def expected(settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+def expected(
+    settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, bytes]:
     """Every file of an uninterrupted build in one process."""
     out = tmp_path_factory.mktemp("expected")
     build(replace(settings, workers=1), out, opener=open_tiny)
     return contents(out)
 
 
-def test_processes_make_what_one_process_makes(settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path) -> None:
+def test_processes_make_what_one_process_makes(
+    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path
+) -> None:
     build(replace(settings, workers=2), tmp_path, opener=open_tiny)
     assert contents(tmp_path) == expected
 
@@ -54,9 +59,14 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 15
     monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
-    with pytest.raises(StageFailed, match=r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"):
+    with pytest.raises(
+        StageFailed,
+        match=r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck",
+    ):
         build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
-    monkeypatch.setenv(TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}")
+    monkeypatch.setenv(
+        TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}"
+    )
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     assert {path.name for path in trouble.iterdir()} == {"types-raise-once", "generate-die-once"}
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
@@ -75,16 +85,27 @@ def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_pat
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
-def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(settings: BuildSettings) -> None:
-    folders = [StageFolder(Path(f"{number}-{name}")) for number, name in enumerate(["read", *STAGES], start=1)]
+def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(
+    settings: BuildSettings,
+) -> None:
+    folders = [
+        StageFolder(Path(f"{number}-{name}"))
+        for number, name in enumerate(["read", *STAGES], start=1)
+    ]
 
     def grouped(build: BuildSettings) -> list[tuple[bool, list[str]]]:
         groups = _groups(build, list(pairwise(folders)))
         return [(has_model, [target.stage for _, target in group]) for has_model, group in groups]
 
     assert grouped(settings) == [(False, [*STAGES])]
-    with_models = replace(settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical"))
-    assert grouped(with_models) == [(False, ["select", "types"]), (True, ["generate"]), (True, ["filter"])]
+    with_models = replace(
+        settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical")
+    )
+    assert grouped(with_models) == [
+        (False, ["select", "types"]),
+        (True, ["generate"]),
+        (True, ["filter"]),
+    ]
     assert _gpus(0, 2, 8) == (8, 0)
     assert _gpus(1, 2, 8) == (1, 0.5)
     assert _gpus(6, 2, 8) == (3, 1)
@@ -93,11 +114,17 @@ def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(settings
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failing_stage_is_named_and_finished_shards_are_kept(
-    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+    settings: BuildSettings,
+    expected: Mapping[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"types raise d9 {tmp_path}")
     out = tmp_path / "out"
-    with pytest.raises(StageFailed, match=r"stage types, shard 2 \(documents 'd8' to 'd11'\): ValueError: no luck"):
+    with pytest.raises(
+        StageFailed, match=r"stage types, shard 2 \(documents 'd8' to 'd11'\): ValueError: no luck"
+    ):
         build(replace(settings, workers=workers), out, opener=open_tiny)
     assert (out / "stages/3-types/part-00001.jsonl").is_file()
     assert not (out / "stages/3-types/part-00002.jsonl").exists()
@@ -111,13 +138,19 @@ def test_an_error_a_user_can_mend_keeps_its_text(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"filter refuse d0 {tmp_path}")
-    with pytest.raises(StageFailed, match=r"stage filter, shard 0 .*: the data is bad\nfinished shards are kept"):
+    with pytest.raises(
+        StageFailed, match=r"stage filter, shard 0 .*: the data is bad\nfinished shards are kept"
+    ):
         build(replace(settings, workers=1), tmp_path / "out", opener=open_tiny)
 
 
-def test_a_process_that_dies_is_named(settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_named(
+    settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
-    with pytest.raises(StageFailed, match=r"stage select, shard 2 \(documents 'd8' to 'd11'\).*died"):
+    with pytest.raises(
+        StageFailed, match=r"stage select, shard 2 \(documents 'd8' to 'd11'\).*died"
+    ):
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 
 

@@ -1,4 +1,5 @@
-"""No text crashes a build or comes out of it malformed: hostile documents through all stages, and read back as a user reads them."""
+"""No text crashes a build or comes out of it malformed: hostile documents through all stages, and
+read back as a user reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from factor_gen.config import load_build
 from factor_gen.output.rows import make_row
 from factor_gen.pipeline import build
 from factor_gen.records import Example, whole
-from factor_gen.settings import BuildSettings, ChooseSettings, CorpusSettings, FilterSettings, GenerateSettings
+from factor_gen.settings import (
+    BuildSettings,
+    ChooseSettings,
+    CorpusSettings,
+    FilterSettings,
+    GenerateSettings,
+)
 from factor_gen.stages import STAGES, Stage, open_stage
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
@@ -90,7 +97,10 @@ def test_a_corpus_of_hostile_texts_becomes_a_sound_benchmark(tmp_path: Path) -> 
     lines.append(json.dumps({"id": 'bad \ud800 \x00 "id",\n', "text": f"U {START} {END}"}))
     (tmp_path / "hostile.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     path = tmp_path / "hostile.yaml"
-    path.write_text("corpus: hostile.jsonl\nselect: {once: false}\ngenerate: rules\nfilter: none\n", encoding="utf-8")
+    path.write_text(
+        "corpus: hostile.jsonl\nselect: {once: false}\ngenerate: rules\nfilter: none\n",
+        encoding="utf-8",
+    )
     built = build(replace(load_build(path), workers=1), tmp_path / "out")
     assert built.documents == len(lines)
     assert built.rows > len(lines) / 3  # or little would be tested
@@ -99,21 +109,32 @@ def test_a_corpus_of_hostile_texts_becomes_a_sound_benchmark(tmp_path: Path) -> 
     columns = {"columns": {"prefix": "full_prefix"}}
     rows = load({"dataset_path": str(built.files["csv"]), "metadata": columns})
     parquet = load({"dataset_path": str(built.files["parquet"]), "metadata": columns})
-    assert [replace(row, location="") for row in parquet] == [replace(row, location="") for row in rows]
+    assert [replace(row, location="") for row in parquet] == [
+        replace(row, location="") for row in rows
+    ]
     assert len(rows) == built.rows
-    ids = {whole(name): whole(text) for name, text in texts.items()} | {whole('bad \ud800 \x00 "id",\n'): f"U {START} {END}"}
+    ids = {whole(name): whole(text) for name, text in texts.items()} | {
+        whole('bad \ud800 \x00 "id",\n'): f"U {START} {END}"
+    }
     for row in rows:
         sound(row.prefix, row.choices, ids[row.doc_id])
     with built.files["unused"].open(encoding="utf-8", newline="\n") as unused:
-        assert {json.loads(line)["doc_id"] for line in unused} == set(ids) - {row.doc_id for row in rows}
-    assert {"null first", "emoji between", "html first", "formula between"} <= {row.doc_id for row in rows}
+        assert {json.loads(line)["doc_id"] for line in unused} == set(ids) - {
+            row.doc_id for row in rows
+        }
+    assert {"null first", "emoji between", "html first", "formula between"} <= {
+        row.doc_id for row in rows
+    }
     (report,) = validate([str(built.files["task"])])
-    assert [each for each in report.problems if "U+FFFD" not in each] == []  # which stands for the halves of pairs
+    assert [
+        each for each in report.problems if "U+FFFD" not in each
+    ] == []  # which stands for the halves of pairs
     assert report.num_rows == built.rows
 
 
 def sound(prefix: str, choices: tuple[str, ...], text: str) -> None:
-    """A row is the beginning of its document, the sentence that follows, and three others that are text as well."""
+    """A row is the beginning of its document, the sentence that follows, and three others that are
+    text as well."""
     assert text.startswith(prefix + choices[0])
     assert prefix.strip()
     assert prefix[-1].isspace()
@@ -126,17 +147,27 @@ def sound(prefix: str, choices: tuple[str, ...], text: str) -> None:
 @pytest.fixture(scope="module")
 def stages() -> list[Stage]:
     made = BuildSettings(
-        "x", Path(), CorpusSettings("x.txt"), generate=GenerateSettings("rules"), filter=FilterSettings(None, None)
+        "x",
+        Path(),
+        CorpusSettings("x.txt"),
+        generate=GenerateSettings("rules"),
+        filter=FilterSettings(None, None),
     )
     return [open_stage(made, name) for name in STAGES]
 
 
-PIECES = st.sampled_from([START, END, *HOSTILE.values()]) | st.text(st.characters(codec=None), max_size=12)
+PIECES = st.sampled_from([START, END, *HOSTILE.values()]) | st.text(
+    st.characters(codec=None), max_size=12
+)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(PIECES, max_size=6), st.integers(0, 2**32), st.sampled_from(["", " ", "\n"]))
-def test_no_text_crashes_a_stage_or_comes_out_malformed(stages: list[Stage], pieces: list[str], seed: int, between: str) -> None:
+def test_no_text_crashes_a_stage_or_comes_out_malformed(
+    stages: list[Stage], pieces: list[str], seed: int, between: str
+) -> None:
     text = whole(between.join([*pieces, END]))
     cut = random.Random(seed).randrange(len(text))
     for each in (text, text[:cut], text[cut:]):
@@ -147,7 +178,10 @@ def test_no_text_crashes_a_stage_or_comes_out_malformed(stages: list[Stage], pie
         for item in choose_rows(ChooseSettings(), 0, examples):
             if isinstance(item, Chosen):
                 row = make_row(item, 3)
-                choices = tuple(str(row[name]) for name in ("completion", *(f"contradiction_{index}" for index in range(3))))
+                choices = tuple(
+                    str(row[name])
+                    for name in ("completion", *(f"contradiction_{index}" for index in range(3)))
+                )
                 sound(str(row["full_prefix"]), choices, each)
             else:
                 assert item.unused

@@ -1,4 +1,5 @@
-"""A build that is killed while rows are chosen or files are shown, started again, gives the same bytes."""
+"""A build that is killed while rows are chosen or files are shown, started again, gives the same
+bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> BuildSettings:
 
 
 @pytest.fixture(scope="module")
-def expected(settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+def expected(
+    settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, bytes]:
     out = tmp_path_factory.mktemp("expected")
     build(settings, out, opener=open_tiny)
     return contents(out)
@@ -31,7 +34,11 @@ def expected(settings: BuildSettings, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.parametrize(
     ("stage", "place", "is_shown", "named_before"),
-    [("choose", "d7", False, "corpus"), ("show", "corpus.yaml", True, "corpus"), ("show", "manifest.json", True, "towns")],
+    [
+        ("choose", "d7", False, "corpus"),
+        ("show", "corpus.yaml", True, "corpus"),
+        ("show", "manifest.json", True, "towns"),
+    ],
 )
 def test_the_bytes_are_the_same(
     settings: BuildSettings,

@@ -1,4 +1,5 @@
-"""Languages: which one a text is in, what is refused, and what the rules of German and Chinese write."""
+"""Languages: which one a text is in, what is refused, and what the rules of German and Chinese
+write."""
 
 import csv
 import json
@@ -37,11 +38,20 @@ TEXTS = {
 @pytest.mark.parametrize("language", TEXTS)
 def test_the_language_of_a_text_is_told(language):
     assert identified(TEXTS[language]) == language
-    assert identified("... " * 500 + TEXTS[language] * 5 + "... " * 500) == language  # by its middle
+    assert (
+        identified("... " * 500 + TEXTS[language] * 5 + "... " * 500) == language
+    )  # by its middle
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Note 3.", "3 + 4", "GNOME 3.2", "Ian Jackson led Debian from January 1998 until December 1998."]
+    "text",
+    [
+        "",
+        "Note 3.",
+        "3 + 4",
+        "GNOME 3.2",
+        "Ian Jackson led Debian from January 1998 until December 1998.",
+    ],
 )
 def test_too_little_text_may_be_in_any_language(text):
     assert identified(text) in ("", "en")
@@ -49,13 +59,20 @@ def test_too_little_text_may_be_in_any_language(text):
 
 def test_a_corpus_in_another_language_is_refused_with_what_to_write():
     german = [Document(str(number), TEXTS["de"]) for number in range(9)]
-    with pytest.raises(DataError, match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de"):
+    with pytest.raises(
+        DataError,
+        match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de",
+    ):
         list(in_language([*german, Document("en", TEXTS["en"])], "en"))
-    with pytest.raises(DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"):
+    with pytest.raises(
+        DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"
+    ):
         list(in_language([Document("fr", TEXTS["fr"])], "en"))
     list(in_language(german, "de"))
     list(in_language([Document("", "3 + 4")], "de"))  # nothing speaks against it
-    list(in_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en"))  # a mixture: a third is enough
+    list(
+        in_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en")
+    )  # a mixture: a third is enough
 
 
 def test_a_sentence_in_another_language_is_passed_over():
@@ -83,7 +100,11 @@ def test_sentences_end_as_the_language_has_it(language, text, expected):
     ("language", "sentence", "reason"),
     [
         ("de", "„Die Mühle“, sagte er, „wird im Herbst an die Stadt verkauft.“", None),
-        ("de", "Die Mühle „am Fluss wird im Herbst für viel Geld an die Stadt verkauft.", "balanced"),
+        (
+            "de",
+            "Die Mühle „am Fluss wird im Herbst für viel Geld an die Stadt verkauft.",
+            "balanced",
+        ),
         ("zh", "镇议会想在今年冬天到来之前把这座老磨坊卖掉。", None),
         ("zh", "镇议会想卖掉它。", "10 words"),
         ("zh", "镇议会想在冬天到来之前把这座老磨坊卖掉", "ends with"),
@@ -101,7 +122,8 @@ def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
     [
         ("de", "Das Paket wurde am 3. Oktober 1990 in Berlin veröffentlicht.", {"month", "day", "year", "city", "opposite", "negation added"}),
         ("de", "Sie können die Datei öffnen, weil die alte Version nicht gesperrt ist.", {"opposite", "cause", "property", "negation added", "negation removed"}),
-        ("de", "Bitte schließen Sie das Gerät über 300 Meter weit an.", set()),  # schließen ... an; over 300
+        # schließen ... an; over 300
+        ("de", "Bitte schließen Sie das Gerät über 300 Meter weit an.", set()),
         ("de", "Er sagte: „Die alte Mühle ist immer links.“", set()),  # quoted
         ("de", "Sie stehen auf keiner der schwarzen Listen von Version 3 Abschnitt 2.", set()),
         ("zh", "这个软件包于1990年10月3日在北京发布。", {"year", "month", "day", "city"}),
@@ -119,17 +141,25 @@ def test_what_the_lists_find(language, sentence, edits):
 @pytest.mark.parametrize(
     ("sentence", "text"),
     [
-        ("Der Prüfbericht wurde im Mai von der Stadt bestätigt.", "Der Prüfbericht wurde im Mai von der Stadt nicht bestätigt."),
+        (
+            "Der Prüfbericht wurde im Mai von der Stadt bestätigt.",
+            "Der Prüfbericht wurde im Mai von der Stadt nicht bestätigt.",
+        ),
         ("Die Liste konnte nicht gelesen werden.", "Die Liste konnte gelesen werden."),
         ("Große Dateien liegen dort.", "Kleine Dateien liegen dort."),
-        ("Danach endet das Programm, weil es keinen Platz gibt.", "Vorher endet das Programm, weil es keinen Platz gibt."),
+        (
+            "Danach endet das Programm, weil es keinen Platz gibt.",
+            "Vorher endet das Programm, weil es keinen Platz gibt.",
+        ),
         ("Es gibt keinen Platz für alle.", "Es gibt einen Platz für alle."),
         ("Das dauert 30 Minuten.", r"Das dauert (?!30)[1-4]\d Minuten."),
         ("Er baute es im Jahr 1990.", r"Er baute es im Jahr 19(?!90)(8[6-9]|9[0-4])."),
     ],
 )
 def test_german_keeps_its_endings_and_capitals(sentence, text):
-    found = [each.text for seed in range(20) for each in candidates(sentence, "de", random.Random(seed))]
+    found = [
+        each.text for seed in range(20) for each in candidates(sentence, "de", random.Random(seed))
+    ]
     assert any(re.fullmatch(text, each) for each in found), found
 
 
@@ -167,13 +197,18 @@ def test_every_line_of_a_list_finds_its_own_members(language):
             assert len(set(line.members)) == len(line.members) > 1
             for member in line.members:
                 shown = f"{member}e Dinge" if "ending" in line.pattern.groupindex else member
-                assert line.pattern.search(f"x {shown} y" if language == "de" else f"甲{member}了"), (line.operator, member)
+                assert line.pattern.search(
+                    f"x {shown} y" if language == "de" else f"甲{member}了"
+                ), (line.operator, member)
 
 
 def _build(tmp_path: Path, **settings: object) -> Path:
     path = tmp_path / "mill.yaml"
     path.write_text(
-        yaml.safe_dump({"corpus": {"path": "mill.jsonl"}, "generate": "rules", "filter": "none", **settings}), "utf-8"
+        yaml.safe_dump(
+            {"corpus": {"path": "mill.jsonl"}, "generate": "rules", "filter": "none", **settings}
+        ),
+        "utf-8",
     )
     return path
 
@@ -199,12 +234,21 @@ def test_a_german_build_says_its_language_everywhere(tmp_path):
         f"Bericht {number}.\n{TEXTS['de']} Nummer {number} wurde am {number + 3}. Mai 1990 geöffnet und nicht verkauft."
         for number in range(12)
     ]
-    (tmp_path / "mill.jsonl").write_text("".join(json.dumps({"text": each}) + "\n" for each in texts), "utf-8")
+    (tmp_path / "mill.jsonl").write_text(
+        "".join(json.dumps({"text": each}) + "\n" for each in texts), "utf-8"
+    )
     config = _build(tmp_path, corpus={"path": "mill.jsonl", "language": "de"})
     assert main(["build", str(config), "--out", str(tmp_path / "out"), "--workers", "1"]) == 0
-    assert yaml.safe_load((tmp_path / "out" / "README.md").read_text("utf-8").split("---")[1])["language"] == ["de"]
+    assert yaml.safe_load((tmp_path / "out" / "README.md").read_text("utf-8").split("---")[1])[
+        "language"
+    ] == ["de"]
     assert "language: de" in (tmp_path / "out" / "mill.yaml").read_text("utf-8")
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["settings"]["corpus"]["language"] == "de"
+    assert (
+        json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["settings"]["corpus"][
+            "language"
+        ]
+        == "de"
+    )
     rows = list(csv.DictReader((tmp_path / "out" / "mill.csv").open(encoding="utf-8")))
     assert rows
     assert all(row["contradiction_0_generator"].startswith("rules/de/") for row in rows)
@@ -217,7 +261,11 @@ def test_an_english_build_of_german_says_what_to_write(tmp_path, capsys):
     assert not (tmp_path / "out" / "mill.csv").exists()
 
 
-@pytest.mark.parametrize("path", sorted(PROMPTS_FOLDER.rglob("*.jinja")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "path",
+    sorted(PROMPTS_FOLDER.rglob("*.jinja")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
 def test_the_examples_in_the_prompts_parse_by_their_own_rules(path):
     """What the prompts show as good answers has to be good, in every language."""
     _, *shown, _ = path.read_text(encoding="utf-8").split("##\n")
@@ -245,8 +293,12 @@ def test_every_language_of_the_prompts_has_all_types():
     ],
 )
 def test_a_model_is_asked_in_the_language_where_there_are_prompts(tmp_path, language, begin, code):
-    (tmp_path / "judge.yaml").write_text("backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n", "utf-8")
-    generator = LLMGenerator(GenerateSettings(judge="judge.yaml"), tmp_path, tmp_path / "answers", language)
+    (tmp_path / "judge.yaml").write_text(
+        "backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9\n", "utf-8"
+    )
+    generator = LLMGenerator(
+        GenerateSettings(judge="judge.yaml"), tmp_path, tmp_path / "answers", language
+    )
     example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
     for error_type in ERROR_TYPES:
         asked = generator._prompts.render(error_type, generator._subject(example, error_type))

@@ -37,7 +37,9 @@ class _Executor:
         pass
 
 
-def test_a_stage_with_little_left_does_not_keep_the_others_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_with_little_left_does_not_keep_the_others_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = replace(load_build(write_corpus(tmp_path, shard=1)), workers=6)
     out = tmp_path / "out"
     build(replace(settings, workers=1), out, until="select", opener=open_tiny)

@@ -26,7 +26,9 @@ def settings(tmp_path: Path) -> BuildSettings:
 
 
 def times(out: Path) -> dict[str, int]:
-    return {path.parent.name: path.stat().st_mtime_ns for path in out.glob("stages/*/part-00000.jsonl")}
+    return {
+        path.parent.name: path.stat().st_mtime_ns for path in out.glob("stages/*/part-00000.jsonl")
+    }
 
 
 def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
@@ -48,7 +50,10 @@ def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> Non
         {"id": "d1", "text": "x"},
         {"id": "same", "text": town(0)},
         {"id": "none", "text": ""},
-        {"id": "RTL", "text": "x\nتقع الطاحونة القديمة بجانب النهر ويريد مجلس المدينة بيعها قبل حلول فصل الشتاء القادم."},
+        {
+            "id": "RTL",
+            "text": "x\nتقع الطاحونة القديمة بجانب النهر ويريد مجلس المدينة بيعها قبل حلول فصل الشتاء القادم.",
+        },
     ]
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.writelines(json.dumps(each) + "\n" for each in more)
@@ -73,7 +78,12 @@ def test_only_what_changed_is_made_again(settings: BuildSettings, tmp_path: Path
     assert {name for name in first if first[name] != second[name]} == set(first) - {"1-read"}
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.write(json.dumps({"id": "new", "text": town(99)}) + "\n")
-    assert build(replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny).documents == 9
+    assert (
+        build(
+            replace(settings, select=SelectSettings(min_words=11)), out, opener=open_tiny
+        ).documents
+        == 9
+    )
     third = times(out)
     assert all(second[name] != third[name] for name in second)
     build(settings, out, restart=True, opener=open_tiny)
@@ -101,7 +111,10 @@ def test_the_size_of_shards_changes_nothing(settings: BuildSettings, tmp_path: P
 
 def test_two_builds_in_one_folder_are_refused(settings: BuildSettings, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(DataError, match="another build is at work"):
+    with (
+        FileLock(tmp_path / "out" / ".lock"),
+        pytest.raises(DataError, match="another build is at work"),
+    ):
         build(settings, tmp_path / "out", opener=open_tiny)
 
 
@@ -136,9 +149,13 @@ def test_a_build_writes_over_nothing_of_the_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["corpus", "yaml", "include"])
 def test_a_build_does_not_write_over_what_it_reads(tmp_path: Path, kind: str) -> None:
     path, out = write_corpus(tmp_path), tmp_path / "out"
-    build(replace(load_build(path), workers=1), out, opener=open_tiny)  # from here on the files in out are a build's
+    build(
+        replace(load_build(path), workers=1), out, opener=open_tiny
+    )  # from here on the files in out are a build's
     if kind == "corpus":
-        path.write_text("corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nname: corpus\nfilter: none\n")
+        path.write_text(
+            "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nname: corpus\nfilter: none\n"
+        )
     elif kind == "yaml":
         (out / "corpus.yaml").write_text("corpus: ../corpus.jsonl\ngenerate: rules\nfilter: none\n")
         path = out / "corpus.yaml"
@@ -146,14 +163,21 @@ def test_a_build_does_not_write_over_what_it_reads(tmp_path: Path, kind: str) ->
         (out / "corpus.yaml").write_text("corpus: ../corpus.jsonl\nfilter: none\n")
         path.write_text("include: out/corpus.yaml\nname: corpus\ngenerate: rules\n")
     before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
-    with pytest.raises(DataError, match=r"out/corpus\..*: the build reads this file and would write over it"):
+    with pytest.raises(
+        DataError, match=r"out/corpus\..*: the build reads this file and would write over it"
+    ):
         build(load_build(path), out, opener=open_tiny)
     assert {each: each.read_bytes() for each in before} == before
 
 
-def test_the_seed_matters_only_where_lots_are_drawn(settings: BuildSettings, tmp_path: Path) -> None:
+def test_the_seed_matters_only_where_lots_are_drawn(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
     for position in ("first", "random"):
-        out, first = tmp_path / position, replace(settings, select=SelectSettings(position=position))
+        out, first = (
+            tmp_path / position,
+            replace(settings, select=SelectSettings(position=position)),
+        )
         build(first, out, opener=open_tiny)
         before = times(out)
         build(replace(first, seed=5), out, opener=open_tiny)
@@ -161,7 +185,9 @@ def test_the_seed_matters_only_where_lots_are_drawn(settings: BuildSettings, tmp
         assert remade == (set() if position == "first" else set(before) - {"1-read"})
 
 
-def test_errors_of_a_stage_are_not_blamed_on_the_folder(settings: BuildSettings, tmp_path: Path) -> None:
+def test_errors_of_a_stage_are_not_blamed_on_the_folder(
+    settings: BuildSettings, tmp_path: Path
+) -> None:
     def refused(*_: object) -> Stage:
         raise PermissionError(13, "Permission denied", "model.bin")
 
@@ -174,6 +200,8 @@ def test_what_the_end_needs_is_missed_at_the_beginning(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stages, "find_spec", lambda name: None if name == "rapidfuzz" else object())
-    with pytest.raises(ConfigError, match=r"stage choose needs rapidfuzz.*pip install 'lm-factuality\[generate\]'"):
+    with pytest.raises(
+        ConfigError, match=r"stage choose needs rapidfuzz.*pip install 'lm-factuality\[generate\]'"
+    ):
         build(settings, tmp_path / "out", opener=open_tiny)
     assert not (tmp_path / "out").exists()

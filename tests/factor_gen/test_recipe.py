@@ -1,4 +1,5 @@
-"""Rows that are documents and rows that are not; templates over columns; and the paper's three corpora on local stand-ins."""
+"""Rows that are documents and rows that are not; templates over columns; and the paper's three
+corpora on local stand-ins."""
 
 from __future__ import annotations
 
@@ -54,7 +55,11 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
         ({"at_most": 5}, "5", ""),
         ({"at_most": 5}, float("nan"), "is not at most 5"),
         ({"since": "2021-10-01"}, f"{REUTERS}oil-falls-2021-10-01/", ""),
-        ({"since": "2021-10-01"}, f"{REUTERS}oil-falls-2021-09-30/", "has no date since 2021-10-01"),
+        (
+            {"since": "2021-10-01"},
+            f"{REUTERS}oil-falls-2021-09-30/",
+            "has no date since 2021-10-01",
+        ),
         ({"since": "2021-10-01"}, f"{REUTERS}idUSKBN20211002", "has no date since 2021-10-01"),
         ({"since": "2021-10-01"}, "/2020/01/01/story-2022-01-01", ""),  # the last one
         ({"since": "2021-10-01"}, datetime.datetime(2022, 1, 2), ""),
@@ -68,7 +73,9 @@ def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any) -> Path:
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     content = {"corpus": {"path": "rows.jsonl", **corpus}, "generate": "rules", "filter": "none"}
     (folder / "my.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     return folder / "my.yaml"
@@ -83,16 +90,28 @@ ROWS = [
 ]
 
 
-def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numbers(tmp_path: Path) -> None:
+def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numbers(
+    tmp_path: Path,
+) -> None:
     where = {"lang": ["en", "fr"], "meta.source": "news"}
-    settings = load_build(write(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where))
+    settings = load_build(
+        write(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where)
+    )
     filtered: Counter[str] = Counter()
     found = list(read_documents(settings, filtered=filtered))
-    assert [(each.id, each.text) for each in found] == [("1", "ONE: First."), ("5", ": Fifth.")]  # a null is an empty text
+    assert [(each.id, each.text) for each in found] == [
+        ("1", "ONE: First."),
+        ("5", ": Fifth."),
+    ]  # a null is an empty text
     assert filtered == {"lang is none of en, fr": 1, "meta.source is not news": 2}
     described = describe(settings)
-    assert described["corpus"]["where"] == {"lang": {"one_of": ["en", "fr"]}, "meta.source": {"equals": "news"}}
-    (tmp_path / "again.yaml").write_text(yaml.safe_dump({**described, "name": "my"}), encoding="utf-8")
+    assert described["corpus"]["where"] == {
+        "lang": {"one_of": ["en", "fr"]},
+        "meta.source": {"equals": "news"},
+    }
+    (tmp_path / "again.yaml").write_text(
+        yaml.safe_dump({**described, "name": "my"}), encoding="utf-8"
+    )
     assert load_build(tmp_path / "again.yaml").corpus == settings.corpus
 
 
@@ -109,26 +128,49 @@ def test_other_tables_are_filtered_alike(tmp_path: Path, ending: str) -> None:
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
-    content = {"corpus": {"path": f"t.{ending}", "text": "{{ a }} {{ b }}", "where": {"n": {"at_least": 2}}}}
-    (tmp_path / "t.yaml").write_text(yaml.safe_dump({**content, "generate": "rules"}), encoding="utf-8")
+    content = {
+        "corpus": {
+            "path": f"t.{ending}",
+            "text": "{{ a }} {{ b }}",
+            "where": {"n": {"at_least": 2}},
+        }
+    }
+    (tmp_path / "t.yaml").write_text(
+        yaml.safe_dump({**content, "generate": "rules"}), encoding="utf-8"
+    )
     settings = load_build(tmp_path / "t.yaml")
     assert [each.text for each in read_documents(settings)] == ["A2. B.", "A3. B."]
-    assert columns_of(settings.corpus.text, settings.corpus.where) == ["a", "b", "n"]  # all that is read of a Parquet file
+    assert columns_of(settings.corpus.text, settings.corpus.where) == [
+        "a",
+        "b",
+        "n",
+    ]  # all that is read of a Parquet file
 
 
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
-        ({"where": {"lang": {}}}, "says nothing; expected a value, a list of values, or some of equals"),
+        (
+            {"where": {"lang": {}}},
+            "says nothing; expected a value, a list of values, or some of equals",
+        ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
         ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
-        ({"text": "{{ title | nothing }}"}, "corpus.text is not a usable template: No filter named 'nothing'"),
+        (
+            {"text": "{{ title | nothing }}"},
+            "corpus.text is not a usable template: No filter named 'nothing'",
+        ),
         ({"text": "{{ title "}, "corpus.text is not a usable template"),
-        ({"text": "{% macro f() %}{{ f() }}{% endmacro %}"}, "Macro is not taken in the templates of a YAML"),
+        (
+            {"text": "{% macro f() %}{{ f() }}{% endmacro %}"},
+            "Macro is not taken in the templates of a YAML",
+        ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, corpus: Mapping[str, Any], message: str) -> None:
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, corpus: Mapping[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError) as raised:
         load_build(write(tmp_path, ROWS, **corpus))
     assert message in str(raised.value)
@@ -139,12 +181,17 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, corpus: Mapping[str, An
     [
         ({"text": "{{ titel }}"}, "rows.jsonl:1: no column 'titel'; did you mean title?"),
         ({"text": "body", "where": {"language": "en"}}, "no column 'language'"),
-        ({"text": "{{ meta.author }}"}, "rows.jsonl:1: the template of corpus.text cannot be filled in"),
+        (
+            {"text": "{{ meta.author }}"},
+            "rows.jsonl:1: the template of corpus.text cannot be filled in",
+        ),
         ({"text": "{{ title * 10 ** 9 }}"}, "cannot be filled in"),
         ({"text": "{{ title | join('x' * 100000) }}"}, "cannot be filled in"),
     ],
 )
-def test_rows_that_a_recipe_does_not_fit_are_named(tmp_path: Path, corpus: Mapping[str, Any], message: str) -> None:
+def test_rows_that_a_recipe_does_not_fit_are_named(
+    tmp_path: Path, corpus: Mapping[str, Any], message: str
+) -> None:
     settings = load_build(write(tmp_path, ROWS, **corpus))
     with pytest.raises(DataError) as raised:
         list(read_documents(settings))
@@ -152,14 +199,17 @@ def test_rows_that_a_recipe_does_not_fit_are_named(tmp_path: Path, corpus: Mappi
 
 
 def stand_in(folder: Path, name: str) -> Path:
-    """A folder with files of the same columns, and in the same places, as the dataset of the recipe ``name``."""
+    """A folder with files of the same columns, and in the same places, as the dataset of the recipe
+    ``name``."""
     target = folder / name
     target.mkdir()
     texts = [town(number) for number in range(12)]
     if name == "wiki":
         rows = [{"text": text, "meta": {"pile_set_name": "Wikipedia (en)"}} for text in texts]
         rows += [{"text": "def f(): pass", "meta": {"pile_set_name": "Github"}}] * 5
-        (target / "val.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (target / "val.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
         (target / "test.jsonl").write_text(json.dumps(rows[0]) + "\n", encoding="utf-8")
     elif name == "news":
         import pyarrow
@@ -171,15 +221,22 @@ def stand_in(folder: Path, name: str) -> Path:
         rows.append({"content": "Cake.", "url": "https://example.org/2022-01-01"})
         common = {"timestamp": datetime.datetime(2022, 1, 1), "dump": "d", "segment": "s"}
         rows = [row | common | {"image_urls": [["a", "b"]]} for row in rows]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), target / "train-00000-of-00001.parquet")
+        pyarrow.parquet.write_table(
+            pyarrow.Table.from_pylist(rows), target / "train-00000-of-00001.parquet"
+        )
     else:
-        named = {split: f"rand_lfqa_{split[:3]}.json" for split in ("train", "validation")} | {"test": "rand_lfqa_test.json"}
+        named = {split: f"rand_lfqa_{split[:3]}.json" for split in ("train", "validation")} | {
+            "test": "rand_lfqa_test.json"
+        }
         files = "".join(f"  - split: {split}\n    path: {file}\n" for split, file in named.items())
         card = f"---\nconfigs:\n- config_name: main\n  data_files: main.jsonl\n- config_name: lfqa_random\n  data_files:\n{files}---\n"
         (target / "README.md").write_text(card, encoding="utf-8")
         (target / "main.jsonl").write_text('{"question": "?", "answers": {}}\n', encoding="utf-8")
         for number, (split, file) in enumerate(named.items()):
-            rows = [{"question": f"What of {split}, {n}?", "answer": texts[4 * number + n]} for n in range(4)]
+            rows = [
+                {"question": f"What of {split}, {n}?", "answer": texts[4 * number + n]}
+                for n in range(4)
+            ]
             (target / file).write_text(json.dumps(rows), encoding="utf-8")
     return target
 
@@ -199,7 +256,13 @@ def small(folder: Path, name: str, **corpus: Any) -> Path:
 
 OUTSIDE = {
     "wiki": (12, {"meta.pile_set_name is not Wikipedia (en)": 5}),
-    "news": (6, {f"url does not begin with {REUTERS.removesuffix('world/')}": 1, "url has no date since 2021-10-01": 6}),
+    "news": (
+        6,
+        {
+            f"url does not begin with {REUTERS.removesuffix('world/')}": 1,
+            "url has no date since 2021-10-01": 6,
+        },
+    ),
     "expert": (8, {}),
 }
 
@@ -224,12 +287,20 @@ def test_the_papers_recipes_on_stand_ins(tmp_path: Path, name: str) -> None:
 def test_the_paper_and_the_recipes_agree() -> None:
     for name in OUTSIDE:
         settings = load_build(CONFIGS / f"{name}.yaml")
-        assert (settings.select.min_words, settings.choose.contradictions, settings.choose.min_types) == (10, 3, 1)
+        assert (
+            settings.select.min_words,
+            settings.choose.contradictions,
+            settings.choose.min_types,
+        ) == (10, 3, 1)
         assert (settings.choose.pick, settings.choose.hide_centre) == ("random", False)
         nli, fluency = settings.filter.nli, settings.filter.fluency
         assert nli is not None
         assert fluency is not None
-        assert (nli.model, nli.threshold, nli.coreference) == ("microsoft/deberta-large-mnli", 0.6, 0.3)
+        assert (nli.model, nli.threshold, nli.coreference) == (
+            "microsoft/deberta-large-mnli",
+            0.6,
+            0.3,
+        )
         assert (fluency.model, fluency.margin) == ("gpt2", 0.2)
         assert len(settings.types.types) == 5
         assert settings.generate.generator == "llm"
@@ -246,9 +317,13 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
 def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     """As 69 of the published 236 do; none holds the label."""
     stand_in(tmp_path, "expert")
-    built = build(load_build(small(tmp_path, "expert", dataset="expert")), tmp_path / "out", until="select")
+    built = build(
+        load_build(small(tmp_path, "expert", dataset="expert")), tmp_path / "out", until="select"
+    )
     assert built.rows == 8
-    shard = (tmp_path / "out" / "stages" / "2-select" / "part-00000.jsonl").read_text(encoding="utf-8")
+    shard = (tmp_path / "out" / "stages" / "2-select" / "part-00000.jsonl").read_text(
+        encoding="utf-8"
+    )
     found = [json.loads(line) for line in shard.splitlines()[:-1]]
     assert not any("Asnwer" in each["completion"] for each in found)
     text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
@@ -258,9 +333,16 @@ def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{equals: 2021-02-11}"])
 def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> None:
-    config = write(tmp_path, [{"body": "A.", "day": "2021-02-11"}, {"body": "B.", "day": "2021-02-13"}], text="body")
+    config = write(
+        tmp_path,
+        [{"body": "A.", "day": "2021-02-11"}, {"body": "B.", "day": "2021-02-13"}],
+        text="body",
+    )
     config.write_text(
-        config.read_text(encoding="utf-8").replace("corpus:\n", f"corpus:\n  where: {{day: {said}}}\n"), encoding="utf-8"
+        config.read_text(encoding="utf-8").replace(
+            "corpus:\n", f"corpus:\n  where: {{day: {said}}}\n"
+        ),
+        encoding="utf-8",
     )
     assert [each.text for each in read_documents(load_build(config))] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
@@ -269,11 +351,15 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
 def test_a_day_that_is_none_is_refused(tmp_path: Path) -> None:
     config = write(tmp_path, ROWS, text="body")
     config.write_text(config.read_text(encoding="utf-8") + "seed: 2021-13-45\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"my\.yaml: not a readable YAML file: month must be in 1\.\.12"):
+    with pytest.raises(
+        ConfigError, match=r"my\.yaml: not a readable YAML file: month must be in 1\.\.12"
+    ):
         load_build(config)
 
 
-def test_rows_before_the_language_is_known_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_before_the_language_is_known_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: Counter[str] = Counter()
 
     def watched(*given: Any) -> Any:
@@ -282,17 +368,25 @@ def test_rows_before_the_language_is_known_are_read_once(tmp_path: Path, monkeyp
             yield document
 
     monkeypatch.setattr("factor_gen.pipeline.read_documents", watched)
-    build(load_build(write(tmp_path, [{"body": town(n)} for n in range(3)], text="body")), tmp_path / "out", until="read")
+    build(
+        load_build(write(tmp_path, [{"body": town(n)} for n in range(3)], text="body")),
+        tmp_path / "out",
+        until="read",
+    )
     assert seen == Counter({str(n): 1 for n in range(1, 4)})
 
 
-def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import datasets
 
     real, asked = datasets.load_dataset, []
     folder = stand_in(tmp_path, "news")
 
-    def load_dataset(name: str, config: str | None, *, split: str, streaming: bool, revision: str) -> Any:
+    def load_dataset(
+        name: str, config: str | None, *, split: str, streaming: bool, revision: str
+    ) -> Any:
         asked.append((name, config, split, streaming, revision))
         return real(str(folder), config, split=split, streaming=streaming)
 
@@ -300,9 +394,19 @@ def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(tmp_path: Path,
     settings = load_build(CONFIGS / "news.yaml")
     found = list(read_documents(settings))
     assert [each.id for each in found] == [
-        f"{REUTERS}n{n}-{day}/" for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3) if day
+        f"{REUTERS}n{n}-{day}/"
+        for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3)
+        if day
     ]
-    assert asked == [("tiiuae/falcon-refinedweb", None, "train", True, "c735840575b629292b41da8dde11dcd523d4f91c")]
+    assert asked == [
+        (
+            "tiiuae/falcon-refinedweb",
+            None,
+            "train",
+            True,
+            "c735840575b629292b41da8dde11dcd523d4f91c",
+        )
+    ]
 
 
 def test_a_corpus_without_documents_says_what_was_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""One sentence a document: which sentences will do, and that nothing malformed slips through whatever the text."""
+"""One sentence a document: which sentences will do, and that nothing malformed slips through
+whatever the text."""
 
 from __future__ import annotations
 
@@ -50,29 +51,77 @@ def test_running_sentences_will_do(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("sentence", "reason"),
     [
-        ("Council of the city of Osk agrees to buy the old mill near the harbour", "no sentence that ends with . ! or ?"),
-        ("Council of the city of Osk agrees to buy the old mill near the ...", "no sentence that ends with . ! or ?"),
-        ("The council of the city of Osk agrees to buy old mills, e.g.", "no sentence that ends with . ! or ?"),
-        ("The council of the city (see [the mill](mill.md)) agreed to buy it.", "no sentence without markup"),
-        ("council of the city of Osk agrees to buy the old mill near it.", "no sentence that begins with a capital or a digit"),
+        (
+            "Council of the city of Osk agrees to buy the old mill near the harbour",
+            "no sentence that ends with . ! or ?",
+        ),
+        (
+            "Council of the city of Osk agrees to buy the old mill near the ...",
+            "no sentence that ends with . ! or ?",
+        ),
+        (
+            "The council of the city of Osk agrees to buy old mills, e.g.",
+            "no sentence that ends with . ! or ?",
+        ),
+        (
+            "The council of the city (see [the mill](mill.md)) agreed to buy it.",
+            "no sentence without markup",
+        ),
+        (
+            "council of the city of Osk agrees to buy the old mill near it.",
+            "no sentence that begins with a capital or a digit",
+        ),
         ("The council bought the old mill.", "no sentence of 10 words or more"),
         ("The - old - mill - was - sold - by - it.", "no sentence of 10 words or more"),
-        ("COUNCIL OF THE CITY OF OSK AGREES TO BUY THE MILL AT ONCE.", "no sentence of running text"),
+        (
+            "COUNCIL OF THE CITY OF OSK AGREES TO BUY THE MILL AT ONCE.",
+            "no sentence of running text",
+        ),
         ("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 are numbers.", "no sentence of running text"),
         (
             "Council Agrees To Purchase Ancient Windmill Near Harbour After Lengthy Debate Tuesday.",
             "no sentence that isn't a headline",
         ),
-        ("The council of the city\x00 of Osk agreed to buy the old mill.", "no sentence without control characters"),
-        ("The council of the city\u202e of Osk agreed to buy the old mill.", "no sentence without control characters"),
-        ("The council of the city \ufffd of Osk agreed to buy the old mill.", "no sentence without control characters"),
-        ("The council of the <b>city</b> of Osk agreed to buy the old mill.", "no sentence without markup"),
-        ("The council of the city of Osk &amp; others agreed to buy the mill.", "no sentence without markup"),
-        ("The council of the city (see www.osk.example) agreed to buy the old mill.", "no sentence without a web address"),
-        ('The council of the city said: "We agreed to buy the old mill.', "no sentence whose quotes and brackets are balanced"),
-        ("The council of the city (which agreed to buy the old mill.", "no sentence whose quotes and brackets are balanced"),
-        ("Мэр города сказал в среду, что совет купит старую мельницу у моря.", "no sentence in the language en"),
-        ("אמר ראש העיר ביום רביעי כי המועצה תקנה את הטחנה הישנה ליד הים.", "no sentence in the language en"),
+        (
+            "The council of the city\x00 of Osk agreed to buy the old mill.",
+            "no sentence without control characters",
+        ),
+        (
+            "The council of the city\u202e of Osk agreed to buy the old mill.",
+            "no sentence without control characters",
+        ),
+        (
+            "The council of the city \ufffd of Osk agreed to buy the old mill.",
+            "no sentence without control characters",
+        ),
+        (
+            "The council of the <b>city</b> of Osk agreed to buy the old mill.",
+            "no sentence without markup",
+        ),
+        (
+            "The council of the city of Osk &amp; others agreed to buy the mill.",
+            "no sentence without markup",
+        ),
+        (
+            "The council of the city (see www.osk.example) agreed to buy the old mill.",
+            "no sentence without a web address",
+        ),
+        (
+            'The council of the city said: "We agreed to buy the old mill.',
+            "no sentence whose quotes and brackets are balanced",
+        ),
+        (
+            "The council of the city (which agreed to buy the old mill.",
+            "no sentence whose quotes and brackets are balanced",
+        ),
+        (
+            "Мэр города сказал в среду, что совет купит старую мельницу у моря.",
+            "no sentence in the language en",
+        ),
+        (
+            "אמר ראש העיר ביום רביעי כי המועצה תקנה את הטחנה הישנה ליד הים.",
+            "no sentence in the language en",
+        ),
     ],
 )
 def test_a_document_without_a_good_sentence_says_why(sentence: str, reason: str) -> None:
@@ -81,8 +130,13 @@ def test_a_document_without_a_good_sentence_says_why(sentence: str, reason: str)
 
 
 def test_a_sentence_that_the_text_repeats_leaks() -> None:
-    assert select(f"{GOOD[:-1]}\n{GOOD}").unused == "select: no sentence that the rest of the text does not repeat"
-    assert select(f"{FIRST} {GOOD}\n{GOOD.upper()}").unused.startswith("select: no sentence that the rest")
+    assert (
+        select(f"{GOOD[:-1]}\n{GOOD}").unused
+        == "select: no sentence that the rest of the text does not repeat"
+    )
+    assert select(f"{FIRST} {GOOD}\n{GOOD.upper()}").unused.startswith(
+        "select: no sentence that the rest"
+    )
 
 
 def test_a_sentence_with_nothing_before_it_will_not_do() -> None:
@@ -102,21 +156,33 @@ def test_numbers_of_words_are_settings() -> None:
 
 
 def test_position_and_seed_decide_which() -> None:
-    text = "\n".join(f"The keeper of light number {n} said that it had been built in the year {1800 + n}." for n in range(9))
+    text = "\n".join(
+        f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
+        for n in range(9)
+    )
     assert "number 1 " in select(text, position="first").completion
     assert "number 8 " in select(text, position="last").completion
     assert select(text, seed=1) == select(text, seed=1)
-    chosen = Counter(select(text, seed, f"d{n}").completion for seed in range(2) for n in range(200))
+    chosen = Counter(
+        select(text, seed, f"d{n}").completion for seed in range(2) for n in range(200)
+    )
     assert len(chosen) == 8  # all but the first, which nothing stands before
     assert max(chosen.values()) < 2 * min(chosen.values())
     ids = [f"d{number}" for number in range(20)]
     assert [select(text, 1, each) for each in ids] != [select(text, 2, each) for each in ids]
 
 
-def test_each_draw_is_another_sentence_of_a_document_that_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_draw_is_another_sentence_of_a_document_that_is_split_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     splits = []
-    monkeypatch.setattr("factor_gen.select.sentences", lambda *given: splits.append(given) or sentences(*given))
-    text = "\n".join(f"The keeper of light number {n} said that it had been built in the year {1800 + n}." for n in range(6))
+    monkeypatch.setattr(
+        "factor_gen.select.sentences", lambda *given: splits.append(given) or sentences(*given)
+    )
+    text = "\n".join(
+        f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
+        for n in range(6)
+    )
     for position in ("random", "first", "last"):
         stage = Select(SelectSettings(position=position), 3)  # type: ignore[arg-type]
         drawn = []
@@ -139,8 +205,16 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
         "In Ilm it is red, and nobody has asked why.",
     ]
     texts = [f"{FIRST}\n{GOOD}\n{each}" for each in own]
-    read = list(distinct(Document(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])))
-    assert [each.repeated for each in read] == [(), (0, len(FIRST) + 1), tuple(start for start, _ in sentences(texts[0]))]
+    read = list(
+        distinct(
+            Document(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])
+        )
+    )
+    assert [each.repeated for each in read] == [
+        (),
+        (0, len(FIRST) + 1),
+        tuple(start for start, _ in sentences(texts[0])),
+    ]
     chosen = Select(SelectSettings(position="first", min_words=9), 0).run(read)
     assert [each.completion or each.unused for each in chosen] == [
         GOOD,
@@ -156,8 +230,14 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
     [
         (f"{FIRST}\n\n```\n{GOOD}\n```", "no sentence outside code and tables"),
         (f"For example::\n\n    {GOOD}", "no sentence outside code and tables"),
-        (f"The island was known to all who sailed there for the\n{GOOD}", "no sentence that begins after the end of another"),
-        (f"There were ships of the north, of the south,\n{GOOD}", "no sentence that begins after the end of another"),
+        (
+            f"The island was known to all who sailed there for the\n{GOOD}",
+            "no sentence that begins after the end of another",
+        ),
+        (
+            f"There were ships of the north, of the south,\n{GOOD}",
+            "no sentence that begins after the end of another",
+        ),
     ],
 )
 def test_half_sentences_and_code_will_not_do(text: str, reason: str) -> None:
@@ -171,15 +251,24 @@ def test_unused_documents_pass_as_they_are() -> None:
 
 def test_most_sentences_that_were_published_will_do(shared: Path) -> None:
     csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+    with (shared / "data" / "factor" / "news_factor.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         rows = list(csv.DictReader(file))
     good = [failed(row["completion"].strip(), SelectSettings()) is None for row in rows]
     assert sum(good) / len(good) > 0.97
-    ends = [len(row["full_prefix"]) in {start for start, _ in sentences(row["full_prefix"] + row["completion"])} for row in rows]
+    ends = [
+        len(row["full_prefix"])
+        in {start for start, _ in sentences(row["full_prefix"] + row["completion"])}
+        for row in rows
+    ]
     assert sum(ends) / len(ends) > 0.97  # where the published sentences begin
 
 
-@pytest.mark.parametrize("piece", ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00", "\u201c", "\u2018a ", f"\u201c{GOOD} "])
+@pytest.mark.parametrize(
+    "piece",
+    ["a", '"q. ', "<b>", "\U0001f600 ", f"{GOOD} ", "\x00", "\u201c", "\u2018a ", f"\u201c{GOOD} "],
+)
 def test_a_megabyte_in_one_line_takes_seconds_at_most(piece: str) -> None:
     import time
 
@@ -193,13 +282,21 @@ def test_where_the_pieces_of_a_long_line_end_does_not_show(shared: Path) -> None
     from sentencex import get_sentence_boundaries
 
     csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+    with (shared / "data" / "factor" / "news_factor.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(60), strict=False)]
-    # no quotes: of one that is never closed, sentencex makes long sentences, and others in a whole line than in pieces
-    line = " ".join(" ".join(row["full_prefix"].replace('"', "").replace("'", "").split()) for row in rows)
+    # no quotes: of one that is never closed, sentencex makes long sentences, and others in a whole
+    # line than in pieces
+    line = " ".join(
+        " ".join(row["full_prefix"].replace('"', "").replace("'", "").split()) for row in rows
+    )
     assert len(line) > 10 * 4_000
     expected = [
-        (each["start_index"], each["start_index"] + len(line[each["start_index"] : each["end_index"]].rstrip()))
+        (
+            each["start_index"],
+            each["start_index"] + len(line[each["start_index"] : each["end_index"]].rstrip()),
+        )
         for each in get_sentence_boundaries("en", line)
     ]
     assert sentences(line) == expected

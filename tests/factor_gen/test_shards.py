@@ -65,7 +65,12 @@ def test_only_folders_of_stages_are_removed(tmp_path: Path) -> None:
     for name in ("1-read", "2-introduction", "3-types", "10-select", "1b-read", "notes"):
         (tmp_path / name).mkdir()
     discard(tmp_path, 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["1-read", "1b-read", "2-introduction", "notes"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "1-read",
+        "1b-read",
+        "2-introduction",
+        "notes",
+    ]
 
 
 def test_shards_are_cut_by_number_and_by_length() -> None:
@@ -80,8 +85,14 @@ def made(root: Path) -> list[str]:
     return sorted(path.parent.name for path in root.glob("*/part-*.jsonl"))
 
 
-def test_a_changed_setting_makes_its_stage_and_all_after_it_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    plan = [("read", {"shard": 2}), ("select", {"min_words": 10, "seed": 0}), ("types", {"tagger": "pattern", "seed": 0})]
+def test_a_changed_setting_makes_its_stage_and_all_after_it_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = [
+        ("read", {"shard": 2}),
+        ("select", {"min_words": 10, "seed": 0}),
+        ("types", {"tagger": "pattern", "seed": 0}),
+    ]
     for folder in prepare(tmp_path, plan):
         folder.write(0, EXAMPLES)
     prepare(tmp_path, plan)

@@ -15,9 +15,11 @@ from factor_gen.thresholds import THRESHOLDS, Labelled, Share, curves, read_labe
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.factor_gen.tiny import save_deberta
 
-# Ten samples, scores 0.05, 0.15 ... 0.95: the four lowest are no contradictions, nor is that of 0.75.
+# Ten samples, scores 0.05, 0.15 ... 0.95: the four lowest are no contradictions, nor is that of
+# 0.75.
 SAMPLES = [
-    Labelled(number / 10 + 0.05, number not in (0, 1, 2, 3, 7), "entity" if number % 2 else "link") for number in range(10)
+    Labelled(number / 10 + 0.05, number not in (0, 1, 2, 3, 7), "entity" if number % 2 else "link")
+    for number in range(10)
 ]
 
 
@@ -35,15 +37,24 @@ def write_csv(path, rows):
 
 def test_precision_and_share_kept_at_each_threshold():
     every = curves(SAMPLES, is_margin=False)[0]
-    assert [point.threshold for point in every.points] == list(THRESHOLDS) == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert (
+        [point.threshold for point in every.points]
+        == list(THRESHOLDS)
+        == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    )
     assert [point.kept.count for point in every.points] == [9, 8, 7, 6, 5, 4, 3, 2, 1]
     assert [point.precision.count for point in every.points] == [5, 5, 5, 5, 4, 3, 2, 2, 1]
-    assert every.best.threshold == 0.3  # 0.8 and above are more precise, but filter more than 35%; 0.4 filters 40%
+    assert (
+        every.best.threshold == 0.3
+    )  # 0.8 and above are more precise, but filter more than 35%; 0.4 filters 40%
     assert (every.true.count, every.true.total) == (5, 10)
 
 
 def test_each_type_has_its_own():
-    assert [(curve.group, curve.true.count, curve.true.total) for curve in curves(SAMPLES, is_margin=False)] == [
+    assert [
+        (curve.group, curve.true.count, curve.true.total)
+        for curve in curves(SAMPLES, is_margin=False)
+    ] == [
         ("all", 5, 10),
         ("entity", 2, 5),
         ("link", 3, 5),
@@ -54,11 +65,15 @@ def test_a_margin_counts_downwards():
     samples = [Labelled(-number / 10 - 0.05, number < 5) for number in range(10)]
     (curve,) = curves(samples, is_margin=True)
     assert [point.kept.count for point in curve.points] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert curve.best.threshold == 0.7  # the least that filters no more than 35%, and the most precise of these
+    assert (
+        curve.best.threshold == 0.7
+    )  # the least that filters no more than 35%, and the most precise of these
 
 
 def test_of_equal_precision_the_one_that_keeps_more_is_chosen():
-    (curve,) = curves([Labelled(score, True) for score in (0.25, 0.55, 0.85, 0.95)], is_margin=False)
+    (curve,) = curves(
+        [Labelled(score, True) for score in (0.25, 0.55, 0.85, 0.95)], is_margin=False
+    )
     assert (curve.best.threshold, curve.best.kept.count) == (0.1, 4)
 
 
@@ -97,14 +112,21 @@ def test_scores_that_are_there_need_no_model(tmp_path, capsys):
         }
         for each in SAMPLES
     ]
-    path, found, plot = write_csv(tmp_path / "scored.csv", rows), tmp_path / "found.json", tmp_path / "plot.png"
+    path, found, plot = (
+        write_csv(tmp_path / "scored.csv", rows),
+        tmp_path / "found.json",
+        tmp_path / "plot.png",
+    )
     assert command.thresholds(parse(path, "--json", found, "--plot", plot)) == 0
     said = capsys.readouterr().out
     assert "0.3 *" in said
     assert "71.4%" in said  # 5 of 7
     assert "type link" in said
     content = json.loads(found.read_text())
-    assert {name: curve[0]["best"] for name, curve in content.items()} == {"nli": 0.3, "fluency": 0.9}
+    assert {name: curve[0]["best"] for name, curve in content.items()} == {
+        "nli": 0.3,
+        "fluency": 0.9,
+    }
     assert content["nli"][0]["thresholds"][2]["kept"] == 7
     assert plot.read_bytes().startswith(b"\x89PNG")
 
@@ -113,17 +135,37 @@ def test_models_score_what_has_no_scores(tmp_path, checkpoint, capsys):
     sentence = "They meet in the great hall every spring to choose a keeper."
     scrambled = "keeper great They spring choose in a every to hall meet the."
     rows = [
-        {"prefix": prefix, "completion": sentence, "contradiction": text, "contradictory": label, "fluent": label}
+        {
+            "prefix": prefix,
+            "completion": sentence,
+            "contradiction": text,
+            "contradictory": label,
+            "fluent": label,
+        }
         for prefix in ("", "The academy stands on a hill. ")
         for text, label in ((sentence.replace("spring", "autumn"), True), (scrambled, False))
     ]
     path = tmp_path / "labelled.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     deberta, found = save_deberta(tmp_path / "deberta", checkpoint), tmp_path / "found.json"
-    options = ("--nli", deberta, "--nli-revision", "main", "--fluency", checkpoint, "--device", "cpu", "--json", found)
+    options = (
+        "--nli",
+        deberta,
+        "--nli-revision",
+        "main",
+        "--fluency",
+        checkpoint,
+        "--device",
+        "cpu",
+        "--json",
+        found,
+    )
     assert command.thresholds(parse(path, *options)) == 0
     content = json.loads(found.read_text())
-    assert (content["fluency"][0]["thresholds"][-1]["kept"], content["fluency"][0]["thresholds"][-1]["precision"]) == (2, 1.0)
+    assert (
+        content["fluency"][0]["thresholds"][-1]["kept"],
+        content["fluency"][0]["thresholds"][-1]["precision"],
+    ) == (2, 1.0)
     assert content["nli"][0]["samples"] == 4
     assert content["nli"][0]["unscored"] == 0
     assert "paper" in capsys.readouterr().out
@@ -158,10 +200,16 @@ def test_bad_rows_are_refused_by_place(tmp_path, change, said):
         command.thresholds(parse(path))
 
 
-@pytest.mark.parametrize(("yes", "no"), [(1, 0), ("1.0", "0.0"), ("true", "False"), (1.0, 0.0), (True, False), (" 1 ", "0")])
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [(1, 0), ("1.0", "0.0"), ("true", "False"), (1.0, 0.0), (True, False), (" 1 ", "0")],
+)
 def test_labels_are_read_in_the_forms_that_tables_have_them(tmp_path, yes, no):
     path = tmp_path / "scored.jsonl"
-    path.write_text("".join(json.dumps({**GOOD, "contradictory": each}) + "\n" for each in (yes, no)), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps({**GOOD, "contradictory": each}) + "\n" for each in (yes, no)),
+        encoding="utf-8",
+    )
     rows = read_labelled(path, "contradictory")
     assert [row.label for row in rows] == [True, False]
 
@@ -206,7 +254,9 @@ def test_files_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "broken.jsonl").write_text('{"a": 1}\n{"a"\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"broken.jsonl:2: not valid JSON"):
         command.thresholds(parse(tmp_path / "broken.jsonl"))
-    (tmp_path / "cells.csv").write_text("contradictory,contradiction_score\n1,0.5,7\n", encoding="utf-8")
+    (tmp_path / "cells.csv").write_text(
+        "contradictory,contradiction_score\n1,0.5,7\n", encoding="utf-8"
+    )
     with pytest.raises(DataError, match="cells.csv:2: 3 cells, expected 2"):
         command.thresholds(parse(tmp_path / "cells.csv"))
     (tmp_path / "latin.csv").write_bytes(b"contradictory\n\xe9\n")

@@ -12,9 +12,16 @@ from transformers import AutoTokenizer, DebertaConfig, DebertaForSequenceClassif
 MNLI = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")  # the order of microsoft/deberta-large-mnli
 
 
-def save_deberta(folder: Path, checkpoint: Path, labels: Sequence[str] = MNLI, places: int = 128, hidden: int = 32) -> Path:
-    """A DeBERTa whose tokenizer is that of ``checkpoint``, with DeBERTa's frame around pairs; ``labels`` only names its outputs,
-    so that in another order the same outputs have other names."""
+def save_deberta(
+    folder: Path,
+    checkpoint: Path,
+    labels: Sequence[str] = MNLI,
+    places: int = 128,
+    hidden: int = 32,
+) -> Path:
+    """A DeBERTa whose tokenizer is that of ``checkpoint``, with DeBERTa's frame around pairs;
+    ``labels`` only names its outputs, so that in another order the same outputs have other
+    names."""
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     tokenizer.add_special_tokens({"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"})
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(

@@ -1,4 +1,5 @@
-"""Stages for the tests of the pipeline: quick, pure, and ready to stop, fail once or die where a test wants it."""
+"""Stages for the tests of the pipeline: quick, pure, and ready to stop, fail once or die where a
+test wants it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage, open_stage
 from lm_factuality.ground.errors import DataError
 
-TROUBLE = "TINY_STAGES_TROUBLE"  # the environment variable "STAGE KIND DOC_ID FOLDER;...": what happens at which document
+# the environment variable "STAGE KIND DOC_ID FOLDER;...": what happens at which document
+TROUBLE = "TINY_STAGES_TROUBLE"
 
 
 class TinyStage:
@@ -36,9 +38,14 @@ class TinyStage:
         trouble(self.name, example.doc_id)
         edits = (("1", "entity"), ("2", "predicate"))
         made = tuple(
-            Candidate(f"{example.completion[:-1]} {self.name} {number}.", kind, f"-> {number}", "tiny") for number, kind in edits
+            Candidate(
+                f"{example.completion[:-1]} {self.name} {number}.", kind, f"-> {number}", "tiny"
+            )
+            for number, kind in edits
         )
-        return replace(example, types=("predicate", "entity"), candidates=(*example.candidates, *made))
+        return replace(
+            example, types=("predicate", "entity"), candidates=(*example.candidates, *made)
+        )
 
     def close(self) -> None:
         self.closed = True

@@ -1,5 +1,6 @@
-"""Writes ``ppi_reference.json``: what ppi-python 0.2.3 makes of small cases, so that the tests do without it (with what it needs
-it takes 650 MB). Run: ``pip install --target FOLDER ppi-python==0.2.3``, then ``PYTHONPATH=FOLDER python -P THIS_FILE``."""
+"""Writes ``ppi_reference.json``: what ppi-python 0.2.3 makes of small cases, so that the tests do
+without it (with what it needs it takes 650 MB). Run: ``pip install --target FOLDER
+ppi-python==0.2.3``, then ``PYTHONPATH=FOLDER python -P THIS_FILE``."""
 
 import json
 from pathlib import Path
@@ -9,11 +10,19 @@ import ppi_py
 from scipy.stats import norm
 
 
-def case(name: str, seed: int, labelled: int, unlabelled: int, rate: float, found: float, alarms: float) -> dict:
+def case(
+    name: str, seed: int, labelled: int, unlabelled: int, rate: float, found: float, alarms: float
+) -> dict:
     random = np.random.default_rng(seed)
     truth = random.binomial(1, rate, labelled + unlabelled)
-    judged = np.where(truth == 1, random.binomial(1, found, len(truth)), random.binomial(1, alarms, len(truth)))
-    people, own, rest = truth[:labelled].astype(float), judged[:labelled].astype(float), judged[labelled:].astype(float)
+    judged = np.where(
+        truth == 1, random.binomial(1, found, len(truth)), random.binomial(1, alarms, len(truth))
+    )
+    people, own, rest = (
+        truth[:labelled].astype(float),
+        judged[:labelled].astype(float),
+        judged[labelled:].astype(float),
+    )
 
     def estimate(weight: float | None) -> dict:
         value = ppi_py.ppi_mean_pointestimate(people, own, rest, lam=weight)
@@ -45,4 +54,6 @@ CASES = [
 
 if __name__ == "__main__":
     content = {"made_by": "ppi-python 0.2.3", "cases": CASES}
-    Path(__file__).with_name("ppi_reference.json").write_text(json.dumps(content) + "\n", encoding="utf-8")
+    Path(__file__).with_name("ppi_reference.json").write_text(
+        json.dumps(content) + "\n", encoding="utf-8"
+    )

@@ -1,4 +1,5 @@
-"""Coefficients of agreement against published worked examples and formulas written out again; intervals against known formulas."""
+"""Coefficients of agreement against published worked examples and formulas written out again;
+intervals against known formulas."""
 
 from __future__ import annotations
 
@@ -10,10 +11,19 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from lm_factuality.ground.agreement import Measure, agreeing, coefficient, cohen, fleiss, krippendorff, share
+from lm_factuality.ground.agreement import (
+    Measure,
+    agreeing,
+    coefficient,
+    cohen,
+    fleiss,
+    krippendorff,
+    share,
+)
 from lm_factuality.ground.statistics import Outcome, clustered_stderr, ratio
 
-# Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five diagnoses.
+# Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five
+# diagnoses.
 DIAGNOSES = [
     "00060",
     "03003",
@@ -52,7 +62,10 @@ BINARY = ("0100000010", "1110010000")  # and his example A: two observers
 
 
 def unfolded(counts):
-    return [[category for category, count in zip("abcde", row, strict=True) for _ in range(int(count))] for row in counts]
+    return [
+        [category for category, count in zip("abcde", row, strict=True) for _ in range(int(count))]
+        for row in counts
+    ]
 
 
 def units(observers):
@@ -66,7 +79,9 @@ def several(items):
 def table(*cells):
     """Pairs of a two-by-two table: both yes, yes and no, no and yes, both no."""
     return [
-        pair for pair, count in zip((("y", "y"), ("y", "n"), ("n", "y"), ("n", "n")), cells, strict=True) for _ in range(count)
+        pair
+        for pair, count in zip((("y", "y"), ("y", "n"), ("n", "y"), ("n", "n")), cells, strict=True)
+        for _ in range(count)
     ]
 
 
@@ -105,7 +120,9 @@ def alpha_by_pairs(items):
         totals[one] += count
     number = sum(totals.values())
     observed = sum(count for (one, other), count in coincidences.items() if one != other)
-    expected = sum(totals[one] * totals[other] for one, other in permutations(totals, 2)) / (number - 1)
+    expected = sum(totals[one] * totals[other] for one, other in permutations(totals, 2)) / (
+        number - 1
+    )
     return 1 - observed / expected
 
 
@@ -120,7 +137,9 @@ def fleiss_by_formula(items):
 @pytest.mark.parametrize("seed", range(5))
 def test_coefficients_are_those_of_their_formulas(seed):
     random = np.random.default_rng(seed)
-    items = [[str(each) for each in random.integers(0, 3, random.integers(2, 5))] for _ in range(40)]
+    items = [
+        [str(each) for each in random.integers(0, 3, random.integers(2, 5))] for _ in range(40)
+    ]
     assert krippendorff(items) == pytest.approx(alpha_by_pairs(items))
     even = [item[:2] for item in items]
     assert fleiss(even) == pytest.approx(fleiss_by_formula(even))
@@ -132,21 +151,33 @@ def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
     random = np.random.default_rng(1)
     values, clusters = random.random(60).tolist(), [str(each % 20) for each in range(60)]
     found = coefficient(values, clusters, lambda items: float(np.mean(items)))
-    stderr = clustered_stderr([Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)])
+    stderr = clustered_stderr(
+        [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
+    )
     assert found.value == pytest.approx(np.mean(values))
-    assert (found.high - found.low) / 2 == pytest.approx(2.093024 * stderr, rel=1e-6)  # t with 19 degrees of freedom
+    assert (found.high - found.low) / 2 == pytest.approx(
+        2.093024 * stderr, rel=1e-6
+    )  # t with 19 degrees of freedom
     assert found.count == 60
 
 
 def test_many_clusters_are_left_out_in_groups():
     calls = []
-    coefficient(list(range(500)), [str(each) for each in range(500)], lambda items: calls.append(len(items)) or float(sum(items)))
+    coefficient(
+        list(range(500)),
+        [str(each) for each in range(500)],
+        lambda items: calls.append(len(items)) or float(sum(items)),
+    )
     assert len(calls) == 51
     assert set(calls[1:]) == {490}
 
 
 @pytest.mark.parametrize(
-    ("items", "clusters"), [([("a", "b"), ("b", "a")], ["x", "x"]), ([("a", "a"), ("b", "b"), ("c", "c")] * 2, list("xyzxyz"))]
+    ("items", "clusters"),
+    [
+        ([("a", "b"), ("b", "a")], ["x", "x"]),
+        ([("a", "a"), ("b", "b"), ("c", "c")] * 2, list("xyzxyz")),
+    ],
 )
 def test_no_interval_where_there_is_nothing_to_leave_out(items, clusters):
     found = coefficient(items, clusters, cohen)
@@ -165,13 +196,18 @@ def test_shares_have_intervals_even_where_all_agree():
     assert found.low == pytest.approx(0.6915, abs=1e-4)  # 10 of 10, Clopper and Pearson
     mixed = share([(each % 2, 1) for each in range(30)], clusters, of_two)
     assert mixed.low < 0.5 < mixed.high
-    assert share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(0.5, None, None, 2)  # no draw says anything of the spread
+    assert share([(1, 2), (1, 2)], ["x", "y"], of_two) == Measure(
+        0.5, None, None, 2
+    )  # no draw says anything of the spread
     assert share([(0, 1)] * 3, list("xyz"), of_two).high == pytest.approx(1 - 0.025 ** (1 / 3))
     assert share([(1, 1)], ["x"], of_two).low == pytest.approx(0.025)
     assert share([], [], of_two) == Measure(None, None, None, 0)
     assert share([(0, 0)], ["x"], of_two) == Measure(None, None, None, 1)
 
 
-@pytest.mark.parametrize(("answers", "expected"), [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)])
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)],
+)
 def test_agreement_on_an_item(answers, expected):
     assert agreeing(list(answers)) == pytest.approx(expected)

@@ -1,4 +1,5 @@
-"""Another project's package ``judges``, installed over ours or before it on the path, is told in one sentence."""
+"""Another project's package ``judges``, installed over ours or before it on the path, is told in
+one sentence."""
 
 from __future__ import annotations
 
@@ -17,13 +18,21 @@ from tests.conftest import REPOSITORY
 @pytest.fixture
 def run(tmp_path: Path):
     (tmp_path / "judges").mkdir()
-    (tmp_path / "judges" / "__init__.py").write_text("from judges.base import Judge\n", encoding="utf-8")
+    (tmp_path / "judges" / "__init__.py").write_text(
+        "from judges.base import Judge\n", encoding="utf-8"
+    )
     (tmp_path / "judges" / "base.py").write_text("class Judge: ...\n", encoding="utf-8")
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join([str(tmp_path), str(REPOSITORY)])
         command = [sys.executable, "-c", f"import sys; {code}"]
-        return subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True)
+        return subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
 
     return run
 

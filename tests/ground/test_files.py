@@ -13,7 +13,10 @@ from tests.conftest import half_written
 
 
 def test_text_that_no_file_can_hold_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.txt: cannot be written: .*surrogates not allowed.*without the characters"):
+    with pytest.raises(
+        DataError,
+        match=r"a\.txt: cannot be written: .*surrogates not allowed.*without the characters",
+    ):
         write_text(tmp_path / "a.txt", "half \ud800")
     assert list(tmp_path.iterdir()) == []
 
@@ -31,7 +34,9 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         write_text(tmp_path / "file" / "a.txt", "text")
 
 
-def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
+    tmp_path: Path,
+) -> None:
     half_written(tmp_path / "a.txt").write_text("half")
     (gone := half_written(tmp_path / "site")).mkdir()
     (gone / "index.html").write_text("half")
@@ -41,10 +46,17 @@ def test_what_a_killed_process_left_is_removed_and_what_is_being_written_is_not(
     for path in (alive, elsewhere, named_alike):
         path.write_text("half")
     write_text(tmp_path / "a.txt", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.txt", alive.name, elsewhere.name, named_alike.name}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "a.txt",
+        alive.name,
+        elsewhere.name,
+        named_alike.name,
+    }
 
 
-def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(tmp_path: Path) -> None:
+def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(
+    tmp_path: Path,
+) -> None:
     (old := half_written(tmp_path / "site", is_old=True)).mkdir()
     (old / "mark").write_text("earlier")
     with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / "site", "mark"):
@@ -54,7 +66,9 @@ def test_a_folder_that_was_moved_aside_comes_back_if_its_successor_never_came(tm
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_killed_process_of_this_ones_number_as_containers_give_it_bars_no_folder(tmp_path: Path, is_old: bool) -> None:
+def test_a_killed_process_of_this_ones_number_as_containers_give_it_bars_no_folder(
+    tmp_path: Path, is_old: bool
+) -> None:
     (left := half_written(tmp_path / "site", by=os.getpid(), is_old=is_old)).mkdir()
     (left / "mark").write_text("earlier")
     os.utime(left, (1, 1))

@@ -18,7 +18,12 @@ from judges.lexical.facts import is_adverbial, split_facts, split_individuals
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.citations import cited_sentences
-from lm_factuality.benchmarks.biographies.decompose import FactsReply, is_abstention, sentences_of, without_citations
+from lm_factuality.benchmarks.biographies.decompose import (
+    FactsReply,
+    is_abstention,
+    sentences_of,
+    without_citations,
+)
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
@@ -46,7 +51,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "cited sentences as ALCE": lambda text: cited_sentences(generation(text), "code"),
     "facts": split_facts,
     "circumstance": is_adverbial,
-    "individuals": lambda text: split_individuals("Ada Lind", [text], ["Ada Lind was a painter."], [0]),
+    "individuals": lambda text: split_individuals(
+        "Ada Lind", [text], ["Ada Lind was a painter."], [0]
+    ),
     "dates": find_dates,
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
@@ -169,8 +176,14 @@ def generation(text: str) -> Generation:
     return Generation("0", "Who is Ada?", "Ada", text, ())
 
 
-SMALL, LARGE, MOST = 6_000, 24_000, 8.0  # characters, four times as many, and how many times as long
-SLOW_ENOUGH = 0.02  # seconds: what takes less on the large text is no matter, nor can it be told from noise
+SMALL, LARGE, MOST = (
+    6_000,
+    24_000,
+    8.0,
+)  # characters, four times as many, and how many times as long
+SLOW_ENOUGH = (
+    0.02  # seconds: what takes less on the large text is no matter, nor can it be told from noise
+)
 MIXED = (
     " ",
     "\n",
@@ -204,9 +217,14 @@ def seconds(read: Callable[[str], Any], text: str) -> float:
     return time.process_time() - before
 
 
-def is_linear(read: Callable[[str], Any], piece: str, before: str = "", after: str = "", times: int = 1) -> bool:
-    """Whether four times the text takes less than eight times as long, best of three if it seems to take more."""
-    small, large = (f"{before}{piece * (times * length // len(piece))}{after}" for length in (SMALL, LARGE))
+def is_linear(
+    read: Callable[[str], Any], piece: str, before: str = "", after: str = "", times: int = 1
+) -> bool:
+    """Whether four times the text takes less than eight times as long, best of three if it seems to
+    take more."""
+    small, large = (
+        f"{before}{piece * (times * length // len(piece))}{after}" for length in (SMALL, LARGE)
+    )
     least = seconds(read, small)
     if least > 1.0:  # no need to wait for four times as many
         return False
@@ -219,10 +237,13 @@ def is_linear(read: Callable[[str], Any], piece: str, before: str = "", after: s
 
 
 def texts() -> list[tuple[str, str, str]]:
-    """(before, piece, after): a piece over and over, alone, and where something stands in its way."""
+    """(before, piece, after): a piece over and over, alone, and where something stands in its
+    way."""
     ends = [("", piece, after) for piece in MIXED for after in ("x", " x.", "\n")]
     begins = [
-        (before, piece, "") for before in ("[1]", "(1900", "x", "Answer: 1", "1990-") for piece in (" ", "\n", "1", ", ", "\t")
+        (before, piece, "")
+        for before in ("[1]", "(1900", "x", "Answer: 1", "1990-")
+        for piece in (" ", "\n", "1", ", ", "\t")
     ]
     return [*(("", piece, "") for piece in PIECES), *ends, *begins]
 
@@ -230,14 +251,20 @@ def texts() -> list[tuple[str, str, str]]:
 # A few of them in every run; all of them, and long ones, with the slow tests.
 @pytest.mark.parametrize("name", sorted(READERS)[::5])
 def test_time_is_in_proportion_to_the_text(name: str):
-    slow = [shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2])]
+    slow = [
+        shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2])
+    ]
     assert slow == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_time_is_in_proportion_to_a_long_text(name: str):
-    slow = [shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2], times=4)]
+    slow = [
+        shown
+        for shown in texts()
+        if not is_linear(READERS[name], shown[1], shown[0], shown[2], times=4)
+    ]
     assert slow == []
 
 
@@ -245,7 +272,9 @@ def test_time_is_in_proportion_to_a_long_text(name: str):
 @settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     name=st.sampled_from(sorted(READERS)),
-    piece=st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), min_size=1, max_size=4).map("".join),
+    piece=st.lists(
+        st.sampled_from(PIECES) | st.characters(codec="utf-8"), min_size=1, max_size=4
+    ).map("".join),
     before=st.sampled_from(("", *PIECES)),
     after=st.sampled_from(("", *PIECES)),
 )
@@ -263,9 +292,10 @@ def test_a_megabyte_is_read_in_seconds(name: str):
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(
-    text=st.lists(st.sampled_from((*PIECES, "9" * 5000, "[" * 2000, "{" * 2000, "\0")) | st.text(max_size=5), max_size=12).map(
-        "".join
-    )
+    text=st.lists(
+        st.sampled_from((*PIECES, "9" * 5000, "[" * 2000, "{" * 2000, "\0")) | st.text(max_size=5),
+        max_size=12,
+    ).map("".join)
 )
 def test_no_text_is_an_error(name: str, text: str):
     READERS[name](text)

@@ -13,7 +13,10 @@ from lm_factuality.ground.packages import need
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (None, r"a rule needs wordcount_x, which is not installed: pip install 'lm-factuality\[generate\]'"),
+        (
+            None,
+            r"a rule needs wordcount_x, which is not installed: pip install 'lm-factuality\[generate\]'",
+        ),
         (
             "import no_such_part_x",
             r"needs wordcount_x, which cannot be imported \(No module named 'no_such_part_x'\): pip install",

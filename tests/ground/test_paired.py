@@ -35,7 +35,9 @@ def test_few_clusters_are_exact(seed, clusters, kind):
     assert flip_test(differences) == pytest.approx(by_all_flips(differences))
 
 
-@pytest.mark.parametrize(("better", "worse"), [(30, 14), (9, 0), (5, 5), (400, 350), (0, 0), (1, 0)])
+@pytest.mark.parametrize(
+    ("better", "worse"), [(30, 14), (9, 0), (5, 5), (400, 350), (0, 0), (1, 0)]
+)
 def test_single_rows_are_mcnemars_exact_test(better, worse):
     differences = np.array([1.0] * better + [-1.0] * worse + [0.0] * 20)
     expected = binomtest(better, better + worse).pvalue if better + worse else 1.0
@@ -56,10 +58,17 @@ def test_many_clusters_are_close_into_the_tail(seed, shift, kind):
 def test_a_thousand_clusters_are_as_random_draws_say():
     differences = np.random.default_rng(5).normal(0.07, 1, 1000)
     found = permutation_test(
-        (differences,), np.mean, permutation_type="samples", n_resamples=4000, rng=np.random.default_rng(0), vectorized=True
+        (differences,),
+        np.mean,
+        permutation_type="samples",
+        n_resamples=4000,
+        rng=np.random.default_rng(0),
+        vectorized=True,
     )
     assert flip_test(differences) == pytest.approx(found.pvalue, abs=0.01)
-    assert flip_test(differences) == pytest.approx(normal_p(differences.sum(), math.sqrt((differences**2).sum())), rel=0.02)
+    assert flip_test(differences) == pytest.approx(
+        normal_p(differences.sum(), math.sqrt((differences**2).sum())), rel=0.02
+    )
 
 
 def test_a_sum_that_no_flip_exceeds_has_the_smallest_p_value():
@@ -81,7 +90,9 @@ def f1(sums):
 def judged(seed, clusters, chance):
     rng = np.random.default_rng(seed)
     hits = rng.binomial(3, chance, clusters)
-    return np.stack([hits, rng.binomial(4, 0.2, clusters), 3 - hits, np.zeros(clusters)], axis=1).astype(float)
+    return np.stack(
+        [hits, rng.binomial(4, 0.2, clusters), 3 - hits, np.zeros(clusters)], axis=1
+    ).astype(float)
 
 
 def swapped(a, b, swap):
@@ -101,7 +112,9 @@ def test_swaps_of_many_clusters_are_as_random_draws_say(chance, clusters):
     rng = np.random.default_rng(0)
     found = [swapped(a, b, rng.integers(0, 2, clusters).astype(bool)) for _ in range(4000)]
     p = swap_test(a, b, f1)
-    assert p == pytest.approx(np.mean(np.array(found) >= swapped(a, b, np.zeros(clusters, bool)) - 1e-12), abs=0.02)
+    assert p == pytest.approx(
+        np.mean(np.array(found) >= swapped(a, b, np.zeros(clusters, bool)) - 1e-12), abs=0.02
+    )
     assert p == pytest.approx(swap_test(b, a, f1))
 
 
@@ -115,7 +128,9 @@ def test_swaps_find_what_is_plain_and_nothing_where_nothing_differs():
 def test_swaps_of_a_mean_are_the_test_of_means():
     rng = np.random.default_rng(4)
     a, b = (np.stack([rng.normal(shift, 1, 60), np.ones(60)], axis=1) for shift in (0.3, 0.0))
-    assert swap_test(a, b, lambda sums: sums[0] / sums[1]) == pytest.approx(flip_test(a[:, 0] - b[:, 0]), rel=1e-6)
+    assert swap_test(a, b, lambda sums: sums[0] / sums[1]) == pytest.approx(
+        flip_test(a[:, 0] - b[:, 0]), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(

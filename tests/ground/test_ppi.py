@@ -21,7 +21,14 @@ def units(judged, people, labelled, clusters=None, strata=None, weights=None):
     strata = np.zeros(number, int) if strata is None else np.asarray(strata)
     weights = np.ones(number) if weights is None else np.asarray(weights, float)
     ones = np.ones(number)
-    return Units(np.stack([judged, ones], 1), np.stack([people, ones], 1), np.asarray(labelled, bool), clusters, strata, weights)
+    return Units(
+        np.stack([judged, ones], 1),
+        np.stack([people, ones], 1),
+        np.asarray(labelled, bool),
+        clusters,
+        strata,
+        weights,
+    )
 
 
 def drawn(case):
@@ -33,12 +40,17 @@ def drawn(case):
 
 @pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case: case["name"])
 def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
-    """Lambda there is of the unlabelled units alone, here of all, so that ours is (n + N) / N times theirs."""
+    """Lambda there is of the unlabelled units alone, here of all, so that ours is (n + N) / N times
+    theirs."""
     labelled, unlabelled = len(case["people"]), len(case["judged_unlabelled"])
     for given in case["given"]:
-        found = estimate(drawn(case), ratio, weight=given["lambda"] * (labelled + unlabelled) / unlabelled)
+        found = estimate(
+            drawn(case), ratio, weight=given["lambda"] * (labelled + unlabelled) / unlabelled
+        )
         assert found.value == pytest.approx(given["value"], abs=1e-9)
-        assert found.stderr == pytest.approx(given["stderr"], rel=0.06)  # wider by leverage: 1 / n and more
+        assert found.stderr == pytest.approx(
+            given["stderr"], rel=0.06
+        )  # wider by leverage: 1 / n and more
     tuned = estimate(drawn(case), ratio)
     theirs = min(1.0, max(0.0, case["tuned"]["lambda"] * (labelled + unlabelled) / unlabelled))
     assert tuned.weight == pytest.approx(theirs, abs=0.02)
@@ -48,8 +60,17 @@ def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
 def test_labels_on_everything_give_the_plain_score_of_people():
     random = np.random.default_rng(1)
     people, clusters = random.binomial(1, 0.3, 200).astype(float), random.integers(60, size=200)
-    found = estimate(units(random.random(200), people, np.ones(200), np.unique(clusters, return_inverse=True)[1]), ratio, 0, 1)
-    outcomes = [Outcome(value, str(cluster)) for value, cluster in zip(people, clusters, strict=True)]
+    found = estimate(
+        units(
+            random.random(200), people, np.ones(200), np.unique(clusters, return_inverse=True)[1]
+        ),
+        ratio,
+        0,
+        1,
+    )
+    outcomes = [
+        Outcome(value, str(cluster)) for value, cluster in zip(people, clusters, strict=True)
+    ]
     assert found.value == pytest.approx(mean(outcomes), abs=1e-12)
     assert found.stderr == pytest.approx(clustered_stderr(outcomes), rel=1e-4)
     assert (found.weight, found.labelled) == (0.0, 200)
@@ -68,7 +89,8 @@ def test_a_judge_who_is_always_right_is_believed_and_one_who_guesses_is_not():
 
 
 def test_no_disagreement_among_labels_does_not_mean_that_there_is_none():
-    """Of 30 labels none differs from the judge; the interval is wider than that of the judge believed."""
+    """Of 30 labels none differs from the judge; the interval is wider than that of the judge
+    believed."""
     random = np.random.default_rng(3)
     truth = random.binomial(1, 0.5, 4000).astype(float)
     found = estimate(units(truth, truth, np.arange(4000) < 30), ratio, 0, 1)
@@ -76,7 +98,8 @@ def test_no_disagreement_among_labels_does_not_mean_that_there_is_none():
 
 
 def test_strata_are_weighted_by_their_units_and_not_by_their_labels():
-    """Nine of ten units are in a stratum of which people find no error, half of the labels are in the other."""
+    """Nine of ten units are in a stratum of which people find no error, half of the labels are in
+    the other."""
     strata = np.repeat([0, 1], [900, 100])
     people = np.where(strata == 1, np.arange(1000) % 2, 0).astype(float)
     labelled = np.zeros(1000, bool)
@@ -91,8 +114,12 @@ def test_a_stratum_of_one_label_goes_with_another():
     labelled[:10] = labelled[90] = True
     people = np.arange(100) % 2
     weights = np.where(strata == 0, 9, 10)
-    found = estimate(units(np.zeros(100), people, labelled, strata=strata, weights=weights), ratio, 0, 1)
-    assert found.value == pytest.approx(9 * 5 / (9 * 10 + 10), abs=1e-9)  # the label of unit 90 says 0
+    found = estimate(
+        units(np.zeros(100), people, labelled, strata=strata, weights=weights), ratio, 0, 1
+    )
+    assert found.value == pytest.approx(
+        9 * 5 / (9 * 10 + 10), abs=1e-9
+    )  # the label of unit 90 says 0
 
 
 def test_units_of_a_cluster_vary_together():
@@ -107,14 +134,26 @@ def test_units_of_a_cluster_vary_together():
 
 @pytest.mark.parametrize(
     ("labelled", "clusters"),
-    [([True] + [False] * 5, None), ([True, True] + [False] * 4, [0, 0, 1, 2, 3, 4]), ([False] * 6, None)],
+    [
+        ([True] + [False] * 5, None),
+        ([True, True] + [False] * 4, [0, 0, 1, 2, 3, 4]),
+        ([False] * 6, None),
+    ],
 )
 def test_fewer_than_two_labelled_clusters_correct_nothing(labelled, clusters):
     assert estimate(units(np.zeros(6), np.ones(6), labelled, clusters), ratio) is None
 
 
 def test_a_score_that_is_not_defined_has_no_correction():
-    assert estimate(Units(*np.zeros((2, 6, 2)), np.ones(6, bool), np.arange(6), np.zeros(6, int), np.ones(6)), ratio) is None
+    assert (
+        estimate(
+            Units(
+                *np.zeros((2, 6, 2)), np.ones(6, bool), np.arange(6), np.zeros(6, int), np.ones(6)
+            ),
+            ratio,
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,30 +189,46 @@ def test_an_interval_holds_its_value_whatever_the_labels_say():
             random.random(number) + 0.5,
         )
         found = estimate(given, ratio, 0, 1)
-        assert found is None or (isinstance(found, Estimate) and 0 <= found.low <= found.value <= found.high <= 1)
+        assert found is None or (
+            isinstance(found, Estimate) and 0 <= found.low <= found.value <= found.high <= 1
+        )
 
 
 def test_labels_that_are_all_alike_do_not_make_a_score_certain():
-    """Of 20 labels none has an error, whatever the judge says: no narrower than the exact interval of 0 of 20 (Clopper, Pearson)."""
+    """Of 20 labels none has an error, whatever the judge says: no narrower than the exact interval
+    of 0 of 20 (Clopper, Pearson)."""
     for judged in (np.zeros(4000), np.arange(4000) % 20 == 19):
-        found = estimate(units(judged.astype(float), np.zeros(4000), np.arange(4000) < 20), ratio, 0, 1)
+        found = estimate(
+            units(judged.astype(float), np.zeros(4000), np.arange(4000) < 20), ratio, 0, 1
+        )
         assert (found.value, found.low) == (0, 0)
         assert found.high == pytest.approx(1 - 0.025 ** (1 / 20), abs=1e-3)
     right = estimate(units(np.ones(4000), np.ones(4000), np.arange(4000) < 20), ratio, 0, 1)
     assert (right.low, right.high) == (pytest.approx(0.025 ** (1 / 20), abs=1e-3), 1)
     strata = np.append(np.zeros(100, int), 1)  # one unit has an error, and it is all of its stratum
-    most = estimate(units(np.arange(101) > 99, strata, (np.arange(101) < 20) | (strata == 1), strata=strata), ratio, 0, 1)
+    most = estimate(
+        units(np.arange(101) > 99, strata, (np.arange(101) < 20) | (strata == 1), strata=strata),
+        ratio,
+        0,
+        1,
+    )
     assert most.high == pytest.approx(most.value + 80 / 101 * (1 - 0.025 ** (1 / 20)), abs=1e-3)
     everything = estimate(units(np.zeros(40), np.zeros(40), np.ones(40)), ratio, 0, 1)
     assert (everything.low, everything.high) == (0, 0)
 
 
 def test_units_that_need_no_label_lend_the_others_no_certainty():
-    """Beside 2,000 refusals, of which all is known, ten labels have nine degrees of freedom less lambda's, not thousands."""
+    """Beside 2,000 refusals, of which all is known, ten labels have nine degrees of freedom less
+    lambda's, not thousands."""
     people = np.tile([0.0, 1.0], 50)
     one = units(np.zeros(100), people, np.arange(100) < 10)
     known = np.arange(2100) >= 100
-    both = units(np.zeros(2100), np.append(people, np.zeros(2000)), known | (np.arange(2100) < 10), strata=known.astype(int))
+    both = units(
+        np.zeros(2100),
+        np.append(people, np.zeros(2000)),
+        known | (np.arange(2100) < 10),
+        strata=known.astype(int),
+    )
     both.judged[known], both.people[known] = 0, 0  # without a part in the score
     alone, beside = (estimate(each, ratio, 0, 1, weight=0.0) for each in (one, both))
     assert (beside.high - beside.low) == pytest.approx(alone.high - alone.low, rel=0.01)

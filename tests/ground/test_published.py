@@ -52,7 +52,9 @@ def source(tmp_path) -> Source:
 
 @pytest.fixture
 def server(tmp_path, source, monkeypatch):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "upstream"))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Handler, directory=tmp_path / "upstream")
+    )
     server.requests, server.break_at = [], None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("LM_FACTUALITY_MIRROR", f"http://127.0.0.1:{server.server_port}")
@@ -64,13 +66,17 @@ def server(tmp_path, source, monkeypatch):
 
 
 def parts(source: Source) -> list[str]:
-    return sorted(path.name for path in cached_path(source).parent.glob("*") if path.suffix != ".lock")
+    return sorted(
+        path.name for path in cached_path(source).parent.glob("*") if path.suffix != ".lock"
+    )
 
 
 def test_a_blob_id_is_gits(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
-    git = subprocess.run(["git", "hash-object", str(path)], capture_output=True, text=True, check=True)
+    git = subprocess.run(
+        ["git", "hash-object", str(path)], capture_output=True, text=True, check=True
+    )
     assert blob_id(path) == git.stdout.strip()
 
 
@@ -125,7 +131,10 @@ def test_certificates_that_are_none_are_named(source, server, monkeypatch, tmp_p
     for path in (tmp_path / "gone.pem", tmp_path / "none.pem"):
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
         fetching.tls_context.cache_clear()
-        with pytest.raises(ConfigError, match=f"REQUESTS_CA_BUNDLE: no certificates in {path} .*unset REQUESTS_CA_BUNDLE"):
+        with pytest.raises(
+            ConfigError,
+            match=f"REQUESTS_CA_BUNDLE: no certificates in {path} .*unset REQUESTS_CA_BUNDLE",
+        ):
             fetch(source)
 
 
@@ -149,11 +158,16 @@ def test_the_registry_pins_what_the_reference_pins(shared):
 
     pinned = json.loads((shared / "reference" / "upstream_blobs.json").read_text(encoding="utf-8"))
     known = [source for source in all_sources().values() if source.repository in pinned]
-    assert {source.name.split("_")[0] for source in all_sources().values() if source not in known} == {"longfact"}
+    assert {
+        source.name.split("_")[0] for source in all_sources().values() if source not in known
+    } == {"longfact"}
     for source in known:
         assert pinned[source.repository]["commit"] == source.commit
         assert pinned[source.repository]["blobs"][source.path] == source.blob
-    assert blob_id(shared / "data" / "factor" / "expert_factor.csv") == all_sources()["expert_factor"].blob
+    assert (
+        blob_id(shared / "data" / "factor" / "expert_factor.csv")
+        == all_sources()["expert_factor"].blob
+    )
 
 
 def test_the_commands(source, server, monkeypatch, capsys):
@@ -174,5 +188,7 @@ def test_the_commands(source, server, monkeypatch, capsys):
 
 
 def test_an_unknown_source_lists_the_known():
-    with pytest.raises(ConfigError, match="expected one of wiki_factor, news_factor, expert_factor"):
+    with pytest.raises(
+        ConfigError, match="expected one of wiki_factor, news_factor, expert_factor"
+    ):
         find_source("books")

@@ -5,7 +5,10 @@ from lm_factuality.ground.errors import curable, cure_of, reasons_of
 
 def test_numbers_and_places_do_not_tell_reasons_apart():
     given = ["choice 2: 31 tokens", None, "choice 0: 1,200 tokens", "", "no answer", "31 tokens"]
-    assert [(each.items, each.example) for each in reasons_of(given)] == [(3, "31 tokens"), (1, "no answer")]
+    assert [(each.items, each.example) for each in reasons_of(given)] == [
+        (3, "31 tokens"),
+        (1, "no answer"),
+    ]
 
 
 def test_a_cure_is_found_by_the_longest_text_that_a_reason_holds():

@@ -44,7 +44,10 @@ def test_texts_that_cannot_be_read(tmp_path):
 
 
 def test_every_bad_line_is_named(tmp_path):
-    (tmp_path / "a").write_text('{"name": "a\u2028b", "number": 1}\r\n\n{\n{"number": 1}\n' + "[" * 100_000, encoding="utf-8")
+    (tmp_path / "a").write_text(
+        '{"name": "a\u2028b", "number": 1}\r\n\n{\n{"number": 1}\n' + "[" * 100_000,
+        encoding="utf-8",
+    )
     with pytest.raises(DataError) as error:
         read_lines(tmp_path / "a", lambda record: to_model(Part, record), "expected")
     first, second, third = str(error.value).splitlines()
@@ -52,7 +55,9 @@ def test_every_bad_line_is_named(tmp_path):
     assert second == f"{tmp_path / 'a'}:4: no 'name'; found number"
     assert third.startswith(f"{tmp_path / 'a'}:5: not JSON: ")
     (tmp_path / "a").write_text('{"name": "a\u2028b", "number": 1}\r\n', encoding="utf-8")
-    assert read_lines(tmp_path / "a", lambda record: to_model(Part, record), "expected") == [Part("a\u2028b", 1)]
+    assert read_lines(tmp_path / "a", lambda record: to_model(Part, record), "expected") == [
+        Part("a\u2028b", 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,10 @@ def test_every_bad_line_is_named(tmp_path):
         ([], "found [], expected an object"),
         ({"parts": "ab"}, "'parts': found 'ab', expected a list"),
         ({"parts": [{"name": "a", "number": 1}, 3]}, "parts[1]: found 3, expected an object"),
-        ({"parts": [{"name": "a", "number": True}]}, "parts[0]: 'number': found True, expected a whole number"),
+        (
+            {"parts": [{"name": "a", "number": True}]},
+            "parts[0]: 'number': found True, expected a whole number",
+        ),
         ({"parts": [{"name": None, "number": 1}]}, "parts[0]: 'name': found None, expected a text"),
         ({"parts": [], "is_done": "yes"}, "'is_done': found 'yes', expected true or false"),
     ],

@@ -21,7 +21,10 @@ VALUES = {"title": "Snow", "text": "It fell.", "parts": ["a", "b"], "year": 2020
         ("{{ parts|join(', ') }} {{ text|replace('fell', 'lay') }}", "a, b It lay."),
         ("{{ year + 1 }} {{ 2 * 3 }} {{ 7 % 4 }} {{ 3 ** 2 }}", "2021 6 3 9"),
         ("{% set both = title + text %}{{ both[:6] }} {{ text.split()[0] }}", "SnowIt It"),
-        ("{% for i in range(2) %}{% for part in parts %}{{ part }}{{ i }}{% endfor %}{% endfor %}", "a0b0a1b1"),
+        (
+            "{% for i in range(2) %}{% for part in parts %}{{ part }}{{ i }}{% endfor %}{% endfor %}",
+            "a0b0a1b1",
+        ),
         ("{% if year > 2000 and 'S' in title %}new{% else %}old{% endif %}", "new"),
     ],
 )
@@ -40,10 +43,16 @@ def test_what_a_template_is_for(template, expected):
         ("{{ 'a'|center(10000000000) }}", "No filter named"),
         ("{{ 'a'|indent(10000000000) }}", "No filter named"),
         ("{% for i in range(10000000000) %}{% endfor %}", "range"),
-        ("{% for a in parts %}{% for b in parts %}{% for c in parts %}{% endfor %}{% endfor %}{% endfor %}", "3 loops"),
+        (
+            "{% for a in parts %}{% for b in parts %}{% for c in parts %}{% endfor %}{% endfor %}{% endfor %}",
+            "3 loops",
+        ),
         ("{% for a in parts recursive %}{{ loop(parts) }}{% endfor %}", "recursive"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "Macro"),
-        ("{% set n = namespace(x='a') %}{% for i in parts %}{% set n.x = n.x ~ n.x %}{% endfor %}", "NSRef"),
+        (
+            "{% set n = namespace(x='a') %}{% for i in parts %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "NSRef",
+        ),
         ("{% set a %}{{ text }}{{ text }}{% endset %}", "AssignBlock"),
         ("{% set a = text %}" + "{% set a = a ~ a %}" * 60, "characters"),
         ("{% set a = text %}" + "{% set a = a + a %}" * 60, "characters"),

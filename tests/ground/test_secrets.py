@@ -99,7 +99,9 @@ def test_names_that_only_sound_like_them_are_none(name):
 
 
 def test_credentials_that_are_set_by_name_are_found():
-    found = secrets_in_arguments("pretrained=org/model,token=abcdefghijklmnop,eos_token=<|endoftext|>,password=hunter2")
+    found = secrets_in_arguments(
+        "pretrained=org/model,token=abcdefghijklmnop,eos_token=<|endoftext|>,password=hunter2"
+    )
     assert [what for _, what in found] == ["the value of token", "the value of password"]
     assert secrets_in_arguments("dtype=float32,revision=main") == []
 

@@ -9,7 +9,15 @@ from pydantic import BaseModel, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import FORBID, STRICT, Integer, Number, Text, Truth, read_settings
+from lm_factuality.ground.settings import (
+    FORBID,
+    STRICT,
+    Integer,
+    Number,
+    Text,
+    Truth,
+    read_settings,
+)
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -47,7 +55,10 @@ class House(BaseModel):
 
 
 def test_sound_settings_are_typed() -> None:
-    content = {"window": {"words": 4, "sides": ["right"]}, "judge": {"backend": "server", "address": "here"}}
+    content = {
+        "window": {"words": 4, "sides": ["right"]},
+        "judge": {"backend": "server", "address": "here"},
+    }
     house = read_settings(House, content, "a.yaml")
     assert house.window == Window(4, sides=("right",))
     assert house.judge == Server(backend="server", address="here")
@@ -65,17 +76,32 @@ def test_sound_settings_are_typed() -> None:
         ({"window": {"share": float("nan")}}, "window.share is nan; expected a number from 0 to 1"),
         ({"window": {"seconds": 0}}, "window.seconds is 0; expected a number above 0"),
         ({"window": {"is_open": 1}}, "window.is_open is 1; expected true or false"),
-        ({"window": {"sides": "left"}}, "window.sides is 'left'; expected a list with some of left, right"),
-        ({"window": {"sides": ["rihgt"]}}, "window.sides is 'rihgt'; expected left or right; did you mean right?"),
-        ({"windows": [{}, {"words": 0}]}, "windows[1].words is 0; expected a whole number of 1 or more"),
+        (
+            {"window": {"sides": "left"}},
+            "window.sides is 'left'; expected a list with some of left, right",
+        ),
+        (
+            {"window": {"sides": ["rihgt"]}},
+            "window.sides is 'rihgt'; expected left or right; did you mean right?",
+        ),
+        (
+            {"windows": [{}, {"words": 0}]},
+            "windows[1].words is 0; expected a whole number of 1 or more",
+        ),
         (
             {"by_name": {"x": {"word": 1}}},
             "unknown key 'word' of by_name.x; did you mean words?; known: words, share, seconds, is_open, sides",
         ),
-        ({"nam": "x"}, "unknown key 'nam'; did you mean name?; known: window, windows, by_name, judge, name, size"),
+        (
+            {"nam": "x"},
+            "unknown key 'nam'; did you mean name?; known: window, windows, by_name, judge, name, size",
+        ),
         ({"name": 3}, "name is 3; expected a text: put it in quotes"),
         ({"name": ""}, "name is ''; expected a text"),
-        ({"judge": {"backend": "serve", "address": "x"}}, "judge.backend is 'serve'; expected server"),
+        (
+            {"judge": {"backend": "serve", "address": "x"}},
+            "judge.backend is 'serve'; expected server",
+        ),
         ({"judge": {"backend": "server"}}, "judge.address is missing; expected a text"),
         (
             {"judge": {"backend": "server", "address": "x", "retires": 1}},
@@ -93,7 +119,9 @@ def test_a_problem_names_its_place_and_its_cure(content: Any, problem: str) -> N
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        read_settings(House, {"window": {"words": 0, "share": 2}, "naem": 1, "size": None}, "a.yaml")
+        read_settings(
+            House, {"window": {"words": 0, "share": 2}, "naem": 1, "size": None}, "a.yaml"
+        )
     assert len(str(caught.value).splitlines()) == 4
 
 

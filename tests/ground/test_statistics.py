@@ -37,7 +37,9 @@ def test_with_one_row_a_cluster_it_is_the_standard_error_of_a_mean():
 def test_doubling_every_row_within_its_cluster_changes_nothing():
     values = [1, 0, 0, 1, 1, 0, 1]
     once = clustered_stderr(outcomes(values, range(7)))
-    assert clustered_stderr(outcomes(values * 2, list(range(7)) * 2)) == pytest.approx(once, abs=1e-12)
+    assert clustered_stderr(outcomes(values * 2, list(range(7)) * 2)) == pytest.approx(
+        once, abs=1e-12
+    )
 
 
 def test_it_agrees_with_the_bootstrap_over_clusters():
@@ -89,13 +91,20 @@ def at_once(rows, resamples, seed):
 def test_intervals_of_many_rows_are_those_of_one_draw_of_all():
     generator = np.random.default_rng(3)
     values, weights = generator.random(700), generator.integers(1, 5, 700)
-    outcomes = [Outcome(value, f"c{n}", int(weight)) for n, (value, weight) in enumerate(zip(values, weights, strict=True))]
+    outcomes = [
+        Outcome(value, f"c{n}", int(weight))
+        for n, (value, weight) in enumerate(zip(values, weights, strict=True))
+    ]
     sums = at_once(np.stack([values * weights, weights], axis=1), 10_000, 5)
     ends = np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975])
     assert bootstrap_interval(outcomes, seed=5) == pytest.approx(ends.tolist(), rel=1e-12)
-    found = pooled_interval(np.stack([values, weights], axis=1).tolist(), lambda sums: sums[0] / sums[1], seed=5)
+    found = pooled_interval(
+        np.stack([values, weights], axis=1).tolist(), lambda sums: sums[0] / sums[1], seed=5
+    )
     sums = at_once(np.stack([values, weights], axis=1), 10_000, 5)
-    assert found == pytest.approx(np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975]).tolist(), rel=1e-12)
+    assert found == pytest.approx(
+        np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975]).tolist(), rel=1e-12
+    )
 
 
 def test_memory_of_a_bootstrap_does_not_grow_with_rows_times_draws():

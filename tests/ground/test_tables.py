@@ -11,9 +11,12 @@ ROWS = [{"prefix": 'A, "b"\nc ', "completion": "NA"}, {"prefix": "", "completion
 
 
 def test_csv_jsonl_and_parquet_give_the_same_rows(tmp_path):
-    (tmp_path / "t.csv").write_text('prefix,completion\n"A, ""b""\nc ",NA\n,1.50\n', encoding="utf-8")
+    (tmp_path / "t.csv").write_text(
+        'prefix,completion\n"A, ""b""\nc ",NA\n,1.50\n', encoding="utf-8"
+    )
     (tmp_path / "t.jsonl").write_text(
-        '{"prefix": "A, \\"b\\"\\nc ", "completion": "NA"}\n\n{"prefix": "", "completion": "1.50"}\n', encoding="utf-8"
+        '{"prefix": "A, \\"b\\"\\nc ", "completion": "NA"}\n\n{"prefix": "", "completion": "1.50"}\n',
+        encoding="utf-8",
     )
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "t.parquet")
     for name in ("t.csv", "t.jsonl", "t.parquet"):
@@ -44,7 +47,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
     assert list(read_table(path).records[0].values) == ["prefix", "completion"]
 
 
-@pytest.mark.parametrize(("name", "message"), [("gone.csv", "no such file"), ("t.xlsx", "expected one of .csv")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("gone.csv", "no such file"), ("t.xlsx", "expected one of .csv")]
+)
 def test_what_cannot_be_opened_says_so(tmp_path, name, message):
     with pytest.raises(DataError, match=message):
         read_table(tmp_path / name)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_factuality.ground.thinking import marks_thoughts, opened_by, read_output, said, without_thinking
+from lm_factuality.ground.thinking import (
+    marks_thoughts,
+    opened_by,
+    read_output,
+    said,
+    without_thinking,
+)
 
 HARMONY = "<|channel|>analysis<|message|>Who?<|end|><|start|>assistant<|channel|>final<|message|>Ada.<|return|>"
 CALL = '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"a": 1}<|call|>'
@@ -36,8 +42,12 @@ MARKS = [mark for pair in PAIRS for mark in pair]
 @pytest.mark.parametrize(("opens", "closes"), PAIRS)
 @pytest.mark.parametrize("thought", ["Let me see.\nQuestion: who?", "It says <b> and [1]", ""])
 def test_every_format(opens, closes, thought):
-    assert without_thinking(f"{opens}{thought}{closes}\n\nAda was a painter.") == "Ada was a painter."
-    assert without_thinking(f"{thought}{closes}Ada was a painter.") == "Ada was a painter."  # opened in the prompt
+    assert (
+        without_thinking(f"{opens}{thought}{closes}\n\nAda was a painter.") == "Ada was a painter."
+    )
+    assert (
+        without_thinking(f"{thought}{closes}Ada was a painter.") == "Ada was a painter."
+    )  # opened in the prompt
     if opens == "analysis" and not thought:
         return  # alone it is a word like any other
     assert without_thinking(f"{opens}{thought}") is None
@@ -69,7 +79,10 @@ def test_every_format(opens, closes, thought):
         ("<|channel|>final <|constrain|>JSON<|message|>[1]<|return|>", "[1]"),
         ("<|channel|>analysis<|mess", None),
         ("analysisWho is it?assistantfinalAda.", "Ada."),
-        ('analysisLook.assistantcommentary to=functions.look json{"a": 1}assistantfinalAda.', "Ada."),
+        (
+            'analysisLook.assistantcommentary to=functions.look json{"a": 1}assistantfinalAda.',
+            "Ada.",
+        ),
         ("We need Ada.assistantfinalAda.", "Ada."),
         ("analysisWho is it?", None),
         ("analysisWho?assistantcommentary to=functions.look json", None),
@@ -85,22 +98,41 @@ def test_cases(written, answer):
     assert without_thinking(written) == answer
 
 
-@given(st.lists(st.sampled_from([*MARKS, "Ada. ", "\n", "<", "assistant", "</answer>"]), max_size=12).map("".join))
+@given(
+    st.lists(
+        st.sampled_from([*MARKS, "Ada. ", "\n", "<", "assistant", "</answer>"]), max_size=12
+    ).map("".join)
+)
 def test_what_is_said_was_written_and_has_no_thought(written):
     output = read_output(written)
     assert output.is_unfinished or said(written) == output.text
-    assert all(end <= begin for (_, end), (begin, _) in zip(output.spans, output.spans[1:], strict=False))
+    assert all(
+        end <= begin for (_, end), (begin, _) in zip(output.spans, output.spans[1:], strict=False)
+    )
     for length in range(len(output.text) + 2):
         cut = output.cut(length)
         assert written.startswith(cut)
         assert (
             length > len(output.text)
-            or sum(min(end, len(cut)) - begin for begin, end in output.spans if begin < len(cut)) == length
+            or sum(min(end, len(cut)) - begin for begin, end in output.spans if begin < len(cut))
+            == length
         )
 
 
 @pytest.mark.parametrize(
-    "unit", [*MARKS, "<think></think>", "</answer>  ", "<|end|>", "a", " ", "<", "assistant", "Here is my response:", "Ada. "]
+    "unit",
+    [
+        *MARKS,
+        "<think></think>",
+        "</answer>  ",
+        "<|end|>",
+        "a",
+        " ",
+        "<",
+        "assistant",
+        "Here is my response:",
+        "Ada. ",
+    ],
 )
 def test_a_megabyte_takes_no_time(unit):
     for begins in ("", "</think>"):
@@ -129,4 +161,6 @@ def test_a_thought_opened_in_the_prompt(prompt, mark):
 def test_templates_of_models_that_think():
     assert marks_thoughts("{% if enable_thinking %}<think>\n\n</think>{% endif %}")
     assert marks_thoughts("{{ '<|channel|>analysis<|message|>' }}")
-    assert not marks_thoughts("{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}")
+    assert not marks_thoughts(
+        "{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}"
+    )

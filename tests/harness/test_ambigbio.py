@@ -19,8 +19,14 @@ ROWS = [
     {
         "question": f"Tell me a bio of {name}",
         "docs": [
-            {"title": f"{name} (painter)", "text": f"{name} (1900–1980) was a painter. She taught at the Harbour School."},
-            {"title": f"{name} (pilot)", "text": f"{name} (born 1955) is a pilot. She flew mail to the northern islands."},
+            {
+                "title": f"{name} (painter)",
+                "text": f"{name} (1900–1980) was a painter. She taught at the Harbour School.",
+            },
+            {
+                "title": f"{name} (pilot)",
+                "text": f"{name} (born 1955) is a pilot. She flew mail to the northern islands.",
+            },
         ],
     }
     for name in ("Ada Lind", "Bea Holm", "Ada Lind")
@@ -46,7 +52,9 @@ def run(data, tmp_path, monkeypatch):
     """``lm-factuality run`` with one answer to every prompt; returns the exit code."""
     from lm_eval.tasks import TaskManager
 
-    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+    monkeypatch.setattr(
+        TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+    )
 
     def start(task: str = "ambigbio", answer: str = ANSWER, **metadata) -> int:
         given = json.dumps({"generations": str(data), "judge": "lexical", **metadata})
@@ -69,22 +77,52 @@ def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
     assert metrics["d_factscore,judge"] == pytest.approx(2 / 3)
     assert metrics["difference,judge"] == pytest.approx(1 / 3)
     assert (metrics["num_biographies,judge"], metrics["num_entities,judge"]) == (1, 2)
-    assert (metrics["one_bio_many_entities,judge"], metrics["respond_ratio,judge"], metrics["unscored,judge"]) == (1, 1, 0)
+    assert (
+        metrics["one_bio_many_entities,judge"],
+        metrics["respond_ratio,judge"],
+        metrics["unscored,judge"],
+    ) == (1, 1, 0)
     assert metrics["d_factscore_stderr,judge"] == 0
     about = results["configs"]["ambigbio"]["metadata"]
     assert about["caution"].startswith("Judged by word overlap, not by a model")
-    assert (about["knowledge"], about["linking"], about["demonstrations"]) == ("documents", "hungarian", "ambiguous")
+    assert (about["knowledge"], about["linking"], about["demonstrations"]) == (
+        "documents",
+        "hungarian",
+        "ambiguous",
+    )
     assert about["data"]["is_published"] is False
     assert "generations" not in about
     assert set(about["judge_config"]["prompt_hashes"]) == {
-        f"biographies/{step}" for step in ("decompose", "group", "verify", "verify_page", "verify_true_false")
+        f"biographies/{step}"
+        for step in ("decompose", "group", "verify", "verify_page", "verify_true_false")
     }
 
     samples = newest(tmp_path / "out", "samples_*.jsonl")
     judged = tmp_path / "judged"
-    assert main(["judge", "ambigbio", "--samples", str(samples), "--judge", "lexical", "--out", str(judged)]) == 0
+    assert (
+        main(
+            [
+                "judge",
+                "ambigbio",
+                "--samples",
+                str(samples),
+                "--judge",
+                "lexical",
+                "--out",
+                str(judged),
+            ]
+        )
+        == 0
+    )
     again = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
-    for name in ("factscore", "factscore_penalised", "d_factscore", "difference", "num_entities", "respond_ratio"):
+    for name in (
+        "factscore",
+        "factscore_penalised",
+        "d_factscore",
+        "difference",
+        "num_entities",
+        "respond_ratio",
+    ):
         assert again[name]["value"] == metrics[f"{name},judge"]
     assert again["d_factscore"]["worst"] == metrics["d_factscore_worst,judge"]
     assert len((judged / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == 3
@@ -92,7 +130,9 @@ def test_scores_of_a_run_and_of_its_saved_samples(run, tmp_path):
 
 def test_an_answer_that_declines_is_in_the_respond_ratio_only(run, tmp_path):
     assert run("ambigbio_both", answer="I'm sorry, I cannot say which one you mean.") == 0
-    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"]
+    results = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))[
+        "results"
+    ]
     for task in ("ambigbio", "ambigbio_no_ambig"):
         assert (results[task]["respond_ratio,judge"], results[task]["unscored,judge"]) == (0, 0)
         assert results[task]["factscore,judge"] == "N/A"
@@ -100,7 +140,12 @@ def test_an_answer_that_declines_is_in_the_respond_ratio_only(run, tmp_path):
 
 def test_the_prompt_has_the_papers_structure(evaluate, data):
     options = {"model_args": {"answer": ANSWER}, "limit": 1}
-    output = evaluate("constant-answer", ["ambigbio"], metadata={"generations": str(data), "judge": "lexical"}, **options)
+    output = evaluate(
+        "constant-answer",
+        ["ambigbio"],
+        metadata={"generations": str(data), "judge": "lexical"},
+        **options,
+    )
     (sample,) = output["samples"]["ambigbio"]
     prompt, settings = sample["arguments"][0]
     first, second, asked = prompt.split("Instruction: ")[1:]
@@ -117,13 +162,17 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
     from lm_factuality.benchmarks.biographies.decompose import sentences_of
     from lm_factuality.ground.suite import tasks_folder
 
-    loaded = json.loads((tasks_folder() / "ambigbio" / "demonstrations.json").read_text(encoding="utf-8"))[kind]
+    loaded = json.loads(
+        (tasks_folder() / "ambigbio" / "demonstrations.json").read_text(encoding="utf-8")
+    )[kind]
     assert len(loaded) == 2
     for each in loaded:
         name, titles = each["name"], [passage["title"] for passage in each["passages"]]
         bearers = {title for title in titles if title.split(" (")[0].replace("J. ", "") == name}
         assert (len(bearers) > 1) == (kind == "ambiguous")
-        cited = {int(part) for part in each["answer"].replace("]", "[").split("[") if part.isdigit()}
+        cited = {
+            int(part) for part in each["answer"].replace("]", "[").split("[") if part.isdigit()
+        }
         assert cited <= set(range(1, 6))
         assert len({titles[number - 1] for number in cited} & bearers) == 1
         assert all("[" in part for part in each["answer"].split(". ")[:-1])
@@ -134,17 +183,41 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
 def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
     folder = tmp_path / "theirs" / "ALCE" / "AmbigBio_prompts"
     folder.mkdir(parents=True)
-    demos = [{"question": name, "answer": f"{name}.", "docs": [{"title": name, "text": "x"}]} for name in "ABC"]
-    forms = {"demo_sep": "\n\n", "demo_prompt": "{INST} {Q}\n{D}Answer: {A}", "doc_prompt": "[{ID}] {T}: {P}\n", "demos": demos}
+    demos = [
+        {"question": name, "answer": f"{name}.", "docs": [{"title": name, "text": "x"}]}
+        for name in "ABC"
+    ]
+    forms = {
+        "demo_sep": "\n\n",
+        "demo_prompt": "{INST} {Q}\n{D}Answer: {A}",
+        "doc_prompt": "[{ID}] {T}: {P}\n",
+        "demos": demos,
+    }
     for name in ("no_ambig", "careful"):
-        (folder / f"AmbigBio_default_{name}.json").write_text(json.dumps({"instruction": name, **forms}))
+        (folder / f"AmbigBio_default_{name}.json").write_text(
+            json.dumps({"instruction": name, **forms})
+        )
     given = {"generations": str(data), "judge": "lexical", "prompts": str(tmp_path / "theirs")}
     metadata = {}
     for setting in ({}, {"prompt": "careful"}):
-        found = evaluate("constant-answer", ["ambigbio_no_ambig"], model_args={"answer": ANSWER}, metadata={**given, **setting})
-        name, metadata = setting.get("prompt", "no_ambig"), found["configs"]["ambigbio_no_ambig"]["metadata"]
-        assert found["samples"]["ambigbio_no_ambig"][0]["doc"]["text"].startswith(f"{name} A\n[1] A: x\nAnswer:A.\n\n{name} B")
-        assert (metadata["prompts"], metadata["prompt"], metadata["demonstrations"]) == ("authors", name, "authors")
+        found = evaluate(
+            "constant-answer",
+            ["ambigbio_no_ambig"],
+            model_args={"answer": ANSWER},
+            metadata={**given, **setting},
+        )
+        name, metadata = (
+            setting.get("prompt", "no_ambig"),
+            found["configs"]["ambigbio_no_ambig"]["metadata"],
+        )
+        assert found["samples"]["ambigbio_no_ambig"][0]["doc"]["text"].startswith(
+            f"{name} A\n[1] A: x\nAnswer:A.\n\n{name} B"
+        )
+        assert (metadata["prompts"], metadata["prompt"], metadata["demonstrations"]) == (
+            "authors",
+            name,
+            "authors",
+        )
     assert len(metadata["prompt_hashes"]["authors"]) == 16
     assert str(tmp_path) not in json.dumps(metadata)
 
@@ -161,7 +234,9 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
         ({"judge": "nobody"}, ConfigError, "no judge is called"),
     ],
 )
-def test_wrong_settings_are_errors_before_anything_is_generated(metadata, error, message, evaluate, data):
+def test_wrong_settings_are_errors_before_anything_is_generated(
+    metadata, error, message, evaluate, data
+):
     with pytest.raises(error, match=message):
         evaluate(
             "constant-answer",
@@ -178,10 +253,16 @@ def test_a_knowledge_source_is_used_and_named(evaluate, data, tmp_path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE documents (title PRIMARY KEY, text)")
         for title in {doc["title"] for row in ROWS for doc in row["docs"]}:
-            connection.execute("INSERT INTO documents VALUES (?, ?)", (title, "A page about bridges."))
+            connection.execute(
+                "INSERT INTO documents VALUES (?, ?)", (title, "A page about bridges.")
+            )
     metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
-    output = evaluate("constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata)
-    assert output["results"]["ambigbio"]["factscore,judge"] == pytest.approx(1 / 3)  # a title still says painter
+    output = evaluate(
+        "constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata
+    )
+    assert output["results"]["ambigbio"]["factscore,judge"] == pytest.approx(
+        1 / 3
+    )  # a title still says painter
     assert output["configs"]["ambigbio"]["metadata"]["knowledge"] == "pages.db"
 
 
@@ -191,11 +272,15 @@ def test_an_entity_without_a_page_supports_nothing(evaluate, data, tmp_path):
     path = tmp_path / "painters.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE documents (title PRIMARY KEY, text)")
-        for title, text in {doc["title"]: doc["text"] for row in ROWS for doc in row["docs"]}.items():
+        for title, text in {
+            doc["title"]: doc["text"] for row in ROWS for doc in row["docs"]
+        }.items():
             if title.endswith("(painter)"):
                 connection.execute("INSERT INTO documents VALUES (?, ?)", (title, text))
     metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
-    output = evaluate("constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata)
+    output = evaluate(
+        "constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata
+    )
     metrics = output["results"]["ambigbio"]
     for name in ("factscore", "factscore_worst", "factscore_best", "d_factscore"):
         assert metrics[f"{name},judge"] == pytest.approx(2 / 3)  # nobody known flew mail
@@ -220,14 +305,34 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data):
 def test_thoughts_are_in_the_samples_and_in_no_score(run, tmp_path):
     thought = "<think>She was born in 1900.\nInstruction: who?</think>\n\n"
     assert run(answer=thought + ANSWER, thinking_tokens=100) == 0
-    samples, results = newest(tmp_path / "out", "samples_*.jsonl"), newest(tmp_path / "out", "results_*.json")
+    samples, results = (
+        newest(tmp_path / "out", "samples_*.jsonl"),
+        newest(tmp_path / "out", "results_*.json"),
+    )
     first = json.loads(samples.read_text(encoding="utf-8").splitlines()[0])
-    assert (first["resps"], first["arguments"]["gen_args_0"]["arg_2"]) == ([[thought + ANSWER]], 100)
+    assert (first["resps"], first["arguments"]["gen_args_0"]["arg_2"]) == (
+        [[thought + ANSWER]],
+        100,
+    )
     task = read_results_file(results).task("ambigbio")
     assert task.metadata["thinking_tokens"] == 100
     assert task.metrics["d_factscore"] == pytest.approx(2 / 3)
     assert differences(task, recompute(task)) == []
     judged = tmp_path / "judged"
-    assert main(["judge", "ambigbio", "--samples", str(samples), "--judge", "lexical", "--out", str(judged)]) == 0
+    assert (
+        main(
+            [
+                "judge",
+                "ambigbio",
+                "--samples",
+                str(samples),
+                "--judge",
+                "lexical",
+                "--out",
+                str(judged),
+            ]
+        )
+        == 0
+    )
     again = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
     assert again["d_factscore"]["value"] == task.metrics["d_factscore"]

@@ -1,4 +1,5 @@
-"""What is said before a model is loaded, as the command line says it: one line, exit code 1, no traceback."""
+"""What is said before a model is loaded, as the command line says it: one line, exit code 1, no
+traceback."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ def said(capsys, monkeypatch):
     def said(*arguments, model="hf", pretrained=CHECKPOINT):
         monkeypatch.setattr(sys, "argv", list(sys.argv))
         monkeypatch.setattr(evaluator, "simple_evaluate", load)
-        given = ["--model", model, *(["--model_args", f"pretrained={pretrained}"] if pretrained else [])]
+        given = [
+            "--model",
+            model,
+            *(["--model_args", f"pretrained={pretrained}"] if pretrained else []),
+        ]
         assert main(["run", *given, *arguments]) == 1
         return capsys.readouterr().err.partition("lm-factuality: ")[2]
 
@@ -39,13 +44,31 @@ def said(capsys, monkeypatch):
         (["--tasks", "sample_facto"], "did you mean sample_factor"),
         (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is not a task"),
         (["--tasks", "no_such.yaml"], "--tasks no_such.yaml: no such file"),
-        (["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")], "it is a build of factor-gen"),
+        (
+            ["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")],
+            "it is a build of factor-gen",
+        ),
         (["--tasks", "sample_factor", "--metadata", "windoww=4096"], "did you mean window?"),
-        (["--tasks", "sample_factor", "--metadata", "judge=lexical"], "--metadata judge: no task of this run has such a setting"),
-        (["--tasks", "sample_felm", "--metadata", "protocol=papr"], "protocol 'papr', expected paper or code"),
-        (["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"], "no judge is called 'lexicl'; did you mean lexical?"),
-        (["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"], "nowhere.db: no such file"),
-        (["--tasks", "felm_gen", "--metadata", "judge=lexical,data_dir=/nowhere"], "/nowhere/all.jsonl: no such file"),
+        (
+            ["--tasks", "sample_factor", "--metadata", "judge=lexical"],
+            "--metadata judge: no task of this run has such a setting",
+        ),
+        (
+            ["--tasks", "sample_felm", "--metadata", "protocol=papr"],
+            "protocol 'papr', expected paper or code",
+        ),
+        (
+            ["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"],
+            "no judge is called 'lexicl'; did you mean lexical?",
+        ),
+        (
+            ["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"],
+            "nowhere.db: no such file",
+        ),
+        (
+            ["--tasks", "felm_gen", "--metadata", "judge=lexical,data_dir=/nowhere"],
+            "/nowhere/all.jsonl: no such file",
+        ),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -58,7 +81,10 @@ def test_tasks_settings_judges_and_data(said, arguments, expected):
     [
         ({"model": "hff"}, "--model hff: no such model class; did you mean hf?"),
         ({"pretrained": None}, "--model hf: which one?"),
-        ({"pretrained": "./lager"}, "pretrained=./lager: no such file or folder; did you mean larger?"),
+        (
+            {"pretrained": "./lager"},
+            "pretrained=./lager: no such file or folder; did you mean larger?",
+        ),
         ({"pretrained": "checkpoints"}, "pretrained=checkpoints: a folder without config.json"),
         ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it: no such folder"),
         ({"pretrained": "what is this"}, "no name that the Hub can have"),
@@ -75,9 +101,15 @@ def test_models(said, options, expected, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "arguments"),
     [
-        ("hf", {"pretrained": CHECKPOINT, "offload_folder": "./offload", "cache_dir": "~/none/yet"}),
+        (
+            "hf",
+            {"pretrained": CHECKPOINT, "offload_folder": "./offload", "cache_dir": "~/none/yet"},
+        ),
         ("hf", {"pretrained": str(TASKS / "sample" / "models"), "subfolder": "larger"}),
-        ("local-completions", {"pretrained": "my-model", "base_url": "http://127.0.0.1:1/v1/completions"}),
+        (
+            "local-completions",
+            {"pretrained": "my-model", "base_url": "http://127.0.0.1:1/v1/completions"},
+        ),
         ("vllm", {"pretrained": "s3://bucket/model"}),
     ],
     ids=str,
@@ -102,13 +134,17 @@ task:
 
 def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, tmp_path):
     (tmp_path / "mine.yaml").write_text(GROUP, encoding="utf-8")
-    (tmp_path / "deep.yaml").write_text("group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8")
+    (tmp_path / "deep.yaml").write_text(
+        "group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8"
+    )
     with pytest.raises(AssertionError, match="goes on to load"):
         said("--tasks", "mine", "--include_path", str(tmp_path))
     assert [name for name, _ in find_configs("mine", [str(tmp_path)])] == [
         *("sample_factor", "sample_felm", "made_here", "sample_factor_perplexity")
     ]
-    (tmp_path / "mine.yaml").write_text(GROUP.replace("[sample_factor,", "[sample_facto,"), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(
+        GROUP.replace("[sample_factor,", "[sample_facto,"), encoding="utf-8"
+    )
     assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
 
 
@@ -116,13 +152,17 @@ def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
     monkeypatch.setattr(before, "_DEV", tmp_path)
     monkeypatch.setattr(before.sys, "platform", "linux")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert "--device cuda:0: this machine shows no GPU" in said("--tasks", "sample_factor", "--device", "cuda:0")
+    assert "--device cuda:0: this machine shows no GPU" in said(
+        "--tasks", "sample_factor", "--device", "cuda:0"
+    )
     for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
         (tmp_path / name).touch()
     for device in ("cuda", "cuda:1"):
         with pytest.raises(AssertionError, match="goes on to load"):
             said("--tasks", "sample_factor", "--device", device)
-    assert "--device cuda:2: no such GPU" in (told := said("--tasks", "sample_factor", "--device", "cuda:2"))
+    assert "--device cuda:2: no such GPU" in (
+        told := said("--tasks", "sample_factor", "--device", "cuda:2")
+    )
     assert "found cuda:0, cuda:1" in told
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert "found cuda:0" in said("--tasks", "sample_factor", "--device", "cuda:1")
@@ -132,18 +172,27 @@ def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypa
     import torch
 
     def too_large(*arguments, **options):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB.")
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB."
+        )
 
     monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
     told = said("--tasks", "sample_factor")
-    assert told.startswith("CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size, --model hf-tree")
+    assert told.startswith(
+        "CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size, --model hf-tree"
+    )
 
 
 @pytest.mark.parametrize(
     ("tasks", "with_lm_evals"),
-    [("sample_felm_gen,sample_ambigbio", False), pytest.param("sample_felm_gen,arc_easy", True, marks=pytest.mark.slow)],
+    [
+        ("sample_felm_gen,sample_ambigbio", False),
+        pytest.param("sample_felm_gen,arc_easy", True, marks=pytest.mark.slow),
+    ],
 )
-def test_all_is_well_and_lm_evals_own_tasks_are_indexed_where_they_are_wanted(said, monkeypatch, tasks, with_lm_evals):
+def test_all_is_well_and_lm_evals_own_tasks_are_indexed_where_they_are_wanted(
+    said, monkeypatch, tasks, with_lm_evals
+):
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._index import TaskIndex
 
@@ -164,14 +213,20 @@ def test_all_is_well_and_lm_evals_own_tasks_are_indexed_where_they_are_wanted(sa
     ("lines", "expected"),
     [
         ("colums: [a]", "unknown key 'colums'"),
-        ("metadata: {demonstratons: ambiguous}", "metadata: no setting 'demonstratons'; did you mean demonstrations?"),
+        (
+            "metadata: {demonstratons: ambiguous}",
+            "metadata: no setting 'demonstratons'; did you mean demonstrations?",
+        ),
         ("metadata: {my_note: of no matter}", ""),
     ],
 )
 def test_misspelt_keys_of_a_yaml(said, tmp_path, lines, expected):
     yaml = tmp_path / "own.yaml"
     data = TASKS / "sample" / "sample_ambigbio.json"
-    yaml.write_text(f"include: {TASKS}/ambigbio/_ambigbio.yaml\ntask: own\ndataset_path: {data}\n{lines}\n", encoding="utf-8")
+    yaml.write_text(
+        f"include: {TASKS}/ambigbio/_ambigbio.yaml\ntask: own\ndataset_path: {data}\n{lines}\n",
+        encoding="utf-8",
+    )
     (report,) = validate([str(yaml)])
     assert expected in " ".join(report.problems)
     assert bool(report.problems) == bool(expected)
@@ -187,4 +242,6 @@ def test_lm_evals_own_tasks_are_found_by_their_files(name):
 def test_settings_are_those_of_a_class_and_its_bases():
     from lm_factuality.benchmarks.factor_generation.task import FactorGenerationTask
 
-    assert {"window", "contradiction", "judge", "data_dir"} <= before.settings_of(FactorGenerationTask)
+    assert {"window", "contradiction", "judge", "data_dir"} <= before.settings_of(
+        FactorGenerationTask
+    )

@@ -26,7 +26,9 @@ metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}
 @pytest.fixture
 def questions(tmp_path):
     rows = [{"question": "Is it so?", "answer": "Yes"}, {"question": "Is it not?", "answer": "No"}]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
 
     def write(until=("STOP",)):
         content = TASK.format(rows=tmp_path / "rows.jsonl", until=json.dumps(list(until)))
@@ -58,7 +60,10 @@ def test_every_question_gets_the_answer(evaluate, questions):
     ],
 )
 def test_stop_strings_and_escapes(answer, until, expected, evaluate, questions):
-    assert answers(evaluate("constant-answer", ["questions"], questions(until), {"answer": answer})) == [expected] * 2
+    assert (
+        answers(evaluate("constant-answer", ["questions"], questions(until), {"answer": answer}))
+        == [expected] * 2
+    )
 
 
 def test_stop_strings_may_be_one_text_or_none():
@@ -68,13 +73,19 @@ def test_stop_strings_may_be_one_text_or_none():
 
 
 def test_chat_templates_change_nothing(evaluate, questions):
-    output = evaluate("constant-answer", ["questions"], questions(), {"answer": "No"}, apply_chat_template=True)
+    output = evaluate(
+        "constant-answer", ["questions"], questions(), {"answer": "No"}, apply_chat_template=True
+    )
     assert answers(output) == ["No", "No"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({}, "no answer; pass answer=TEXT"), ({"answer": True}, "has read a bool"), ({"answer": 1.5}, "has read a float")],
+    [
+        ({}, "no answer; pass answer=TEXT"),
+        ({"answer": True}, "has read a bool"),
+        ({"answer": 1.5}, "has read a float"),
+    ],
 )
 def test_what_is_no_answer_is_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
@@ -85,12 +96,25 @@ def test_choices_are_for_another_baseline(evaluate):
     with pytest.raises(ConfigError, match="the baseline for choices is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
     with pytest.raises(ConfigError, match="no baseline of the suite has a perplexity"):
-        evaluate("constant-answer", ["sample_factor_perplexity"], model_args={"answer": "Yes"}, limit=1)
+        evaluate(
+            "constant-answer", ["sample_factor_perplexity"], model_args={"answer": "Yes"}, limit=1
+        )
 
 
 @pytest.mark.parametrize("arguments", ["answer=No", '{"answer": "No"}'])
 def test_it_is_a_model_of_the_command_line(arguments, questions, tmp_path, capsys):
-    options = ["--model", "constant-answer", "--model_args", arguments, "--include_path", str(questions())]
-    assert main(["run", *options, "--tasks", "questions", "--output_path", str(tmp_path / "out")]) == 0
-    content = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8"))
+    options = [
+        "--model",
+        "constant-answer",
+        "--model_args",
+        arguments,
+        "--include_path",
+        str(questions()),
+    ]
+    assert (
+        main(["run", *options, "--tasks", "questions", "--output_path", str(tmp_path / "out")]) == 0
+    )
+    content = json.loads(
+        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
+    )
     assert content["results"]["questions"]["exact_match,none"] == 0.5

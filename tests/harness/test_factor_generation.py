@@ -1,4 +1,5 @@
-"""FACTOR in open generation through lm_eval: two kinds of requests in one task, a judge, and samples that can be judged again."""
+"""FACTOR in open generation through lm_eval: two kinds of requests in one task, a judge, and
+samples that can be judged again."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import ClassVar
 import pytest
 import torch
 import yaml
+from benchmarks.factor_generation.test_benchmark import mark_by_rule
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import KINDS, SUBSETS
@@ -19,7 +21,6 @@ from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
-from benchmarks.factor_generation.test_benchmark import mark_by_rule
 from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import Act, JudgeServer
 
@@ -44,23 +45,46 @@ def server():
 @pytest.fixture
 def my_judge(server, tmp_path) -> Path:
     path = tmp_path / "my_judge.yaml"
-    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, "max_retries": 0}
+    content = {
+        "backend": "openai",
+        "model": "small-judge",
+        "base_url": server.base_url,
+        "max_retries": 0,
+    }
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return path
 
 
 @pytest.fixture
 def run(checkpoint, tmp_path, monkeypatch):
-    """``lm-factuality run`` with the smaller checkpoint, without lm_eval's own tasks; returns the exit code."""
+    """``lm-factuality run`` with the smaller checkpoint, without lm_eval's own tasks; returns the
+    exit code."""
     from lm_eval.tasks import TaskManager
 
-    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+    monkeypatch.setattr(
+        TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+    )
 
     def start(*options: str, task: str = TASK, limit: int = 24, **metadata) -> int:
-        model = ["--model", "hf", "--model_args", json.dumps({"pretrained": str(checkpoint), "dtype": "float32"})]
-        output = ["--output_path", str(tmp_path / "out"), "--log_samples", "--device", "cpu", "--batch_size", "16"]
+        model = [
+            "--model",
+            "hf",
+            "--model_args",
+            json.dumps({"pretrained": str(checkpoint), "dtype": "float32"}),
+        ]
+        output = [
+            "--output_path",
+            str(tmp_path / "out"),
+            "--log_samples",
+            "--device",
+            "cpu",
+            "--batch_size",
+            "16",
+        ]
         given = ["--metadata", json.dumps(metadata)] if metadata else []
-        return main(["run", *model, "--tasks", task, "--limit", str(limit), *output, *given, *options])
+        return main(
+            ["run", *model, "--tasks", task, "--limit", str(limit), *output, *given, *options]
+        )
 
     return start
 
@@ -71,7 +95,13 @@ def my_yaml(tmp_path):
 
     def write(**keys) -> str:
         metadata = {"judge": "lexical", **keys.pop("metadata", {})}
-        content = {"include": str(BASE), "task": "my_generation", "dataset_path": "rows.jsonl", "metadata": metadata, **keys}
+        content = {
+            "include": str(BASE),
+            "task": "my_generation",
+            "dataset_path": "rows.jsonl",
+            "metadata": metadata,
+            **keys,
+        }
         (tmp_path / "my_generation.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         return "my_generation"
 
@@ -86,7 +116,10 @@ def tiny(checkpoint):
 def judge_again(out: Path, *files: Path, judge: str = "lexical") -> dict:
     """``metrics.json`` of ``lm-factuality judge``."""
     samples = ["--samples", *map(str, files)]
-    assert run_command("judge", "factor_generation", *samples, "--judge", judge, "--out", str(out)) == 0
+    assert (
+        run_command("judge", "factor_generation", *samples, "--judge", judge, "--out", str(out))
+        == 0
+    )
     return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
 
 
@@ -105,14 +138,17 @@ def expect_the_same(metrics: dict, summary: dict) -> None:
         for score in KINDS:
             value = found["accuracy"] if score == "accuracy" else found["shares"][score]
             name = score if subset == "weighted" else f"{score}_{subset}"
-            assert metrics[f"{name},judge"] == ("N/A" if value is None else pytest.approx(value)), name
+            assert metrics[f"{name},judge"] == ("N/A" if value is None else pytest.approx(value)), (
+                name
+            )
     assert metrics["pairs_right,judge"] == summary["pairs"]["share_right"]
     assert metrics["unscored,judge"] == summary["unscored"]["generations"]
     assert metrics["without_fact,judge"] == sum(summary["rows"]["without_fact"].values())
 
 
 def with_fact(samples: Path) -> int:
-    """How many of the rows have one place alone in which the true and the false completion differ."""
+    """How many of the rows have one place alone in which the true and the false completion
+    differ."""
     return sum(bool(sample["doc"]["true_edit"]) for sample in lines(samples))
 
 
@@ -125,17 +161,23 @@ def test_with_the_lexical_judge_and_again_from_the_samples(run, tmp_path):
     expect_the_same(metrics, summary)
     assert 0 < metrics["accuracy,judge"] < 1
     assert summary["about"]["judge_usage"]["stored"] > 0
-    assert sum(summary["subsets"]["pooled"][each] for each in ("true", "false", "neutral", "unscored")) == 3 * with_fact(samples)
+    assert sum(
+        summary["subsets"]["pooled"][each] for each in ("true", "false", "neutral", "unscored")
+    ) == 3 * with_fact(samples)
     (saved,) = (*tmp_path.rglob("generations/*.jsonl"),)
     kept = judge_again(tmp_path / "kept", saved)
     assert {**kept, "about": None} == {**summary, "about": None}
-    assert lines(tmp_path / "kept" / "verdicts.jsonl") == lines(tmp_path / "again" / "verdicts.jsonl")
+    assert lines(tmp_path / "kept" / "verdicts.jsonl") == lines(
+        tmp_path / "again" / "verdicts.jsonl"
+    )
     for sample in lines(samples):
         assert len(sample["resps"]) == 1
         assert len(sample["resps"][0]) == (3 if sample["doc"]["true_edit"] else 0)
         assert sample["arguments"]["gen_args_0"]["arg_0"] == sample["doc"]["prompt"]
         assert sample["doc"]["prompt"].endswith(sample["doc"]["stem"])
-    assert len({text for sample in lines(samples) for text in sample["resps"][0]}) > 24  # they are samples
+    assert (
+        len({text for sample in lines(samples) for text in sample["resps"][0]}) > 24
+    )  # they are samples
     about = results["configs"][TASK]["metadata"]
     assert (about["judge"], about["contradiction"]) == ("lexical", "first")
     assert "in other words counts as neutral" in about["caution"]
@@ -147,17 +189,28 @@ def no_nan(constant: str) -> None:
 
 
 def test_a_side_without_marks_leaves_no_nan(run, server, my_judge, tmp_path, capsys):
-    """The judge marks as it should where the model is right, and otherwise says what nobody can read."""
+    """The judge marks as it should where the model is right, and otherwise says what nobody can
+    read."""
     assert run(limit=25, judge=str(my_judge)) == 0
     docs = [sample["doc"] for sample in lines(newest(tmp_path / "out", "samples_*.jsonl"))]
-    wrong = {each["true"] for each in docs if each["mean_logprob"][0] <= each["mean_logprob"][each["contradiction"]]}
+    wrong = {
+        each["true"]
+        for each in docs
+        if each["mean_logprob"][0] <= each["mean_logprob"][each["contradiction"]]
+    }
     assert 0 < len(wrong) < 25
     server.script = lambda prompt, attempt: (
         Act(text="Who knows?") if any(map(prompt.__contains__, wrong)) else mark_by_rule(prompt, 0)
     )
     capsys.readouterr()
     assert (
-        run("--output_path", str(tmp_path / "one"), limit=25, judge=str(my_judge), judge_store=str(tmp_path / "other.sqlite"))
+        run(
+            "--output_path",
+            str(tmp_path / "one"),
+            limit=25,
+            judge=str(my_judge),
+            judge_store=str(tmp_path / "other.sqlite"),
+        )
         == 0
     )
     text = newest(tmp_path / "one", "results_*.json").read_text(encoding="utf-8")
@@ -165,7 +218,9 @@ def test_a_side_without_marks_leaves_no_nan(run, server, my_judge, tmp_path, cap
     metrics, reason = results["results"][TASK], "no generation of such a row has a mark"
     assert (metrics["accuracy,judge"], metrics["accuracy_stderr,judge"]) == ("N/A", "N/A")
     assert 0 < metrics["accuracy_worst,judge"] < metrics["accuracy_best,judge"] < 1
-    caution = results["configs"][TASK]["metadata"]["caution"]  # of a judge that reads prompts there is none but this
+    caution = results["configs"][TASK]["metadata"][
+        "caution"
+    ]  # of a judge that reads prompts there is none but this
     assert caution.startswith("No accuracy: the model is wrong in ")
     assert reason in caution
     assert "nan" not in capsys.readouterr().out.casefold()
@@ -179,10 +234,14 @@ def test_a_side_without_marks_leaves_no_nan(run, server, my_judge, tmp_path, cap
 
 def test_with_a_judge_behind_a_server_and_again_without_a_call(run, server, my_judge, tmp_path):
     assert run(judge=str(my_judge)) == 0
-    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"][TASK]
+    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))[
+        "results"
+    ][TASK]
     calls = len(server.bodies)
     assert 0 < calls <= 72
-    summary = judge_again(tmp_path / "again", newest(tmp_path / "out", "samples_*.jsonl"), judge=str(my_judge))
+    summary = judge_again(
+        tmp_path / "again", newest(tmp_path / "out", "samples_*.jsonl"), judge=str(my_judge)
+    )
     expect_the_same(metrics, summary)
     assert len(server.bodies) == calls
     for sample in lines(newest(tmp_path / "out", "samples_*.jsonl")):
@@ -195,7 +254,9 @@ def test_with_a_judge_behind_a_server_and_again_without_a_call(run, server, my_j
 def test_a_judge_that_is_down_costs_no_generation(run, server, my_judge, tmp_path):
     server.script = lambda prompt, attempt: Act(status=404, text="gone")
     run(judge=str(my_judge))
-    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))["results"][TASK]
+    metrics = json.loads(newest(tmp_path / "out", "results_*.json").read_text(encoding="utf-8"))[
+        "results"
+    ][TASK]
     assert metrics["unscored,judge"] == 3 * with_fact(newest(tmp_path / "out", "samples_*.jsonl"))
     assert (metrics["accuracy_worst,judge"], metrics["accuracy_best,judge"]) == (0, 1)
     server.script = mark_by_rule
@@ -205,13 +266,16 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, my_judge, tmp_pat
 
 
 def test_right_and_wrong_are_those_of_the_factor_task(evaluate, tiny):
-    """The rows, their order and the truncation are the same, so ``factor_acc`` is, and the model decides which pairs are right."""
+    """The rows, their order and the truncation are the same, so ``factor_acc`` is, and the model
+    decides which pairs are right."""
     found = evaluate("hf", ["sample_factor", TASK], model_args=tiny, limit=10, batch_size=16)
     plain, ours = found["results"]["sample_factor"], found["results"][TASK]
     assert ours["factor_acc,judge"] == plain["factor_acc,none"]
     assert ours["factor_acc_stderr,judge"] == pytest.approx(plain["factor_acc_stderr,none"])
     right = 0
-    for before, after in zip(found["samples"]["sample_factor"], found["samples"][TASK], strict=True):
+    for before, after in zip(
+        found["samples"]["sample_factor"], found["samples"][TASK], strict=True
+    ):
         means = after["doc"]["mean_logprob"]
         assert means == pytest.approx(before["factor_mean_logprob"])
         right += sum(means[0] > mean for mean in means[1:])
@@ -232,7 +296,12 @@ def test_two_models_have_the_same_documents(evaluate, checkpoint):
 
 ROWS = [
     example_row(doc_id="1"),
-    example_row(doc_id="2", contradiction_0="Its", contradiction_1="Its first", contradiction_2="Its first keeper"),  # shorter
+    example_row(
+        doc_id="2",
+        contradiction_0="Its",
+        contradiction_1="Its first",
+        contradiction_2="Its first keeper",
+    ),  # shorter
     example_row(doc_id="3", contradiction_0=""),  # cannot be scored
 ]
 
@@ -247,9 +316,13 @@ def test_rows_without_a_fact_keep_their_place(evaluate, tiny, write_rows, my_yam
         "nothing of the false completion is left after the common words",
         "choice 1 is empty",
     ]
-    assert metrics["pairs_right,judge"] in {number / 6 for number in range(7)}  # of the two rows that can be scored
+    assert metrics["pairs_right,judge"] in {
+        number / 6 for number in range(7)
+    }  # of the two rows that can be scored
     docs = [sample["doc"] for sample in samples]
-    expect_the_same(metrics, FACTOR_GENERATION.summarise(docs, [verdict_of(sample) for sample in samples]))
+    expect_the_same(
+        metrics, FACTOR_GENERATION.summarise(docs, [verdict_of(sample) for sample in samples])
+    )
     assert FACTOR_GENERATION.check(docs[1], ()) is None
     assert FACTOR_GENERATION.check(docs[2], ()) is None
 
@@ -263,7 +336,16 @@ def test_a_part_without_a_single_fact(evaluate, tiny, write_rows, my_yaml, tmp_p
 
 
 def test_a_corpus_of_ones_own(evaluate, tiny, write_rows, tmp_path):
-    write_rows([{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match was won.", "article": 7}])
+    write_rows(
+        [
+            {
+                "context": "It rained. ",
+                "right": "The match was called off.",
+                "wrong": "The match was won.",
+                "article": 7,
+            }
+        ]
+    )
     text = f"""\
 include: {BASE}
 task: weather_generation
@@ -275,19 +357,45 @@ metadata:
   columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
 """
     (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
-    (sample,) = evaluate("hf", ["weather_generation"], tmp_path, tiny)["samples"]["weather_generation"]
+    (sample,) = evaluate("hf", ["weather_generation"], tmp_path, tiny)["samples"][
+        "weather_generation"
+    ]
     assert sample["arguments"][0][0] == sample["doc"]["prompt"] == "It rained. The match was"
     assert sample["arguments"][0][1]["until"] == ["\n"]
-    assert (sample["doc"]["doc_id"], sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == ("7", "called off", "won")
+    assert (sample["doc"]["doc_id"], sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == (
+        "7",
+        "called off",
+        "won",
+    )
 
 
 @pytest.mark.parametrize(
     ("rows", "keys", "error", "message"),
     [
-        (ROWS[1:], {}, DataError, "no row has a minimal fact, the first because: nothing of the false completion is left"),
-        (ROWS, {"metadata": {"contradiction": "entitty"}}, ConfigError, "'entitty', expected first or an error type"),
-        (ROWS, {"metadata": {"judge": "lexcal"}}, ConfigError, "no judge is called 'lexcal'; did you mean lexical"),
-        (ROWS, {"metric_list": [{"metric": "acuracy"}]}, ConfigError, "metric_list: no score 'acuracy'; did you mean accuracy"),
+        (
+            ROWS[1:],
+            {},
+            DataError,
+            "no row has a minimal fact, the first because: nothing of the false completion is left",
+        ),
+        (
+            ROWS,
+            {"metadata": {"contradiction": "entitty"}},
+            ConfigError,
+            "'entitty', expected first or an error type",
+        ),
+        (
+            ROWS,
+            {"metadata": {"judge": "lexcal"}},
+            ConfigError,
+            "no judge is called 'lexcal'; did you mean lexical",
+        ),
+        (
+            ROWS,
+            {"metric_list": [{"metric": "acuracy"}]},
+            ConfigError,
+            "metric_list: no score 'acuracy'; did you mean accuracy",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_generated(
@@ -299,9 +407,14 @@ def test_what_cannot_be_used_is_refused_before_anything_is_generated(
 
 
 def test_an_error_type_may_be_asked_for(evaluate, tiny, write_rows, my_yaml, tmp_path):
-    types = {f"contradiction_{number}_type": kind for number, kind in enumerate(("entity", "predicate", "entity"))}
+    types = {
+        f"contradiction_{number}_type": kind
+        for number, kind in enumerate(("entity", "predicate", "entity"))
+    }
     write_rows([example_row(**types)])
-    (sample,) = evaluate("hf", [my_yaml(metadata={"contradiction": "predicate"})], tmp_path, tiny)["samples"]["my_generation"]
+    (sample,) = evaluate("hf", [my_yaml(metadata={"contradiction": "predicate"})], tmp_path, tiny)[
+        "samples"
+    ]["my_generation"]
     assert (sample["doc"]["contradiction"], sample["doc"]["error_type"]) == (2, "predicate")
     assert (sample["doc"]["true_edit"], sample["doc"]["false_edit"]) == ("first", "last")
 
@@ -309,13 +422,21 @@ def test_an_error_type_may_be_asked_for(evaluate, tiny, write_rows, my_yaml, tmp
 def test_a_chat_server_says_so_before_it_generates(evaluate, server):
     arguments = {"model": "any", "base_url": f"{server.base_url}/chat/completions"}
     with pytest.raises(ModelError, match="chat servers give no log-probabilities"):
-        evaluate("local-chat-completions", [TASK], model_args=arguments, limit=1, apply_chat_template=True)
+        evaluate(
+            "local-chat-completions",
+            [TASK],
+            model_args=arguments,
+            limit=1,
+            apply_chat_template=True,
+        )
     assert not server.bodies
 
 
 def test_predict_only_keeps_all_generations(evaluate, tiny, write_rows, my_yaml, tmp_path):
     write_rows(ROWS)
-    samples = evaluate("hf", [my_yaml()], tmp_path, tiny, predict_only=True)["samples"]["my_generation"]
+    samples = evaluate("hf", [my_yaml()], tmp_path, tiny, predict_only=True)["samples"][
+        "my_generation"
+    ]
     assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
     assert FACTOR_GENERATION.check(samples[0]["doc"], samples[0]["resps"][0]) is None
 
@@ -329,8 +450,16 @@ def test_the_group_means_over_its_corpora(evaluate, tiny, tmp_path):
         with (folder / f"{name}_factor.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, ROWS[0])
             writer.writeheader()
-            writer.writerows(example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ") for number in range(2))
-    found = evaluate("hf", ["factor_generation"], model_args=tiny, metadata={"data_dir": str(folder), "judge": "lexical"})
+            writer.writerows(
+                example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ")
+                for number in range(2)
+            )
+    found = evaluate(
+        "hf",
+        ["factor_generation"],
+        model_args=tiny,
+        metadata={"data_dir": str(folder), "judge": "lexical"},
+    )
     names = [f"{name}_factor_generation" for name in ("wiki", "news", "expert")]
     scores = [found["results"][name]["accuracy,judge"] for name in names]
     assert found["groups"]["factor_generation"]["accuracy,judge"] == (
@@ -339,7 +468,8 @@ def test_the_group_means_over_its_corpora(evaluate, tiny, tmp_path):
 
 
 def test_two_processes_judge_every_row_once(checkpoint, write_rows, my_yaml, tmp_path):
-    """The first process gathers what the second sends, pickled, as over a wire. Its share has a row more, so lm_eval pads."""
+    """The first process gathers what the second sends, pickled, as over a wire. Its share has a row
+    more, so lm_eval pads."""
     from lm_eval import evaluate as lm_eval_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
@@ -362,7 +492,9 @@ def test_two_processes_judge_every_row_once(checkpoint, write_rows, my_yaml, tmp
         def barrier(self):
             pass
 
-    write_rows([example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)] + ROWS[1:2])
+    write_rows(
+        [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)] + ROWS[1:2]
+    )
     name = my_yaml()
     manager = TaskManager(include_path=[str(TASKS), str(tmp_path)], include_defaults=False)
     lm = OneOfTwo(pretrained=str(checkpoint), dtype="float32", device="cpu")

@@ -17,7 +17,11 @@ from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
 SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
-SETTINGS = [f"felm_{unit}_{mode}" for unit in ("segment", "claim") for mode in ("vanilla", "cot", "link", "doc")]
+SETTINGS = [
+    f"felm_{unit}_{mode}"
+    for unit in ("segment", "claim")
+    for mode in ("vanilla", "cot", "link", "doc")
+]
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +38,12 @@ def data_dir(tmp_path_factory) -> Path:
 
 
 def judge(evaluate, tasks, data_dir, answer="Answer: 1", **metadata):
-    return evaluate("constant-answer", tasks, model_args={"answer": answer}, metadata={"data_dir": str(data_dir), **metadata})
+    return evaluate(
+        "constant-answer",
+        tasks,
+        model_args={"answer": answer},
+        metadata={"data_dir": str(data_dir), **metadata},
+    )
 
 
 def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
@@ -50,7 +59,9 @@ def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
             assert results[f"segment_precision,{chain}"] == wrong / len(rows)
         assert len(found["samples"][task]) == 10
     assert found["results"]["felm_segment_doc"]["without_references,none"] == 1
-    cautions = {task: config["metadata"].get("caution", "") for task, config in found["configs"].items()}
+    cautions = {
+        task: config["metadata"].get("caution", "") for task, config in found["configs"].items()
+    }
     assert "clauses cut by rules" in cautions["felm_claim_vanilla"]
     assert "1 of 6 rows that should show references" in cautions["felm_segment_doc"]
     assert all(word in cautions["felm_claim_link"] for word in ("clauses", "1 of 6 rows"))
@@ -58,15 +69,28 @@ def test_every_setting_runs_and_scores_what_the_output_says(evaluate, data_dir):
     assert found["configs"]["felm_segment_doc"]["metadata"]["data"]["is_published"] is False
 
 
-@pytest.mark.parametrize(("with_template", "is_applied", "expected"), [(True, False, 1), (True, True, 0), (False, False, 0)])
+@pytest.mark.parametrize(
+    ("with_template", "is_applied", "expected"),
+    [(True, False, 1), (True, True, 0), (False, False, 0)],
+)
 def test_a_chat_model_without_its_template_is_warned_of(
-    evaluate, checkpoint, data_dir, tmp_path, caplog, monkeypatch, with_template, is_applied, expected
+    evaluate,
+    checkpoint,
+    data_dir,
+    tmp_path,
+    caplog,
+    monkeypatch,
+    with_template,
+    is_applied,
+    expected,
 ):
     monkeypatch.setattr(console, "_told", set())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:
-        (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8")
+        (folder / "chat_template.jinja").write_text(
+            "{% for m in messages %}{{ m.content }}{% endfor %}", encoding="utf-8"
+        )
     evaluate(
         "hf",
         ["felm_segment_vanilla"],
@@ -76,51 +100,84 @@ def test_a_chat_model_without_its_template_is_warned_of(
         gen_kwargs="max_gen_toks=2",
         apply_chat_template=is_applied,
     )
-    assert sum("add --apply_chat_template" in record.message for record in caplog.records) == expected
+    assert (
+        sum("add --apply_chat_template" in record.message for record in caplog.records) == expected
+    )
 
 
 def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
     found = judge(evaluate, ["felm_claim_vanilla"], data_dir, answer="Answer: 2, 3")
     path = tmp_path / "samples.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"]))
+    path.write_text(
+        "".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"])
+    )
     rows = read_rows(data_dir / "all.jsonl")
     report = to_report(judge_outputs(rows, read_outputs(path, rows), "paper"), "paper")
     results = found["results"]["felm_claim_vanilla"]
     for level in ("segment", "response"):
         for score in ("precision", "recall", "f1", "balanced_accuracy"):
             assert results[f"{level}_{score},none"] == pytest.approx(report["ALL"][level][score])
-        assert results[f"{level}_f1_worst,none"] == pytest.approx(report["unscored"]["worst"][level]["f1"])
+        assert results[f"{level}_f1_worst,none"] == pytest.approx(
+            report["unscored"]["worst"][level]["f1"]
+        )
     assert results["unscored,none"] == report["unscored"]["responses"]
 
 
 @pytest.mark.parametrize(
     ("answer", "protocol", "unscored"),
-    [("Who knows?", "paper", 10), ("Who knows?", "code", 0), ("Answer: 0", "paper", 10), ("Answer: 0", "code", 0)],
+    [
+        ("Who knows?", "paper", 10),
+        ("Who knows?", "code", 0),
+        ("Answer: 0", "paper", 10),
+        ("Answer: 0", "code", 0),
+    ],
 )
-def test_unreadable_outputs_are_unscored_by_paper_alone(answer, protocol, unscored, evaluate, data_dir):
-    results = judge(evaluate, ["felm_segment_vanilla"], data_dir, answer, protocol=protocol)["results"]
+def test_unreadable_outputs_are_unscored_by_paper_alone(
+    answer, protocol, unscored, evaluate, data_dir
+):
+    results = judge(evaluate, ["felm_segment_vanilla"], data_dir, answer, protocol=protocol)[
+        "results"
+    ]
     found = results["felm_segment_vanilla"]
     assert found["unscored,none"] == unscored
-    assert sum(found[f"unscored_{domain},none"] for domain in ("wk", "science", "math", "reasoning", "writing_rec")) == unscored
+    assert (
+        sum(
+            found[f"unscored_{domain},none"]
+            for domain in ("wk", "science", "math", "reasoning", "writing_rec")
+        )
+        == unscored
+    )
     if unscored:
         assert found["segment_f1,none"] == "N/A"
         assert (found["segment_f1_worst,none"], found["segment_f1_best,none"]) == (0, 1)
 
 
 def test_reasoning_that_restates_the_question_is_not_stopped(evaluate, data_dir):
-    answer = "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\nAnswer: 1"
-    results = judge(evaluate, ["felm_segment_cot", "felm_claim_vanilla"], data_dir, answer)["results"]
+    answer = (
+        "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\nAnswer: 1"
+    )
+    results = judge(evaluate, ["felm_segment_cot", "felm_claim_vanilla"], data_dir, answer)[
+        "results"
+    ]
     assert [found["unscored,none"] for found in results.values()] == [0, 0]
 
 
-def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscored(evaluate, data_dir, tmp_path):
-    rows = [row for row in read_rows(data_dir / "all.jsonl") if row.domain not in ("math", "reasoning")]
+def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscored(
+    evaluate, data_dir, tmp_path
+):
+    rows = [
+        row for row in read_rows(data_dir / "all.jsonl") if row.domain not in ("math", "reasoning")
+    ]
     path = tmp_path / "claims.jsonl"
     broken = {"index": rows[0].index, "source": "judge", "claims": [], "problem": "refused"}
-    path.write_text("".join(to_line(split_claims(row)) + "\n" for row in rows[2:]) + json.dumps(broken) + "\n")
+    path.write_text(
+        "".join(to_line(split_claims(row)) + "\n" for row in rows[2:]) + json.dumps(broken) + "\n"
+    )
     found = judge(evaluate, ["felm_claim_cot"], data_dir, claims=str(path))
     assert found["results"]["felm_claim_cot"]["unscored,none"] == 2
-    reasons = {each["doc"]["index"]: each["unscored"] for each in found["samples"]["felm_claim_cot"]}
+    reasons = {
+        each["doc"]["index"]: each["unscored"] for each in found["samples"]["felm_claim_cot"]
+    }
     assert reasons[rows[0].index] == "no claims: refused"
     assert reasons[rows[1].index] == "no claims: not in the claims file"
 
@@ -133,7 +190,9 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
     (url,) = collect_links(row.references).urls
     ReferenceCache(tmp_path).put(Reference(url=url, text="A page about the weather.", status=200))
     found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
-    prompts = {each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]}
+    prompts = {
+        each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]
+    }
     assert "Reference document:\nA page about the weather." in prompts[row.index]
     assert found["results"]["felm_segment_doc"]["without_references,none"] == 5
 
@@ -184,9 +243,13 @@ def test_a_real_model_judges_the_sample_from_the_command_line(checkpoint, tmp_pa
 
 
 def test_all_published_rows_through_lm_eval(evaluate, shared):
-    found = judge(evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: 1-38")
+    found = judge(
+        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: 1-38"
+    )
     assert found["results"]["felm_segment_vanilla"]["unscored,none"] > 800
-    found = judge(evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: ALL_CORRECT")
+    found = judge(
+        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: ALL_CORRECT"
+    )
     results = found["results"]["felm_segment_vanilla"]
     assert (results["unscored,none"], results["segment_recall,none"]) == (0, 0)
     counts = [each["segment_f1"] for each in found["samples"]["felm_segment_vanilla"]]

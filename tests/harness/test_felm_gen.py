@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmarks.felm_gen.rule import ROWS, felm_line, mark
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.samples import verdict_of
-from benchmarks.felm_gen.rule import ROWS, felm_line, mark
 from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 
@@ -53,7 +53,13 @@ def data_dir(tmp_path) -> Path:
 def write_judge(tmp_path):
     def write(base_url: str, **keys) -> Path:
         path = tmp_path / "my_judge.yaml"
-        content = {"backend": "openai", "model": "small-judge", "base_url": base_url, "max_retries": 0, **keys}
+        content = {
+            "backend": "openai",
+            "model": "small-judge",
+            "base_url": base_url,
+            "max_retries": 0,
+            **keys,
+        }
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
         return path
 
@@ -62,10 +68,13 @@ def write_judge(tmp_path):
 
 @pytest.fixture
 def run(data_dir, tmp_path, monkeypatch):
-    """``lm-factuality run`` with the answer above to every prompt, without lm_eval's own tasks; returns the exit code."""
+    """``lm-factuality run`` with the answer above to every prompt, without lm_eval's own tasks;
+    returns the exit code."""
     from lm_eval.tasks import TaskManager
 
-    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+    monkeypatch.setattr(
+        TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+    )
 
     def start(*options: str, answer: str = ANSWER, **metadata) -> int:
         given = json.dumps({"data_dir": str(data_dir), "judge": "lexical", **metadata})
@@ -81,7 +90,10 @@ def results_in(folder: Path) -> dict:
 
 
 def samples_in(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in max(folder.rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in max(folder.rglob("samples_*.jsonl")).read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def verdicts_in(folder: Path) -> list[dict]:
@@ -108,16 +120,28 @@ def expect_the_same(metrics: dict, summary: dict) -> None:
 
 def test_with_the_lexical_judge(run, tmp_path, caplog):
     assert run() == 0
-    assert "2 of 5 rows have no references, so judge lexical has no verdict on their answers" in caplog.text
+    assert (
+        "2 of 5 rows have no references, so judge lexical has no verdict on their answers"
+        in caplog.text
+    )
     results, verdicts = results_in(tmp_path / "out"), verdicts_in(tmp_path / "out")
     metrics = results["results"]["felm_gen"]
-    assert [verdict["unscored"] for verdict in verdicts] == [None, None, "no evidence", None, "no evidence"]
+    assert [verdict["unscored"] for verdict in verdicts] == [
+        None,
+        None,
+        "no evidence",
+        None,
+        "no evidence",
+    ]
     assert metrics["unscored,judge"] == 2
     assert metrics["segment_error_rate_best,judge"] < metrics["segment_error_rate,judge"] < 1
     expect_the_same(metrics, FELM_GEN.summarise([], verdicts))
     about = results["configs"]["felm_gen"]["metadata"]
     assert about["judge"] == about["judge_config"]["name"] == "lexical"
-    assert set(about["judge_config"]["prompt_hashes"]) == {"felm_gen/segment", "felm_gen/mark_segments"}
+    assert set(about["judge_config"]["prompt_hashes"]) == {
+        "felm_gen/segment",
+        "felm_gen/mark_segments",
+    }
     assert about["data"]["is_published"] is False
 
 
@@ -144,7 +168,10 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
 
     judge = write_judge(server.base_url)
     with Judge.open(load_judge_config(judge)) as opened:
-        path = certificates_folder(certified_identity(opened.config, opened.identity)) / "segment_cot.json"
+        path = (
+            certificates_folder(certified_identity(opened.config, opened.identity))
+            / "segment_cot.json"
+        )
     path.parent.mkdir(parents=True)
     content = {
         "identity": {},
@@ -163,7 +190,9 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
     assert about["judge_certificate"]["segment_cot"]["scores"]["segment"]["f1"] == 0.5
 
 
-@pytest.mark.parametrize(("answer", "reason"), [("", "empty"), ("I'm sorry, but I can't help with that.", "refusal")])
+@pytest.mark.parametrize(
+    ("answer", "reason"), [("", "empty"), ("I'm sorry, but I can't help with that.", "refusal")]
+)
 def test_what_is_no_answer_is_neither_right_nor_wrong(answer, reason, run, tmp_path):
     assert run(answer=answer) == 0
     metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
@@ -180,7 +209,9 @@ def test_what_is_no_answer_is_neither_right_nor_wrong(answer, reason, run, tmp_p
         ({"judge_store": "pyproject.toml"}, "pyproject.toml: not an SQLite file"),
     ],
 )
-def test_a_wrong_judge_is_an_error_before_anything_is_generated(metadata, message, run, tmp_path, capsys):
+def test_a_wrong_judge_is_an_error_before_anything_is_generated(
+    metadata, message, run, tmp_path, capsys
+):
     assert run(**metadata) == 1
     captured = capsys.readouterr().err
     assert message in captured
@@ -209,7 +240,10 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_
     message = capsys.readouterr().err
     metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
     assert metrics["unscored,judge"] == len(ROWS)
-    assert (metrics["segment_error_rate_worst,judge"], metrics["segment_error_rate_best,judge"]) == (1, 0)
+    assert (
+        metrics["segment_error_rate_worst,judge"],
+        metrics["segment_error_rate_best,judge"],
+    ) == (1, 0)
     assert "the judge failed: " in samples_in(tmp_path / "out")[0]["unscored"]
 
     command = shlex.split(message.strip().splitlines()[-1])
@@ -222,7 +256,9 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_
     assert resumed["ALL"]["segment"]["error_rate"] == pytest.approx(1 / 3)
     assert resumed["about"]["judge_usage"]["stored"] == 3
 
-    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0  # the failure is forgotten
+    assert (
+        run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0
+    )  # the failure is forgotten
     expect_the_same(results_in(tmp_path / "out")["results"]["felm_gen"], resumed)
 
 
@@ -235,7 +271,10 @@ def test_a_server_that_nobody_runs(run, write_judge, tmp_path, capsys):
 def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, capsys):
     server.script = lambda prompt, attempt: Act(status=400, text="no such thing")
     assert run(judge=str(write_judge(server.base_url))) == 1
-    assert "6 requests got no answer, and nothing has a verdict: judge error: " in capsys.readouterr().err
+    assert (
+        "6 requests got no answer, and nothing has a verdict: judge error: "
+        in capsys.readouterr().err
+    )
 
 
 def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
@@ -272,7 +311,9 @@ def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
         )
         == 0
     )
-    assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"]["scored"] == len(ROWS)
+    assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"][
+        "scored"
+    ] == len(ROWS)
 
 
 def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
@@ -287,13 +328,20 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
     for sample in output["samples"]["felm_gen"]:
         verdict = verdict_of(sample)
         assert verdict["segments"]
-        assert "".join(" ".join(verdict["segments"]).split()) == "".join(sample["resps"][0][0].split())
+        assert "".join(" ".join(verdict["segments"]).split()) == "".join(
+            sample["resps"][0][0].split()
+        )
 
 
 def test_on_the_published_prompts(evaluate, shared):
     """847 prompts, of which 299 have references."""
     metadata = {"data_dir": str(shared / "data" / "felm"), "judge": "lexical"}
-    output = evaluate("constant-answer", ["felm_gen"], model_args={"answer": "It opened in 1870."}, metadata=metadata)
+    output = evaluate(
+        "constant-answer",
+        ["felm_gen"],
+        model_args={"answer": "It opened in 1870."},
+        metadata=metadata,
+    )
     metrics = output["results"]["felm_gen"]
     assert output["n-samples"]["felm_gen"]["effective"] == 847
     assert metrics["unscored,judge"] == 847 - 299
@@ -316,7 +364,9 @@ def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch,
 
 
 @pytest.mark.parametrize("task", ["felm_gen", "ambigbio_both", "expert_factor_generation"])
-def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(task, tmp_path, capsys):
+def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(
+    task, tmp_path, capsys
+):
     checkpoint = TASKS / "sample" / "models" / "larger"
     command = ["run", "--model", "hf", "--model_args", f"pretrained={checkpoint}", "--tasks", task]
     assert main([*command, "--output_path", str(tmp_path)]) == 1
@@ -333,22 +383,38 @@ def test_predict_only_needs_no_judge(run, tmp_path):
 
 def test_plain_lm_eval_checks_the_judge_too(evaluate, data_dir):
     with pytest.raises(ConfigError, match="no judge is called"):
-        evaluate("constant-answer", ["felm_gen"], model_args={"answer": "So."}, metadata={"judge": "nobody"})
+        evaluate(
+            "constant-answer",
+            ["felm_gen"],
+            model_args={"answer": "So."},
+            metadata={"judge": "nobody"},
+        )
 
 
 def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_path):
     from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
 
-    lines = [json.loads(line) for line in (data_dir / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (data_dir / "all.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     for number, line in enumerate(lines):
         line["ref"] = [f"https://pages.example/{number}"]
-    (data_dir / "all.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    ReferenceCache(tmp_path / "fetched").put(Reference(url="https://pages.example/0", text="It is so, and was.", status=200))
+    (data_dir / "all.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
+    ReferenceCache(tmp_path / "fetched").put(
+        Reference(url="https://pages.example/0", text="It is so, and was.", status=200)
+    )
     output = evaluate(
         "constant-answer",
         ["felm_gen"],
         model_args={"answer": "It is so."},
-        metadata={"data_dir": str(data_dir), "judge": "lexical", "references": str(tmp_path / "fetched")},
+        metadata={
+            "data_dir": str(data_dir),
+            "judge": "lexical",
+            "references": str(tmp_path / "fetched"),
+        },
     )
     assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS) - 1  # one page was fetched
 
@@ -356,7 +422,9 @@ def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_p
 def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_path):
     context = multiprocessing.get_context("spawn")
     found = context.Queue()
-    workers = [context.Process(target=_one_of_two, args=(rank, tmp_path, found)) for rank in range(2)]
+    workers = [
+        context.Process(target=_one_of_two, args=(rank, tmp_path, found)) for rank in range(2)
+    ]
     for worker in workers:
         worker.start()
     told = dict(found.get(timeout=120) for _ in workers)
@@ -378,11 +446,18 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     from judges.config import JudgeConfig
     from lm_factuality.harness import judging
 
-    distributed.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2)
-    docs = [dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]]) for row in ROWS][rank::2]
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
+    )
+    docs = [
+        dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]])
+        for row in ROWS
+    ][rank::2]
     config = JudgeConfig("lexical", "lexical")
     if rank == 1:
-        config = JudgeConfig("down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0)
+        config = JudgeConfig(
+            "down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0
+        )
     judging.begin_run(folder)
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
     verdicts = setup.apply([["It is so."]] * len(docs), docs)
@@ -393,25 +468,37 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
 
 @pytest.mark.parametrize(
     ("processes", "max_cost", "said"),
-    [(1, 0.12, "max_cost of $0.12 leaves"), (2, 0.24, "max_cost of $0.24 (of which this process has $0.12) leaves")],
+    [
+        (1, 0.12, "max_cost of $0.12 leaves"),
+        (2, 0.24, "max_cost of $0.24 (of which this process has $0.12) leaves"),
+    ],
 )
-def test_the_tasks_of_a_run_share_one_budget(server, write_judge, tmp_path, monkeypatch, processes, max_cost, said):
+def test_the_tasks_of_a_run_share_one_budget(
+    server, write_judge, tmp_path, monkeypatch, processes, max_cost, said
+):
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
     from lm_factuality.harness import judging
 
     def script(prompt: str, attempt: int) -> Act:
-        return dataclasses.replace(mark(prompt, attempt), usage={"prompt_tokens": 20_000, "completion_tokens": 0})
+        return dataclasses.replace(
+            mark(prompt, attempt), usage={"prompt_tokens": 20_000, "completion_tokens": 0}
+        )
 
     server.script = script
     monkeypatch.setenv("WORLD_SIZE", str(processes))
     prices = {"prompt": 1.0, "completion": 1.0}
     judge = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
-    docs = [dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]]) for row in ROWS]
+    docs = [
+        dict(zip(("index", "domain", "prompt"), row[:3], strict=True), reference_texts=[row[3]])
+        for row in ROWS
+    ]
 
     def task(answer: str) -> list[str]:
         """Judges what no task before has asked about; a task reads the judge's file for itself."""
-        found = judging.Judging(FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {})
+        found = judging.Judging(
+            FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {}
+        )
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
         return judging._run.failures
 
@@ -420,7 +507,10 @@ def test_the_tasks_of_a_run_share_one_budget(server, write_judge, tmp_path, monk
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert said in task(answer)[-1]
-        assert "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run" in judging._run.failures[-1]
+        assert (
+            "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run"
+            in judging._run.failures[-1]
+        )
         assert (len(judging._run.failures), len(server.bodies)) == (number, 6)
     judging.begin_run(tmp_path)
     assert task("It opened in 1871.") == []

@@ -1,4 +1,5 @@
-"""Releases of lm_eval that lack what the suite relies on: a sentence instead of an AttributeError, or a run that does without."""
+"""Releases of lm_eval that lack what the suite relies on: a sentence instead of an AttributeError,
+or a run that does without."""
 
 from __future__ import annotations
 
@@ -36,7 +37,13 @@ print(results["factor_acc,none"], results["factor_acc_stderr,none"])
 
 
 def test_without_the_function_of_standard_errors_they_are_absent_with_one_warning():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_STDERR], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_STDERR],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     score, stderr = done.stdout.splitlines()[-1].split()
     assert 0 <= float(score) <= 1
@@ -46,7 +53,9 @@ def test_without_the_function_of_standard_errors_they_are_absent_with_one_warnin
     assert "no lm_eval.evaluator_utils.stderr_for_metric" in warnings[0]
 
 
-@pytest.mark.parametrize("name", ["lm_eval.api.model:LM.gone", "lm_eval.gone:f", "lm_eval._cli:Gone.method"])
+@pytest.mark.parametrize(
+    "name", ["lm_eval.api.model:LM.gone", "lm_eval.gone:f", "lm_eval._cli:Gone.method"]
+)
 def test_a_missing_part_is_named_with_what_to_install(name):
     with pytest.raises(ConfigError, match=r"lm_eval \d+\.\d+\.\d+ has no lm_eval\.\w+") as raised:
         internals.internal(name)
@@ -61,7 +70,9 @@ def test_the_supported_releases_are_those_of_the_project():
 NAMES = {
     name
     for path in (REPOSITORY / "lm_factuality").rglob("*.py")
-    for name in re.findall(r'(?:internal|lacks)\(f?"(lm_eval[\w.:{}]+)"', path.read_text(encoding="utf-8"))
+    for name in re.findall(
+        r'(?:internal|lacks)\(f?"(lm_eval[\w.:{}]+)"', path.read_text(encoding="utf-8")
+    )
 }
 
 

@@ -1,4 +1,5 @@
-"""Long-form factuality through lm_eval: the sample, a YAML of one's own, and the same scores from saved samples."""
+"""Long-form factuality through lm_eval: the sample, a YAML of one's own, and the same scores from
+saved samples."""
 
 from __future__ import annotations
 
@@ -21,8 +22,14 @@ from lm_factuality.retrieval.build import build_knowledge
 from tests.conftest import TASKS
 
 TOWNS = [
-    {"title": "Grayport (Eastmark)", "text": "Grayport is a harbour town in Eastmark. It was founded by Orla Venn in 1702."},
-    {"title": "Grayport (Norland)", "text": "Grayport is a mining village in Norland. Tomas Reed found silver there in 1840."},
+    {
+        "title": "Grayport (Eastmark)",
+        "text": "Grayport is a harbour town in Eastmark. It was founded by Orla Venn in 1702.",
+    },
+    {
+        "title": "Grayport (Norland)",
+        "text": "Grayport is a mining village in Norland. Tomas Reed found silver there in 1840.",
+    },
 ]
 ANSWER = "**Grayport**\n\n- Grayport was founded by Orla Venn in 1702.\n- Tomas Reed found silver there in 1840.\n"
 
@@ -32,13 +39,16 @@ def home(tmp_path, monkeypatch) -> Path:
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False))
+    monkeypatch.setattr(
+        TaskManager, "__init__", partialmethod(TaskManager.__init__, include_defaults=False)
+    )
     return tmp_path / "home"
 
 
 @pytest.fixture
 def run(tmp_path):
-    """``lm-factuality run``, by default with one answer to every prompt; returns the task's results."""
+    """``lm-factuality run``, by default with one answer to every prompt; returns the task's
+    results."""
 
     def start(task: str, *options: str, model: str = "constant-answer", **model_args):
         arguments = json.dumps(model_args or {"answer": ANSWER})
@@ -58,10 +68,18 @@ def own(tmp_path):
         row = {"name": "Grayport", "titles": [town["title"] for town in TOWNS]}
         rows = rows or [row, {**row, "name": "Port Gray"}]
         for name, content in (("prompts.jsonl", rows), ("towns.jsonl", TOWNS)):
-            (tmp_path / name).write_text("".join(json.dumps(each) + "\n" for each in content), encoding="utf-8")
+            (tmp_path / name).write_text(
+                "".join(json.dumps(each) + "\n" for each in content), encoding="utf-8"
+            )
         if not (tmp_path / "towns.db").exists():
             build_knowledge(tmp_path / "towns.jsonl", tmp_path / "towns.db")
-        about = {"version": 1.0, "columns": {"title": "titles"}, "knowledge": "towns.db", "judge": "lexical", **metadata}
+        about = {
+            "version": 1.0,
+            "columns": {"title": "titles"},
+            "knowledge": "towns.db",
+            "judge": "lexical",
+            **metadata,
+        }
         content = {
             "include": str(TASKS / "longform" / "_longform.yaml"),
             "task": "my_towns",
@@ -76,12 +94,15 @@ def own(tmp_path):
 
 
 def expect_the_same(task) -> None:
-    """The scores that the samples give, and what the judge says when it is asked again, are those of the run."""
+    """The scores that the samples give, and what the judge says when it is asked again, are those
+    of the run."""
     found = recompute(task)
     assert found.changed_rows == ()
     assert set(found.metrics) == set(task.metrics)
     for name, value in task.metrics.items():
-        assert found.metrics[name] == pytest.approx(value, nan_ok=True) or math.isnan(found.metrics[name])
+        assert found.metrics[name] == pytest.approx(value, nan_ok=True) or math.isnan(
+            found.metrics[name]
+        )
     assert can_ask_again(task)
     assert list(check_again(task, samples_of(task))) == []
 
@@ -112,7 +133,16 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
     expect_the_same(task)
 
     out = tmp_path / "judged"
-    given = ["judge", "longform", "--samples", str(task.samples), "--judge", "lexical", "--out", str(out)]
+    given = [
+        "judge",
+        "longform",
+        "--samples",
+        str(task.samples),
+        "--judge",
+        "lexical",
+        "--out",
+        str(out),
+    ]
     assert main([*given, "--metadata", "k=8", "--dry-run"]) == 0
     assert main([*given, "--metadata", "k=8"]) == 0
     again = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
@@ -134,9 +164,33 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
 
 
 def test_an_answer_that_may_fill_the_window_is_an_error_that_says_what_to_pass(checkpoint, capsys):
-    given = ["run", "--model", "hf", "--model_args", f"pretrained={checkpoint},dtype=float32", "--device", "cpu"]
-    assert main([*given, "--tasks", "sample_longform", "--limit", "1", "--gen_kwargs", "max_gen_toks=512"]) == 1
-    assert "maximum sequence length (512). Pass --gen_kwargs max_gen_toks=N." in capsys.readouterr().err
+    given = [
+        "run",
+        "--model",
+        "hf",
+        "--model_args",
+        f"pretrained={checkpoint},dtype=float32",
+        "--device",
+        "cpu",
+    ]
+    assert (
+        main(
+            [
+                *given,
+                "--tasks",
+                "sample_longform",
+                "--limit",
+                "1",
+                "--gen_kwargs",
+                "max_gen_toks=512",
+            ]
+        )
+        == 1
+    )
+    assert (
+        "maximum sequence length (512). Pass --gen_kwargs max_gen_toks=N."
+        in capsys.readouterr().err
+    )
 
 
 def test_towns_that_share_a_name(run, own, tmp_path):
@@ -150,22 +204,54 @@ def test_towns_that_share_a_name(run, own, tmp_path):
     page = (tmp_path / "report" / "longform.html").read_text(encoding="utf-8")
     assert "D-FActScore" in page
     assert "F1@K" in page
-    exported = ["export", "every-eval-ever", str(tmp_path / "out"), "--out", str(tmp_path / "records"), "--organization", "us"]
+    exported = [
+        "export",
+        "every-eval-ever",
+        str(tmp_path / "out"),
+        "--out",
+        str(tmp_path / "records"),
+        "--organization",
+        "us",
+    ]
     assert main([*exported, "--samples", "--model", "us/answer"]) == 0
 
 
 def test_an_index_has_to_be_named_again_to_judge_samples(run, own, tmp_path, capsys):
     assert own()
-    assert main(["index", "build", str(tmp_path / "towns.jsonl"), "--out", str(tmp_path / "index")]) == 0
+    assert (
+        main(["index", "build", str(tmp_path / "towns.jsonl"), "--out", str(tmp_path / "index")])
+        == 0
+    )
     task = run(own(knowledge="index", columns={}, k=2, passages=1))
     assert (task.metadata["knowledge"], len(task.metadata["knowledge_identity"])) == ("index", 16)
     assert recompute(task).changed_rows == ()
     (refused,) = check_again(task, samples_of(task))
     assert "cannot be asked again: longform: its passages are found by an index" in str(refused)
-    given = ["judge", "longform", "--samples", str(task.samples), "--judge", "lexical", "--out", str(tmp_path / "judged")]
+    given = [
+        "judge",
+        "longform",
+        "--samples",
+        str(task.samples),
+        "--judge",
+        "lexical",
+        "--out",
+        str(tmp_path / "judged"),
+    ]
     assert main(given) == 1
-    assert "its passages are found by an index; name it: --metadata knowledge=DIR" in capsys.readouterr().err
-    assert main([*given, "--metadata", json.dumps({"knowledge": str(tmp_path / "index"), "k": [2], "passages": 1})]) == 0
+    assert (
+        "its passages are found by an index; name it: --metadata knowledge=DIR"
+        in capsys.readouterr().err
+    )
+    assert (
+        main(
+            [
+                *given,
+                "--metadata",
+                json.dumps({"knowledge": str(tmp_path / "index"), "k": [2], "passages": 1}),
+            ]
+        )
+        == 0
+    )
     again = json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))
     assert again["f1_at_k"]["value"] == task.metrics["f1_at_k"]
 
@@ -173,35 +259,63 @@ def test_an_index_has_to_be_named_again_to_judge_samples(run, own, tmp_path, cap
 def test_prompts_without_a_page_are_unscored(run, own, caplog):
     task = run(own(rows=[{"name": "Sill", "titles": "Sill"}], k=2))
     assert "1 of 1 prompts have no passages, so facts have no verdict" in caplog.text
-    assert (task.metrics["unscored"], task.metrics["f1_at_k_worst"], task.metrics["f1_at_k_best"]) == (1, 0, 1)
+    assert (
+        task.metrics["unscored"],
+        task.metrics["f1_at_k_worst"],
+        task.metrics["f1_at_k_best"],
+    ) == (1, 0, 1)
     expect_the_same(task)
 
 
 def test_validate_names_every_row(own, capsys):
-    assert main(["validate", own(rows=[{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}])]) == 1
+    assert (
+        main(
+            [
+                "validate",
+                own(rows=[{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}]),
+            ]
+        )
+        == 1
+    )
     assert "prompts.jsonl:2: no title" in capsys.readouterr().out
 
 
-def test_the_command_that_resumes_has_the_settings_of_the_run(run, own, tmp_path, monkeypatch, capsys):
+def test_the_command_that_resumes_has_the_settings_of_the_run(
+    run, own, tmp_path, monkeypatch, capsys
+):
     def fail(self, judge, docs, responses):
         raise BackendDown("the server is down")
 
     with monkeypatch.context() as patch:
         patch.setattr(LongForm, "judge", fail)
         metadata = {"entities": True, "entity_kind": "town", "k": [2, 4]}
-        given = ["run", "--model", "constant-answer", "--model_args", json.dumps({"answer": ANSWER}), "--tasks", own(**metadata)]
+        given = [
+            "run",
+            "--model",
+            "constant-answer",
+            "--model_args",
+            json.dumps({"answer": ANSWER}),
+            "--tasks",
+            own(**metadata),
+        ]
         assert main([*given, "--output_path", str(tmp_path / "out"), "--log_samples"]) == 1
     command = shlex.split(capsys.readouterr().err.strip().splitlines()[-1])
     assert command[:3] == ["lm-factuality", "judge", "longform"]
     assert main(command[1:]) == 0
-    found = json.loads((Path(command[command.index("--out") + 1]) / "metrics.json").read_text(encoding="utf-8"))
+    found = json.loads(
+        (Path(command[command.index("--out") + 1]) / "metrics.json").read_text(encoding="utf-8")
+    )
     assert (found["k"], found["d_factscore"]["value"]) == ([2, 4], 0.5)
     assert {name: found["about"][name] for name in metadata} == metadata
 
 
 def test_no_step_of_its_judge_is_certified(run, own):
     steps = run(own(k=2)).metadata["judge_steps"]
-    assert [step.partition(" ")[0] for step in steps] == ["decomposition", "grouping", "verification"]
+    assert [step.partition(" ")[0] for step in steps] == [
+        "decomposition",
+        "grouping",
+        "verification",
+    ]
     assert set(steps.values()) == {"not certified: no released decisions to hold it against"}
 
 

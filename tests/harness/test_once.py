@@ -19,8 +19,14 @@ GREEDY = {"do_sample": False, "until": ["\n"], "max_gen_toks": 5}
 
 @pytest.fixture
 def felm(tmp_path):
-    """Tasks of one's own on the sample's rows: two that ask the same, one with other limits, one that samples."""
-    changes = {"one": {}, "same": {}, "shorter": {"max_gen_toks": 3}, "sampled": {"do_sample": True, "temperature": 0.9}}
+    """Tasks of one's own on the sample's rows: two that ask the same, one with other limits, one
+    that samples."""
+    changes = {
+        "one": {},
+        "same": {},
+        "shorter": {"max_gen_toks": 3},
+        "sampled": {"do_sample": True, "temperature": 0.9},
+    }
     for name, change in changes.items():
         content = {
             "include": str(TASKS / "felm" / "_felm.yaml"),
@@ -72,7 +78,10 @@ def test_tasks_that_ask_the_same_are_answered_together(felm, model, evaluate, mo
     assert len(asked) == 3 * LIMIT
     assert written(found) == written(alone)
     assert found["results"] == alone["results"]
-    assert any(each[1] != other[1] for each, other in zip(written(found)["one"], written(found)["shorter"], strict=True))
+    assert any(
+        each[1] != other[1]
+        for each, other in zip(written(found)["one"], written(found)["shorter"], strict=True)
+    )
 
 
 def test_what_is_sampled_is_asked_each_time(felm, model, evaluate):
@@ -114,7 +123,9 @@ def test_which_requests_are_identical(arguments, count):
         asked.extend(requests)
         return [f"{number}: {request.args[0]}" for number, request in enumerate(requests)]
 
-    answers = once.ask_once(generate, [Instance("generate_until", {}, each, 0) for each in arguments])
+    answers = once.ask_once(
+        generate, [Instance("generate_until", {}, each, 0) for each in arguments]
+    )
     assert len(asked) == count
     assert [each.partition(": ")[2] for each in answers] == [each[0] for each in arguments]
 
@@ -128,10 +139,14 @@ class Sharded:
         return requests
 
 
-@pytest.mark.parametrize(("base", "is_wrapped"), [(Sharded, False), (type("HFLM", (Sharded,), {}), True)])
+@pytest.mark.parametrize(
+    ("base", "is_wrapped"), [(Sharded, False), (type("HFLM", (Sharded,), {}), True)]
+)
 def test_processes_that_work_in_step_are_left_alone(base, is_wrapped, monkeypatch):
     seen = []
-    monkeypatch.setattr(evaluator, "evaluate", lambda lm, **options: seen.append("generate_until" in vars(lm)))
+    monkeypatch.setattr(
+        evaluator, "evaluate", lambda lm, **options: seen.append("generate_until" in vars(lm))
+    )
     once.install()
     evaluator.evaluate(base(), task_dict={})
     assert seen == [is_wrapped]

@@ -21,11 +21,19 @@ COMMANDS = {
 
 
 def reference(shared: Path, task: str) -> list[dict]:
-    return [json.loads(line) for line in (shared / "reference" / "factor_parity" / f"{task}.jsonl").open(encoding="utf-8")]
+    return [
+        json.loads(line)
+        for line in (shared / "reference" / "factor_parity" / f"{task}.jsonl").open(
+            encoding="utf-8"
+        )
+    ]
 
 
 # hf takes minutes for what hf-tree is tested to equal, and the plain command runs the same code.
-_WAYS = [name if name.endswith("hf-tree") else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
+_WAYS = [
+    name if name.endswith("hf-tree") else pytest.param(name, marks=pytest.mark.slow)
+    for name in COMMANDS
+]
 
 
 @pytest.fixture(scope="module", params=_WAYS)
@@ -57,20 +65,27 @@ def output(request, shared, tmp_path_factory) -> Path:
 def test_every_row_has_the_authors_scores(output, shared, task):
     samples = {}
     for path in output.rglob(f"samples_{task}_*.jsonl"):
-        samples = {sample["doc_id"]: sample for sample in map(json.loads, path.open(encoding="utf-8"))}
+        samples = {
+            sample["doc_id"]: sample for sample in map(json.loads, path.open(encoding="utf-8"))
+        }
     rows = reference(shared, task)
     assert len(samples) == len(rows)
-    for row in rows:  # truncated ones too: the task caps prefix and completion at 1,024 tokens, as the script does
+    # truncated ones too: the task caps prefix and completion at 1,024 tokens, as the script does
+    for row in rows:
         sample = samples[row["row"]]
         assert sample["factor_num_tokens"] == row["num_tokens"], row["row"]
         assert bool(sample["truncated"]) == row["truncated"], row["row"]
         assert bool(sample["factor_acc"]) == row["correct"], row["row"]
-        for mean_logprob, mean_nll in zip(sample["factor_mean_logprob"], row["mean_nll"], strict=True):
+        for mean_logprob, mean_nll in zip(
+            sample["factor_mean_logprob"], row["mean_nll"], strict=True
+        ):
             assert mean_logprob == pytest.approx(-mean_nll, abs=1e-4), row["row"]
 
 
 def test_the_results_file_has_the_accuracies_and_says_what_they_stand_for(output, shared):
-    accuracies = json.loads((shared / "reference" / "factor_parity" / "accuracy.json").read_text(encoding="utf-8"))
+    accuracies = json.loads(
+        (shared / "reference" / "factor_parity" / "accuracy.json").read_text(encoding="utf-8")
+    )
     content = json.loads(next(output.rglob("results_*.json")).read_text(encoding="utf-8"))
     for task in TASKS:
         results, metadata = content["results"][task], content["configs"][task]["metadata"]
@@ -78,7 +93,11 @@ def test_the_results_file_has_the_accuracies_and_says_what_they_stand_for(output
         for metric in ("factor_acc", "acc", "acc_bytes"):
             assert 0.005 < results[f"{metric}_stderr,none"] < 0.05
         assert results["unscored,none"] == 0
-        assert results["factor_acc_worst,none"] == results["factor_acc_best,none"] == results["factor_acc,none"]
+        assert (
+            results["factor_acc_worst,none"]
+            == results["factor_acc_best,none"]
+            == results["factor_acc,none"]
+        )
         assert metadata["window"] == 1024
         assert metadata["data"]["is_upstream"] == (task == "expert_factor")
     assert "74.0%" in content["configs"]["expert_factor"]["metadata"]["caution"]

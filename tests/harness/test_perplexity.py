@@ -21,8 +21,13 @@ from tests.conftest import TASKS
 from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
 from tests.two_processes import one_of_two
 
-# The first repeats itself, so that two windows may hold the same tokens, of which not the same part is to be scored.
-TEXTS = ["The library opened in 1870. " * 14, "Short.", "A mill burned down by the river in the year of the flood."]
+# The first repeats itself, so that two windows may hold the same tokens, of which not the same part
+# is to be scored.
+TEXTS = [
+    "The library opened in 1870. " * 14,
+    "Short.",
+    "A mill burned down by the river in the year of the flood.",
+]
 
 
 @pytest.fixture
@@ -36,7 +41,9 @@ def task(tmp_path):
 
     def write(texts=TEXTS, **metadata):
         rows = [{"text": text, "doc_id": f"d{number // 2}"} for number, text in enumerate(texts)]
-        (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (tmp_path / "texts.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
         content = {
             "include": str(TASKS / "factor" / "_perplexity.yaml"),
             "task": "p",
@@ -53,9 +60,15 @@ def hf(folder, **arguments):
     return {"pretrained": str(folder), "dtype": "float32", **arguments}
 
 
-def by_hand(folder, text: str, window: int, stride: int, bos: bool = False) -> tuple[float, int, int]:
-    """Sum of log-probabilities, tokens, windows: each token from one pass over exactly what it may see."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+def by_hand(
+    folder, text: str, window: int, stride: int, bos: bool = False
+) -> tuple[float, int, int]:
+    """Sum of log-probabilities, tokens, windows: each token from one pass over exactly what it may
+    see."""
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder).eval(),
+    )
     ids = tokenizer(text)["input_ids"]
     if not bos:
         ids = [tokenizer.bos_token_id, *ids]
@@ -82,7 +95,9 @@ def test_scores_are_those_worked_out_by_hand(window, stride, tokenizer, task, ev
     output = evaluate("hf", ["p"], task(window=window, stride=stride), hf(folder), batch_size=4)
     values, samples = output["results"]["p"], output["samples"]["p"]
     expected = [by_hand(folder, text, window, stride) for text in TEXTS]
-    assert [sample["logprob"] for sample in samples] == pytest.approx([each[0] for each in expected], abs=2e-3)
+    assert [sample["logprob"] for sample in samples] == pytest.approx(
+        [each[0] for each in expected], abs=2e-3
+    )
     assert [sample["num_tokens"] for sample in samples] == [each[1] for each in expected]
     assert [sample["num_windows"] for sample in samples] == [each[2] for each in expected]
     total, tokens = sum(each[0] for each in expected), sum(each[1] for each in expected)
@@ -109,28 +124,40 @@ def test_every_token_is_scored_once_with_the_context_it_was_promised():
             assert number == 0 or len(scored) <= stride
 
 
-def test_the_smaller_limit_of_a_model_holds_and_is_in_the_results(tokenizer, task, evaluate, tmp_path):
+def test_the_smaller_limit_of_a_model_holds_and_is_in_the_results(
+    tokenizer, task, evaluate, tmp_path
+):
     folder = save_gpt2(tmp_path / "model", tokenizer)
     output = evaluate("hf", ["p"], task(), hf(folder, max_length=40))
     metadata = output["configs"]["p"]["metadata"]
     assert (metadata["window"], metadata["stride"], metadata["window_used"]) == (1024, 512, 41)
-    assert output["samples"]["p"][0]["logprob"] == pytest.approx(by_hand(folder, TEXTS[0], 41, 20)[0], abs=2e-3)
+    assert output["samples"]["p"][0]["logprob"] == pytest.approx(
+        by_hand(folder, TEXTS[0], 41, 20)[0], abs=2e-3
+    )
     output = evaluate("hf", ["p"], task(), hf(folder, max_length=40), metadata={"stride": 100})
-    assert output["samples"]["p"][0]["logprob"] == pytest.approx(by_hand(folder, TEXTS[0], 41, 40)[0], abs=2e-3)
+    assert output["samples"]["p"][0]["logprob"] == pytest.approx(
+        by_hand(folder, TEXTS[0], 41, 40)[0], abs=2e-3
+    )
     output = evaluate("hf", ["p"], task(), hf(folder), metadata={"window": "null"})
     assert output["configs"]["p"]["metadata"]["window_used"] == 257
     assert output["configs"]["p"]["metadata"]["window"] is None
 
 
-def test_a_tokenizer_that_starts_texts_itself_gives_them_one_start_not_two(tokenizer, task, evaluate, tmp_path):
+def test_a_tokenizer_that_starts_texts_itself_gives_them_one_start_not_two(
+    tokenizer, task, evaluate, tmp_path
+):
     folder = save_opt(tmp_path / "model", tokenizer)
     samples = evaluate("hf", ["p"], task(window=32, stride=8), hf(folder))["samples"]["p"]
     expected = [by_hand(folder, text, 32, 8, bos=True) for text in TEXTS]
     assert [sample["num_tokens"] for sample in samples] == [each[1] for each in expected]
-    assert [sample["logprob"] for sample in samples] == pytest.approx([each[0] for each in expected], abs=2e-3)
+    assert [sample["logprob"] for sample in samples] == pytest.approx(
+        [each[0] for each in expected], abs=2e-3
+    )
 
 
-def test_documents_without_a_score_are_counted_and_say_why(tokenizer, task, evaluate, tmp_path, caplog):
+def test_documents_without_a_score_are_counted_and_say_why(
+    tokenizer, task, evaluate, tmp_path, caplog
+):
     folder = save_gpt2(tmp_path / "model", tokenizer)
     with caplog.at_level(logging.WARNING):
         output = evaluate("hf", ["p"], task(["", *TEXTS, " \n"]), hf(folder))
@@ -147,7 +174,9 @@ def test_documents_without_a_score_are_counted_and_say_why(tokenizer, task, eval
     alone = evaluate("hf", ["p"], task(), hf(folder))["results"]["p"]
     assert output["results"]["p"]["perplexity,none"] == pytest.approx(alone["perplexity,none"])
 
-    output = evaluate("hf", ["p"], task(), hf(save_gpt2(tmp_path / "nan", tokenizer, value=math.nan)))
+    output = evaluate(
+        "hf", ["p"], task(), hf(save_gpt2(tmp_path / "nan", tokenizer, value=math.nan))
+    )
     assert output["results"]["p"]["unscored,none"] == 3
     assert output["results"]["p"]["perplexity,none"] == "N/A"
     assert "window 1 of 1: the log-probability is nan" in output["samples"]["p"][0]["unscored"]
@@ -160,23 +189,36 @@ def test_encoder_decoders_have_no_perplexity(tokenizer, task, evaluate, tmp_path
     assert "encoder-decoder" in output["samples"]["p"][0]["unscored"]
 
 
-def test_answers_are_cached_and_never_taken_for_another_models(tokenizer, task, evaluate, tmp_path, monkeypatch):
+def test_answers_are_cached_and_never_taken_for_another_models(
+    tokenizer, task, evaluate, tmp_path, monkeypatch
+):
     from lm_eval.models.huggingface import HFLM
 
     calls = []
     original = HFLM._loglikelihood_tokens
     monkeypatch.setattr(
-        HFLM, "_loglikelihood_tokens", lambda lm, requests, **k: calls.append(len(requests)) or original(lm, requests, **k)
+        HFLM,
+        "_loglikelihood_tokens",
+        lambda lm, requests, **k: calls.append(len(requests)) or original(lm, requests, **k),
     )
-    first, second = (save_gpt2(tmp_path / name, tokenizer, seed) for seed, name in enumerate(("one", "two")))
+    first, second = (
+        save_gpt2(tmp_path / name, tokenizer, seed) for seed, name in enumerate(("one", "two"))
+    )
     cache = str(tmp_path / "cache" / "answers")
     include = task(window=64, stride=16)
     scores = [
-        [sample["logprob"] for sample in evaluate("hf", ["p"], include, hf(folder), use_cache=cache)["samples"]["p"]]
+        [
+            sample["logprob"]
+            for sample in evaluate("hf", ["p"], include, hf(folder), use_cache=cache)["samples"][
+                "p"
+            ]
+        ]
         for folder in (first, first, second)
     ]
     assert calls
-    assert calls[: len(calls) // 2] == calls[len(calls) // 2 :]  # of the first model and of the second, none in between
+    assert (
+        calls[: len(calls) // 2] == calls[len(calls) // 2 :]
+    )  # of the first model and of the second, none in between
     assert scores[0] == scores[1] != scores[2]
 
 
@@ -228,11 +270,17 @@ def test_a_server_gives_the_perplexity_of_the_model_it_serves(tokenizer, task, e
     }
     for fails, unscored in ((lambda prompt: False, 0), (lambda prompt: prompt[1:] == poison, 1)):
         server = CompletionsServer(folder, fails=fails)
-        remote = evaluate("local-completions", ["p"], include, {**arguments, "base_url": server.url})
+        remote = evaluate(
+            "local-completions", ["p"], include, {**arguments, "base_url": server.url}
+        )
         server.close()
         assert remote["results"]["p"]["unscored,none"] == unscored
-        assert remote["samples"]["p"][0]["logprob"] == pytest.approx(local["samples"]["p"][0]["logprob"], abs=2e-3)
-    assert "window 1 of 1: the server gave no usable answer" in remote["samples"]["p"][1]["unscored"]
+        assert remote["samples"]["p"][0]["logprob"] == pytest.approx(
+            local["samples"]["p"][0]["logprob"], abs=2e-3
+        )
+    assert (
+        "window 1 of 1: the server gave no usable answer" in remote["samples"]["p"][1]["unscored"]
+    )
     with pytest.raises(ModelError, match="pass tokenizer=PATH_OR_NAME"):
         evaluate(
             "local-completions",
@@ -249,9 +297,15 @@ def test_the_standard_error_is_that_of_a_ratio_of_sums_over_clusters():
     for cluster in range(150):
         level = generator.gauss(2, 0.4)
         for _ in range(generator.randint(1, 4)):
-            outcomes.append(Outcome(math.exp(generator.gauss(level, 0.2)), str(cluster), generator.randint(20, 400)))
+            outcomes.append(
+                Outcome(
+                    math.exp(generator.gauss(level, 0.2)), str(cluster), generator.randint(20, 400)
+                )
+            )
     total = sum(outcome.weight * math.log(outcome) for outcome in outcomes)
-    assert geometric_mean([*outcomes, None]) == pytest.approx(math.exp(total / sum(each.weight for each in outcomes)))
+    assert geometric_mean([*outcomes, None]) == pytest.approx(
+        math.exp(total / sum(each.weight for each in outcomes))
+    )
     clusters = {}
     for outcome in outcomes:
         clusters.setdefault(outcome.cluster, []).append(outcome)
@@ -281,19 +335,28 @@ def test_the_group_of_published_corpora(evaluate, checkpoint, tmp_path, shared):
     text = (shared / "data" / "factor" / "expert_factor.csv").read_text(encoding="utf-8")
     for name in ("wiki", "news", "expert"):
         (tmp_path / f"{name}_factor.csv").write_text(text, encoding="utf-8")
-    output = evaluate("hf", ["factor_perplexity"], model_args=hf(checkpoint), metadata={"data_dir": str(tmp_path)}, limit=2)
+    output = evaluate(
+        "hf",
+        ["factor_perplexity"],
+        model_args=hf(checkpoint),
+        metadata={"data_dir": str(tmp_path)},
+        limit=2,
+    )
     names = {f"{name}_factor_perplexity" for name in ("wiki", "news", "expert")}
     assert names <= set(output["results"])
     assert output["configs"]["wiki_factor_perplexity"]["metadata"]["data"]["is_upstream"] is False
 
 
 def test_two_processes_give_the_results_of_one(checkpoint, task):
-    """Each process scores every other document; the first gathers what the second sends, pickled, as over a wire."""
+    """Each process scores every other document; the first gathers what the second sends, pickled,
+    as over a wire."""
     from lm_eval import evaluate as lm_eval_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    manager = TaskManager(include_path=[str(TASKS), str(task([*TEXTS, "", "The end of it."]))], include_defaults=False)
+    manager = TaskManager(
+        include_path=[str(TASKS), str(task([*TEXTS, "", "The end of it."]))], include_defaults=False
+    )
     model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
     alone = lm_eval_evaluate(HFLM(**model), manager.load(["p"]))["results"]["p"]
     lm = one_of_two(HFLM)(**model)
@@ -319,8 +382,14 @@ def test_predict_only_keeps_the_answers(evaluate, checkpoint, task):
 
 
 def test_nothing_stands_before_a_document(evaluate, tokenizer, task, tmp_path):
-    tokenizer.chat_template = "{% for message in messages %}[{{ message.role }}] {{ message.content }}{% endfor %}"
+    tokenizer.chat_template = (
+        "{% for message in messages %}[{{ message.role }}] {{ message.content }}{% endfor %}"
+    )
     folder = save_gpt2(tmp_path / "model", tokenizer)
     plain = evaluate("hf", ["p"], task(), hf(folder))["samples"]["p"]
-    chat = evaluate("hf", ["p"], task(), hf(folder), apply_chat_template=True, system_instruction="Be brief.")
-    assert [sample["logprob"] for sample in chat["samples"]["p"]] == [sample["logprob"] for sample in plain]
+    chat = evaluate(
+        "hf", ["p"], task(), hf(folder), apply_chat_template=True, system_instruction="Be brief."
+    )
+    assert [sample["logprob"] for sample in chat["samples"]["p"]] == [
+        sample["logprob"] for sample in plain
+    ]

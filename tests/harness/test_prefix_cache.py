@@ -1,4 +1,5 @@
-"""vLLM's prefix cache is tried before log-probabilities are taken from it; a model of that name stands in, with a cache of blocks."""
+"""vLLM's prefix cache is tried before log-probabilities are taken from it; a model of that name
+stands in, with a cache of blocks."""
 
 from __future__ import annotations
 
@@ -12,14 +13,19 @@ from lm_factuality.harness import requests
 from tests.conftest import example_row
 
 BLOCK = 16
-ROWS = [example_row(doc_id=str(number), turncated_prefixes=f"{number} " + "word " * 40) for number in range(4)]
+ROWS = [
+    example_row(doc_id=str(number), turncated_prefixes=f"{number} " + "word " * 40)
+    for number in range(4)
+]
 
 
 class VLLM(HFLM):
-    """Whole blocks that an earlier prompt began with are in its cache; ``stale`` gives their positions a log-probability of
-    ``held``, which the buffer happened to hold."""
+    """Whole blocks that an earlier prompt began with are in its cache; ``stale`` gives their
+    positions a log-probability of ``held``, which the buffer happened to hold."""
 
-    def __init__(self, *arguments: Any, stale: bool, held: float | None = 0.0, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, stale: bool, held: float | None = 0.0, **options: Any
+    ) -> None:
         super().__init__(*arguments, logits_cache=False, **options)
         self.model_args: dict[str, Any] = {}
         self.data_parallel_size = 1
@@ -32,11 +38,17 @@ class VLLM(HFLM):
             self.calls += 1
             tokens = [*context, *continuation]
             cached = 0
-            while self._stale and tuple(tokens[: cached + BLOCK]) in self._seen and cached + BLOCK < len(tokens):
+            while (
+                self._stale
+                and tuple(tokens[: cached + BLOCK]) in self._seen
+                and cached + BLOCK < len(tokens)
+            ):
                 cached += BLOCK
             self._seen |= {tuple(tokens[:end]) for end in range(BLOCK, len(tokens) + 1, BLOCK)}
             begin = max(len(context), cached)
-            ((logprob, greedy),) = super()._loglikelihood_tokens([(key, tokens[:begin], tokens[begin:])], disable_tqdm=True)
+            ((logprob, greedy),) = super()._loglikelihood_tokens(
+                [(key, tokens[:begin], tokens[begin:])], disable_tqdm=True
+            )
             for _ in range(begin - len(context)):
                 logprob += self._held
             answers.append((logprob, greedy))
@@ -50,7 +62,9 @@ def score(checkpoint, write_rows, factor_yaml, evaluate, tmp_path):
     factor_yaml("t", dataset_path="rows.jsonl")
 
     def run(stale: bool, held: float | None = 0.0, parallel: int = 1, **model_args: Any):
-        model = VLLM(pretrained=str(checkpoint), device="cpu", dtype="float32", stale=stale, held=held)
+        model = VLLM(
+            pretrained=str(checkpoint), device="cpu", dtype="float32", stale=stale, held=held
+        )
         model.model_args, model.data_parallel_size = model_args, parallel
         return model, evaluate(model, ["t"], tmp_path)["results"]["t"]
 
@@ -59,19 +73,26 @@ def score(checkpoint, write_rows, factor_yaml, evaluate, tmp_path):
 
 @pytest.mark.parametrize("held", [0.0, -7.0, float("nan")])
 def test_a_cache_that_changes_log_probabilities_is_refused(score, held):
-    with pytest.raises(ModelError, match=r"prompt of \d+ tokens has -\d.*enable_prefix_caching=False"):
+    with pytest.raises(
+        ModelError, match=r"prompt of \d+ tokens has -\d.*enable_prefix_caching=False"
+    ):
         score(stale=True, held=held)
 
 
 def test_a_cache_without_log_probabilities_is_refused(score):
-    with pytest.raises(ModelError, match=r"no log-probabilities of positions in its prefix cache.*enable_prefix_caching=False"):
+    with pytest.raises(
+        ModelError,
+        match=r"no log-probabilities of positions in its prefix cache.*enable_prefix_caching=False",
+    ):
         score(stale=True, held=None)
 
 
 def test_a_cache_that_is_left_aside_is_used(score):
     model, results = score(stale=False)
     assert results["unscored,none"] == 0
-    assert model.calls == 4 * len(ROWS) + 4 * 3  # three prompts, asked for twice, and once in two parts
+    assert (
+        model.calls == 4 * len(ROWS) + 4 * 3
+    )  # three prompts, asked for twice, and once in two parts
 
 
 def test_what_earlier_requests_left_in_the_cache_is_forgotten_first(score, monkeypatch):
@@ -105,4 +126,7 @@ def test_a_model_that_overflows_is_not_laid_at_the_caches_door(score):
     model, _ = score(stale=False)
     requests.try_prefix_cache.__globals__["_tried"].discard(model)
     model.model.lm_head.weight.data.fill_(float("nan"))
-    assert requests.score(model, [requests.Encoded(("", ""), [5, 6, 7], [8, 9], False)], True)[0][0] != 0
+    assert (
+        requests.score(model, [requests.Encoded(("", ""), [5, 6, 7], [8, 9], False)], True)[0][0]
+        != 0
+    )

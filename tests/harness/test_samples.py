@@ -23,7 +23,11 @@ from lm_factuality.harness.samples import samples_of
 )
 def test_they_are_as_many_as_the_results_say(tmp_path, lines, effective, expected):
     path = tmp_path / "samples_x_2026.jsonl"
-    samples = [{"doc_id": number, "doc": {}, "filter": name} for number in range(lines) for name in ("none", "other")]
+    samples = [
+        {"doc_id": number, "doc": {}, "filter": name}
+        for number in range(lines)
+        for name in ("none", "other")
+    ]
     path.write_text("".join(json.dumps(each) + "\n" for each in samples), encoding="utf-8")
     task = TaskResult("x", "factor", {}, {}, effective, effective, {}, {}, "1", path, None)
     if expected:

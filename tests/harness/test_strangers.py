@@ -10,9 +10,7 @@ from lm_factuality.cli import main
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
-EVIL = (
-    "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef f(docs):\n    return docs\nclass FactorTask: pass\n"
-)
+EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef f(docs):\n    return docs\nclass FactorTask: pass\n"
 FACTOR = TASKS / "factor" / "_factor.yaml"
 YAMLS = {
     "a filter of documents": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\nprocess_docs: !function evil.f\n",
@@ -63,7 +61,13 @@ def test_run_says_what_it_imports(folder, caplog):
 
 
 @pytest.mark.parametrize(
-    "text", ["a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\ntask: mine\n", "[" * 5000, "include: mine.yaml\n", "\x00"]
+    "text",
+    [
+        "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\ntask: mine\n",
+        "[" * 5000,
+        "include: mine.yaml\n",
+        "\x00",
+    ],
 )
 def test_strange_yamls_are_told_of(text, folder, capsys):
     path = folder / "mine.yaml"
@@ -75,6 +79,8 @@ def test_strange_yamls_are_told_of(text, folder, capsys):
 def test_a_long_prompt_is_no_name_of_a_file(folder, capsys):
     path = folder / "mine.yaml"
     prompt = f"doc_to_text: '{'word ' * 100}. {{{{ prefix }}}}'"
-    path.write_text(f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\n", encoding="utf-8")
+    path.write_text(
+        f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\n", encoding="utf-8"
+    )
     assert main(["validate", str(path)]) == 1
     assert "rows.csv" in capsys.readouterr().out

@@ -35,7 +35,9 @@ def data_dir(tmp_path) -> Path:
     for position, name in enumerate(("wiki", "news", "expert")):
         rows = [
             example_row(
-                doc_id=str(i // 2), turncated_prefixes=f"Item {i} of {name}. ", completion=f"It fell in {1800 + i} ,then rose ."
+                doc_id=str(i // 2),
+                turncated_prefixes=f"Item {i} of {name}. ",
+                completion=f"It fell in {1800 + i} ,then rose .",
             )
             for i in range(4 + 2 * position)
         ]
@@ -51,7 +53,13 @@ def sample(checkpoint):
     manager = TaskManager(include_path=str(TASKS), include_defaults=False)
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
     return simple_evaluate(
-        "hf", model_args=arguments, tasks=["sample_factor"], task_manager=manager, limit=60, batch_size=16, device="cpu"
+        "hf",
+        model_args=arguments,
+        tasks=["sample_factor"],
+        task_manager=manager,
+        limit=60,
+        batch_size=16,
+        device="cpu",
     )
 
 
@@ -65,7 +73,9 @@ def test_metrics_are_the_means_of_what_the_samples_say(sample):
     right = 0
     for each in samples:
         assert len(each["factor_mean_logprob"]) == len(each["factor_num_tokens"]) == 4
-        wins = all(each["factor_mean_logprob"][0] > other for other in each["factor_mean_logprob"][1:])
+        wins = all(
+            each["factor_mean_logprob"][0] > other for other in each["factor_mean_logprob"][1:]
+        )
         assert each["factor_acc"] == wins
         right += wins
     assert results["factor_acc,none"] == pytest.approx(right / 60)
@@ -76,13 +86,23 @@ def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_
     longest = {"completion": "It fell down.", "contradiction_0": "It fell."}
     others = {"contradiction_1": "It fell far down.", "contradiction_2": "It fell very far down."}
     kinds = [shortest if number < 6 else longest for number in range(12)]
-    write_rows([example_row(doc_id=str(i // 3), prefix=f"Item {i}. ", **others, **kind) for i, kind in enumerate(kinds)])
+    write_rows(
+        [
+            example_row(doc_id=str(i // 3), prefix=f"Item {i}. ", **others, **kind)
+            for i, kind in enumerate(kinds)
+        ]
+    )
     factor_yaml(dataset_path="rows.jsonl")
     output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "shortest"})
     samples = output["samples"]["my_factor"]
     assert {each["acc"] for each in samples} == {0.0, 1.0}
     by_document, by_row = (
-        clustered_stderr([Outcome(each["acc"], str(cluster)) for each, cluster in zip(samples, clusters, strict=True)])
+        clustered_stderr(
+            [
+                Outcome(each["acc"], str(cluster))
+                for each, cluster in zip(samples, clusters, strict=True)
+            ]
+        )
         for clusters in ([each["doc"]["doc_id"] for each in samples], range(12))
     )
     found = output["results"]["my_factor"]["acc_stderr,none"]
@@ -96,7 +116,9 @@ def test_accuracy_against_each_error_type(sample):
         beaten = [
             each["factor_mean_logprob"][0] > value
             for each in samples
-            for value, other in zip(each["factor_mean_logprob"], each["doc"]["error_types"], strict=True)
+            for value, other in zip(
+                each["factor_mean_logprob"], each["doc"]["error_types"], strict=True
+            )
             if other == kind
         ]
         assert results[f"factor_acc_vs_{kind},none"] == pytest.approx(sum(beaten) / len(beaten))
@@ -108,27 +130,36 @@ def test_finer_scores_are_in_results_and_samples(sample):
     results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
     expected = defaultdict(list)
     for each in samples:
-        sums, cluster = np.array([float(response[0]) for response in each["filtered_resps"]]), each["doc"]["doc_id"]
+        sums, cluster = (
+            np.array([float(response[0]) for response in each["filtered_resps"]]),
+            each["doc"]["doc_id"],
+        )
         size, shares = len(each["doc"]["choices"][0].encode()), np.exp(sums) / np.exp(sums).sum()
         means = each["factor_mean_logprob"]
         expected["bits_per_byte"].append(Outcome(-sums[0] / np.log(2) / size, cluster, size))
         expected["choice_prob"].append(Outcome(shares[0], cluster))
         expected["brier_score"].append(Outcome(((shares - [1, 0, 0, 0]) ** 2).sum(), cluster))
-        expected["pairwise_acc"].append(Outcome(np.mean([means[0] > other for other in means[1:]]), cluster, 3))
+        expected["pairwise_acc"].append(
+            Outcome(np.mean([means[0] > other for other in means[1:]]), cluster, 3)
+        )
         expected["margin"].append(Outcome(means[0] - max(means[1:]), cluster))
     for name, outcomes in expected.items():
         assert [each[name] for each in samples] == pytest.approx(outcomes)
         assert results[f"{name},none"] == pytest.approx(mean(outcomes))
         assert results[f"{name}_stderr,none"] == pytest.approx(clustered_stderr(outcomes))
     assert sample["higher_is_better"]["sample_factor"]["brier_score"] is False
-    assert sample["higher_is_better"]["sample_factor"].get("floor") is None  # a property of the rows, no score of the model
+    assert (
+        sample["higher_is_better"]["sample_factor"].get("floor") is None
+    )  # a property of the rows, no score of the model
     assert {"margin_vs_entity,none", "margin_vs_entity_stderr,none"} <= results.keys()
 
 
 def test_results_and_samples_are_plain_json(sample):
     from lm_eval.utils import handle_non_serializable
 
-    text = json.dumps(sample["samples"]["sample_factor"][0], default=handle_non_serializable, allow_nan=False)
+    text = json.dumps(
+        sample["samples"]["sample_factor"][0], default=handle_non_serializable, allow_nan=False
+    )
     assert '"factor_mean_logprob"' in text
     assert not [name for name in sample["results"]["sample_factor"] if "_stderr_stderr" in name]
 
@@ -143,24 +174,35 @@ def test_provenance_is_in_the_results(sample):
 def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, checkpoint, data_dir):
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
     results = evaluate("hf", ["factor"], model_args=arguments, metadata={"data_dir": str(data_dir)})
-    scores = [results["results"][f"{name}_factor"]["factor_acc,none"] for name in ("wiki", "news", "expert")]
+    scores = [
+        results["results"][f"{name}_factor"]["factor_acc,none"]
+        for name in ("wiki", "news", "expert")
+    ]
     assert results["groups"]["factor"]["factor_acc,none"] == pytest.approx(sum(scores) / 3)
-    assert [results["n-samples"][f"{name}_factor"]["effective"] for name in ("wiki", "news", "expert")] == [4, 6, 8]
+    assert [
+        results["n-samples"][f"{name}_factor"]["effective"] for name in ("wiki", "news", "expert")
+    ] == [4, 6, 8]
     assert results["configs"]["wiki_factor"]["metadata"]["data"]["is_upstream"] is False
 
 
 def test_the_clean_task_has_no_space_before_punctuation(evaluate, checkpoint, data_dir):
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
     samples = evaluate(
-        "hf", ["expert_factor", "expert_factor_clean"], model_args=arguments, metadata={"data_dir": str(data_dir)}
+        "hf",
+        ["expert_factor", "expert_factor_clean"],
+        model_args=arguments,
+        metadata={"data_dir": str(data_dir)},
     )["samples"]
-    published, clean = (samples[name][0]["doc"]["choices"][0] for name in ("expert_factor", "expert_factor_clean"))
+    published, clean = (
+        samples[name][0]["doc"]["choices"][0] for name in ("expert_factor", "expert_factor_clean")
+    )
     assert published == "It fell in 1800 ,then rose ."
     assert clean == "It fell in 1800,then rose."
 
 
 def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shared):
-    """74.0% when ties are shared; here a hash breaks them. On the cleaned rows nothing is left of it."""
+    """74.0% when ties are shared; here a hash breaks them. On the cleaned rows nothing is left of
+    it."""
     results = evaluate(
         "surface-baseline",
         ["expert_factor", "expert_factor_clean"],
@@ -172,24 +214,36 @@ def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shar
 
 
 @pytest.mark.parametrize(("rank", "expected"), [("0", 1), ("1", 0)])
-def test_a_caution_is_said_once_and_by_the_first_process(evaluate, data_dir, caplog, monkeypatch, rank, expected):
+def test_a_caution_is_said_once_and_by_the_first_process(
+    evaluate, data_dir, caplog, monkeypatch, rank, expected
+):
     """Though the task is made twice."""
     monkeypatch.setattr(console, "_told", set())
     monkeypatch.setenv("RANK", rank)
     for _ in range(2):
-        evaluate("surface-baseline", ["factor"], model_args={"rule": "random"}, limit=2, metadata={"data_dir": str(data_dir)})
+        evaluate(
+            "surface-baseline",
+            ["factor"],
+            model_args={"rule": "random"},
+            limit=2,
+            metadata={"data_dir": str(data_dir)},
+        )
     said = [record.message for record in caplog.records if "expert_factor_clean" in record.message]
     assert len(said) == expected
 
 
-def test_rows_that_cannot_be_scored_are_counted_beside_the_score(evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog):
+def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
+    evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog
+):
     rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)]
     rows[0]["contradiction_1"] = ""
     rows[2]["completion"] = rows[2]["contradiction_0"]
     write_rows(rows)
     factor_yaml(dataset_path="rows.jsonl")
     with caplog.at_level(logging.WARNING):
-        results = evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+        results = evaluate(
+            "hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
+        )
     assert "2 of 4 rows cannot be scored" in caplog.text
     values, samples = results["results"]["my_factor"], results["samples"]["my_factor"]
     assert values["unscored,none"] == 2
@@ -198,7 +252,10 @@ def test_rows_that_cannot_be_scored_are_counted_beside_the_score(evaluate, check
     assert samples[0]["factor_acc"] is None
     right = sum(sample["factor_acc"] or 0 for sample in samples)
     assert values["factor_acc,none"] == right / 2
-    assert (values["factor_acc_worst,none"], values["factor_acc_best,none"]) == (right / 4, (right + 2) / 4)
+    assert (values["factor_acc_worst,none"], values["factor_acc_best,none"]) == (
+        right / 4,
+        (right + 2) / 4,
+    )
 
 
 def test_broken_files_are_refused_by_the_task_too(evaluate, checkpoint, factor_yaml, tmp_path):
@@ -207,11 +264,15 @@ def test_broken_files_are_refused_by_the_task_too(evaluate, checkpoint, factor_y
     with pytest.raises((DataError, ConfigError)):
         evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint)})
     factor_yaml("other", dataset_path="rows.jsonl", metric_list=[{"metric": "factor_accuracy"}])
-    with pytest.raises(ConfigError, match="metric_list: no score 'factor_accuracy'; did you mean factor_acc?"):
+    with pytest.raises(
+        ConfigError, match="metric_list: no score 'factor_accuracy'; did you mean factor_acc?"
+    ):
         evaluate("hf", ["other"], tmp_path, {"pretrained": str(checkpoint)})
 
 
-def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(evaluate, write_rows, factor_yaml, tmp_path):
+def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(
+    evaluate, write_rows, factor_yaml, tmp_path
+):
     write_rows([example_row()])
     factor_yaml(dataset_path="rows.jsonl")
     secret = {"rule": "random", "api_key": "sk-secret"}
@@ -219,13 +280,17 @@ def test_credentials_in_the_models_arguments_do_not_reach_the_tasks_config(evalu
     assert "sk-secret" not in json.dumps(results["configs"])
 
 
-def test_lm_evals_request_cache_is_not_used(evaluate, checkpoint, write_rows, factor_yaml, tmp_path, monkeypatch):
+def test_lm_evals_request_cache_is_not_used(
+    evaluate, checkpoint, write_rows, factor_yaml, tmp_path, monkeypatch
+):
     monkeypatch.setenv("LM_HARNESS_CACHE_PATH", str(tmp_path / "requests"))
     factor_yaml(dataset_path="rows.jsonl")
     seen = []
     for prefix in ("One. ", "Two. "):
         write_rows([example_row(turncated_prefixes=prefix)])
-        results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, cache_requests=True)
+        results = evaluate(
+            "surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, cache_requests=True
+        )
         seen.append(results["samples"]["my_factor"][0]["arguments"][0][0])
     assert seen == ["One.", "Two."]
 
@@ -233,12 +298,23 @@ def test_lm_evals_request_cache_is_not_used(evaluate, checkpoint, write_rows, fa
 def test_predict_only_gives_answers_without_metrics(evaluate, write_rows, factor_yaml, tmp_path):
     write_rows([example_row()])
     factor_yaml(dataset_path="rows.jsonl")
-    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, predict_only=True)
+    results = evaluate(
+        "surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, predict_only=True
+    )
     assert len(results["samples"]["my_factor"][0]["resps"]) == 4
 
 
 def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):
-    write_rows([{"context": "It rained. ", "right": "The match was called off.", "wrong": "The match went on.", "article": 7}])
+    write_rows(
+        [
+            {
+                "context": "It rained. ",
+                "right": "The match was called off.",
+                "wrong": "The match went on.",
+                "article": 7,
+            }
+        ]
+    )
     text = f"""\
 include: {TASKS / "factor" / "_factor.yaml"}
 task: weather_factor
@@ -249,22 +325,46 @@ metadata:
   columns: {{prefix: context, completion: right, contradictions: [wrong], doc_id: article}}
 """
     (tmp_path / "weather.yaml").write_text(text, encoding="utf-8")
-    results = evaluate("hf", ["weather_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+    results = evaluate(
+        "hf", ["weather_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
+    )
     assert results["samples"]["weather_factor"][0]["doc"]["doc_id"] == "7"
     assert results["results"]["weather_factor"]["unscored,none"] == 0
 
 
-def test_the_true_completion_may_stand_anywhere(evaluate, checkpoint, tmp_path, write_rows, factor_yaml):
-    rows = [{"context": "It rained. ", "options": ["The match went on.", "The match was called off."], "label": 1}]
+def test_the_true_completion_may_stand_anywhere(
+    evaluate, checkpoint, tmp_path, write_rows, factor_yaml
+):
+    rows = [
+        {
+            "context": "It rained. ",
+            "options": ["The match went on.", "The match was called off."],
+            "label": 1,
+        }
+    ]
     write_rows(rows)
-    factor_yaml(dataset_path="rows.jsonl", doc_to_text="context", doc_to_choice="options", doc_to_target="label")
-    results = evaluate("hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"})
+    factor_yaml(
+        dataset_path="rows.jsonl",
+        doc_to_text="context",
+        doc_to_choice="options",
+        doc_to_target="label",
+    )
+    results = evaluate(
+        "hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
+    )
     sample = results["samples"]["my_factor"][0]
-    assert results["results"]["my_factor"]["factor_mean_logprob,none"] == sample["factor_mean_logprob"][1]
-    assert sample["factor_acc"] == (sample["factor_mean_logprob"][1] > sample["factor_mean_logprob"][0])
+    assert (
+        results["results"]["my_factor"]["factor_mean_logprob,none"]
+        == sample["factor_mean_logprob"][1]
+    )
+    assert sample["factor_acc"] == (
+        sample["factor_mean_logprob"][1] > sample["factor_mean_logprob"][0]
+    )
 
 
-def test_a_relative_file_is_never_looked_for_in_the_working_directory(tmp_path, write_rows, factor_yaml, monkeypatch, evaluate):
+def test_a_relative_file_is_never_looked_for_in_the_working_directory(
+    tmp_path, write_rows, factor_yaml, monkeypatch, evaluate
+):
     """lm_eval loads a YAML that is given by its path without saying where it lies."""
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -277,7 +377,8 @@ def test_a_relative_file_is_never_looked_for_in_the_working_directory(tmp_path, 
 
 @pytest.mark.parametrize("base", [HFLM, HFTree])
 def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, factor_yaml, tmp_path):
-    """Each process scores every other row; the first gathers what the second sends, pickled, as over a wire."""
+    """Each process scores every other row; the first gathers what the second sends, pickled, as
+    over a wire."""
     from lm_eval import evaluate as lm_eval_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -305,9 +406,11 @@ def test_two_processes_give_the_results_of_one(base, checkpoint, write_rows, fac
     assert results(lm.start(1)) is None
     together = results(lm.start(0))
     for name, value in alone["results"]["my_factor"].items():
-        assert together["results"]["my_factor"][name] == pytest.approx(value, rel=1e-4) if isinstance(value, float) else True, (
-            name
-        )
+        assert (
+            together["results"]["my_factor"][name] == pytest.approx(value, rel=1e-4)
+            if isinstance(value, float)
+            else True
+        ), name
     assert together["results"]["my_factor"]["unscored,none"] == 1
     assert len(together["samples"]["my_factor"]) == 6
 
@@ -316,9 +419,13 @@ def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_
     hashes = []
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "rows.jsonl").write_text(json.dumps(example_row()) + "\n", encoding="utf-8")
+        (tmp_path / folder / "rows.jsonl").write_text(
+            json.dumps(example_row()) + "\n", encoding="utf-8"
+        )
         factor_yaml(dataset_path=str(tmp_path / folder / "rows.jsonl"))
-        sample = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})["samples"]["my_factor"][0]
+        sample = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})[
+            "samples"
+        ]["my_factor"][0]
         assert sample["doc"]["location"] == "rows.jsonl:1"
         hashes.append(sample["doc_hash"])
     assert hashes[0] == hashes[1]
@@ -332,7 +439,8 @@ def test_a_single_remote_file_is_the_split_that_is_asked_for(evaluate, factor_ya
 
 
 def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_yaml):
-    """A folder in the Hub's layout goes the same way through ``datasets.load_dataset`` as a repository."""
+    """A folder in the Hub's layout goes the same way through ``datasets.load_dataset`` as a
+    repository."""
     repository = tmp_path / "org" / "corpus"
     repository.mkdir(parents=True)
     write_csv(repository / "test.csv", [example_row(doc_id=str(i)) for i in range(3)])

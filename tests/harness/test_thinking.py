@@ -1,4 +1,5 @@
-"""Models that think, through lm_eval: tiny checkpoints that recite, in every task that asks for texts."""
+"""Models that think, through lm_eval: tiny checkpoints that recite, in every task that asks for
+texts."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from benchmarks.factor_chat.oracle import Oracle
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
@@ -15,7 +17,6 @@ from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
-from benchmarks.factor_chat.oracle import Oracle
 from tests.conftest import TASKS as TASKS_FOLDER
 from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter
@@ -24,9 +25,26 @@ PLAIN = "{% for each in messages %}{{ each.content }}{% endfor %}{% if add_gener
 THINKS = "{#<think>#}" + PLAIN
 OPENS = PLAIN + "<think>\n"
 TASKS = ["sample_felm", "sample_felm_gen", "sample_ambigbio", "sample_factor_generation"]
-THOUGHT = ["<think>", "Who is it?\n", "Question: who?\n", "\nInstruction: none.\n", "Answer: 3\n", "So be it.", "</think>"]
-ANSWER = ["Sven Falk was a painter ", "and sailed to the northern islands. ", "He taught at a school.\n", "Answer: 1"]
-HARMONY = ["<|channel|>analysis<|message|>", *THOUGHT[1:-1], "<|end|><|start|>assistant<|channel|>final<|message|>"]
+THOUGHT = [
+    "<think>",
+    "Who is it?\n",
+    "Question: who?\n",
+    "\nInstruction: none.\n",
+    "Answer: 3\n",
+    "So be it.",
+    "</think>",
+]
+ANSWER = [
+    "Sven Falk was a painter ",
+    "and sailed to the northern islands. ",
+    "He taught at a school.\n",
+    "Answer: 1",
+]
+HARMONY = [
+    "<|channel|>analysis<|message|>",
+    *THOUGHT[1:-1],
+    "<|end|><|start|>assistant<|channel|>final<|message|>",
+]
 
 
 @pytest.fixture
@@ -35,19 +53,31 @@ def generate(tmp_path, evaluate, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     made = []
 
-    def start(pieces, tasks=TASKS, template=THINKS, special=(), metadata=None, model_args=None, **options):
+    def start(
+        pieces, tasks=TASKS, template=THINKS, special=(), metadata=None, model_args=None, **options
+    ):
         folder = save_reciter(tmp_path / f"model_{len(made)}", pieces, template, special)
         made.append(folder)
         model_args = {"pretrained": str(folder), "dtype": "float32", **(model_args or {})}
-        options = {"apply_chat_template": template is not None, "limit": 1, "log_samples": True, **options}
-        return evaluate("hf", tasks, model_args=model_args, metadata=metadata or {}, batch_size=1, **options)
+        options = {
+            "apply_chat_template": template is not None,
+            "limit": 1,
+            "log_samples": True,
+            **options,
+        }
+        return evaluate(
+            "hf", tasks, model_args=model_args, metadata=metadata or {}, batch_size=1, **options
+        )
 
     return start
 
 
 def scores(output):
     """All that was measured."""
-    return {task: {name: each for name, each in found.items() if "," in name} for task, found in output["results"].items()}
+    return {
+        task: {name: each for name, each in found.items() if "," in name}
+        for task, found in output["results"].items()
+    }
 
 
 def written(output):
@@ -63,14 +93,23 @@ def written(output):
 def test_thoughts_change_no_score(generate):
     plain, thinking = generate(ANSWER), generate(THOUGHT + ANSWER)
     found, expected = scores(thinking), scores(plain)
-    del found["sample_factor_generation"], expected["sample_factor_generation"]  # which has the model's log-probabilities
+    del (
+        found["sample_factor_generation"],
+        expected["sample_factor_generation"],
+    )  # which has the model's log-probabilities
     assert json.dumps(found, sort_keys=True) == json.dumps(expected, sort_keys=True)
-    assert expected["sample_felm"]["unscored,none"] == expected["sample_ambigbio"]["unscored,judge"] == 0
+    assert (
+        expected["sample_felm"]["unscored,none"]
+        == expected["sample_ambigbio"]["unscored,judge"]
+        == 0
+    )
     for task in TASKS:
         assert thinking["configs"][task]["metadata"]["thinking_tokens"] == 4096
         for sample, other in zip(thinking["samples"][task], plain["samples"][task], strict=True):
             assert all(text.startswith("".join(THOUGHT)) for text in sample["resps"][0])
-            assert [text.removeprefix("".join(THOUGHT)) for text in sample["resps"][0]] == other["resps"][0]
+            assert [text.removeprefix("".join(THOUGHT)) for text in sample["resps"][0]] == other[
+                "resps"
+            ][0]
             assert str(sample["filtered_resps"]) == str(other["filtered_resps"])
 
 
@@ -78,19 +117,30 @@ def test_thoughts_change_no_score(generate):
     ("pieces", "template", "metadata", "tasks"),
     [
         ([*THOUGHT[:-2], "Who is it?\n"], THINKS, {"thinking_tokens": 30}, TASKS),
-        (["Who is it?\n", "So who?\n", "Who is it?\n"], OPENS, {"thinking_tokens": 30}, TASKS[1:2]),  # opened in the prompt
+        (
+            ["Who is it?\n", "So who?\n", "Who is it?\n"],
+            OPENS,
+            {"thinking_tokens": 30},
+            TASKS[1:2],
+        ),  # opened in the prompt
         (THOUGHT[:-1], THINKS, {}, TASKS[1:2]),  # it ends of its own
         (THOUGHT + ANSWER, THINKS, {"thinking_tokens": 0}, TASKS[:1]),  # a stop of the task ends it
     ],
 )
 def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata, tasks):
     output = generate(
-        pieces, template=template, metadata=metadata, tasks=tasks, gen_kwargs={"max_gen_toks": 8, "until": ["Question:"]}
+        pieces,
+        template=template,
+        metadata=metadata,
+        tasks=tasks,
+        gen_kwargs={"max_gen_toks": 8, "until": ["Question:"]},
     )
     rows = {task: output["samples"][task][0] for task in tasks}
     for task in tasks[:3]:
         assert rows[task]["unscored"] == UNFINISHED
-        assert {each for name, each in scores(output)[task].items() if name.startswith("unscored,")} == {1}
+        assert {
+            each for name, each in scores(output)[task].items() if name.startswith("unscored,")
+        } == {1}
     if tasks == TASKS:
         biography, generations = rows["sample_ambigbio"], rows["sample_factor_generation"]
         assert biography["respond_ratio"] is None
@@ -99,7 +149,10 @@ def test_an_unfinished_thought_is_unscored(generate, pieces, template, metadata,
         assert verdict_of(generations)["reasons"] == [UNFINISHED] * 3
         assert verdict_of(generations)["marks"] == [None] * 3
     if "sample_felm_gen" in tasks:
-        assert (rows["sample_felm_gen"]["no_answer"], rows["sample_felm_gen"]["response_error_rate_worst"]) == (None, [1, 1])
+        assert (
+            rows["sample_felm_gen"]["no_answer"],
+            rows["sample_felm_gen"]["response_error_rate_worst"],
+        ) == (None, [1, 1])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +172,9 @@ def test_marks_of_other_models(generate, pieces, special, model_args):
     ((text, record),) = written(output)
     record = json.loads(record)
     assert text.endswith("".join(ANSWER))
-    assert "".join(record["segments"]).replace(" ", "") == "".join(ANSWER).replace(" ", "").replace("\n", "")
+    assert "".join(record["segments"]).replace(" ", "") == "".join(ANSWER).replace(" ", "").replace(
+        "\n", ""
+    )
     assert output["configs"]["sample_felm_gen"]["metadata"]["thinking_tokens"] == 4096
 
 
@@ -144,7 +199,8 @@ def test_a_model_without_marks_is_asked_as_ever(generate):
 
 def test_what_does_not_fit_the_window_is_refused(generate):
     with pytest.raises(
-        ModelError, match=r"thinking_tokens=20000: .* the model's window of 16384; pass --metadata .* at most 1\d{4}"
+        ModelError,
+        match=r"thinking_tokens=20000: .* the model's window of 16384; pass --metadata .* at most 1\d{4}",
     ):
         generate(ANSWER, TASKS[1:2], metadata={"thinking_tokens": 20000})
 
@@ -157,7 +213,11 @@ def test_what_does_not_fit_the_window_is_refused(generate):
         ({"thinking_tokens": 0, "enable_thinking": True}, True, 0),
         ({"enable_thinking": True}, False, 4096),
         ({"enable_thinking": False, "think_end_token": "</think>"}, True, 0),
-        ({"chat_template_args": {"enable_thinking": False}, "think_end_token": "</think>"}, True, 0),
+        (
+            {"chat_template_args": {"enable_thinking": False}, "think_end_token": "</think>"},
+            True,
+            0,
+        ),
         ({"think_end_token": "</think>"}, True, 4096),
         ({"pretrained": "no/such-model"}, True, 0),
     ],
@@ -168,7 +228,9 @@ def test_whether_a_model_thinks(metadata, has_template, tokens):
 
 @pytest.mark.parametrize("given", [-1, "many", 1.5, True, 10**9])
 def test_a_setting_that_is_no_number_of_tokens(given):
-    with pytest.raises(ConfigError, match=f"t: metadata.thinking_tokens: found {given!r}, expected a whole number"):
+    with pytest.raises(
+        ConfigError, match=f"t: metadata.thinking_tokens: found {given!r}, expected a whole number"
+    ):
         thinking_tokens("t", {"thinking_tokens": given}, False)
 
 
@@ -191,10 +253,16 @@ class Written(LM):
 
 def test_a_model_without_a_tokenizer_and_a_response_cache():
     lm = Written("<think>a\nb</think>" + "word " * 20)
-    request = Instance("", {}, ("p", {"max_gen_toks": 5, "until": ["\n"], "do_sample": False}, 9), 0)
+    request = Instance(
+        "", {}, ("p", {"max_gen_toks": 5, "until": ["\n"], "do_sample": False}, 9), 0
+    )
     lm.cache_hook.dbdict = {}
-    assert answers_until(lm, [request]) == ["<think>a\nb</think>" + "word " * 4]  # four bytes a token
-    assert lm.asked == [("p", {"max_gen_toks": 14, "until": [], "do_sample": False, "temperature": 0.0})]
+    assert answers_until(lm, [request]) == [
+        "<think>a\nb</think>" + "word " * 4
+    ]  # four bytes a token
+    assert lm.asked == [
+        ("p", {"max_gen_toks": 14, "until": [], "do_sample": False, "temperature": 0.0})
+    ]
     assert answers_until(lm, [request]) == ["<think>a\nb</think>" + "word " * 4]
     assert len(lm.asked) == 1
     sampled = Instance("", {}, ("p", {"max_gen_toks": 5, "do_sample": True, "temperature": 1.0}), 0)
@@ -220,11 +288,17 @@ def server(monkeypatch) -> Iterator[JudgeServer]:
         ({"content": ""}, "stop", "", "no answer: empty"),
     ],
 )
-def test_chat_servers(evaluate, server, tmp_path, monkeypatch, message, finish_reason, written_, unscored):
+def test_chat_servers(
+    evaluate, server, tmp_path, monkeypatch, message, finish_reason, written_, unscored
+):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     server.script = lambda prompt, attempt: Act(raw=json.dumps({"choices": [choice]}).encode())
-    client = {"model": "m", "base_url": f"{server.base_url}/chat/completions", "tokenizer_backend": None}
+    client = {
+        "model": "m",
+        "base_url": f"{server.base_url}/chat/completions",
+        "tokenizer_backend": None,
+    }
     options = {
         "metadata": {"thinking_tokens": 100},
         "apply_chat_template": True,
@@ -246,12 +320,26 @@ def test_words_of_chat_servers(kind, answers, evaluate, monkeypatch):
     oracle = Oracle(kind)
     known = oracle.reply
     oracle.server.script = lambda *asked: _thinking(known(*asked))
-    client = {"model": "m", "base_url": f"{oracle.server.base_url}/chat/completions", "tokenizer_backend": None}
-    options = {"metadata": {"thinking_tokens": 100, "answers": answers}, "apply_chat_template": True, "limit": 2}
-    output = evaluate("local-chat-completions", ["sample_factor_chat"], model_args=client, **options)
+    client = {
+        "model": "m",
+        "base_url": f"{oracle.server.base_url}/chat/completions",
+        "tokenizer_backend": None,
+    }
+    options = {
+        "metadata": {"thinking_tokens": 100, "answers": answers},
+        "apply_chat_template": True,
+        "limit": 2,
+    }
+    output = evaluate(
+        "local-chat-completions", ["sample_factor_chat"], model_args=client, **options
+    )
     oracle.server.close()
     assert output["results"]["sample_factor_chat"]["chat_acc,none"] == 1
-    assert {(body["max_tokens"], *body["stop"]) for body in oracle.server.bodies if "logprobs" not in body} == {(116,)}
+    assert {
+        (body["max_tokens"], *body["stop"])
+        for body in oracle.server.bodies
+        if "logprobs" not in body
+    } == {(116,)}
     assert sum("logprobs" not in body for body in oracle.server.bodies) == 8
     assert len(output["samples"]["sample_factor_chat"][0]["arguments"][0]) == 5
 
@@ -263,7 +351,9 @@ def _thinking(act: Act) -> Act:
 def test_thoughts_before_released_biographies_change_no_score(tmp_path, monkeypatch):
     """Finding J1: 14 responses had a D-FActScore of 0.80, and with a thought before each 0.53."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    rows = json.loads((TASKS_FOLDER / "sample" / "sample_ambigbio_generations.json").read_text(encoding="utf-8"))["data"]
+    rows = json.loads(
+        (TASKS_FOLDER / "sample" / "sample_ambigbio_generations.json").read_text(encoding="utf-8")
+    )["data"]
     thought = "He was born in 1901. He may be two people.\nInstruction: merge them."
     kinds = {
         "plain": "",
@@ -274,8 +364,20 @@ def test_thoughts_before_released_biographies_change_no_score(tmp_path, monkeypa
     found = {}
     for kind, before in kinds.items():
         path = tmp_path / f"{kind}.json"
-        path.write_text(json.dumps({"data": [{**row, "output": before + row["output"]} for row in rows]}), encoding="utf-8")
-        command = ["judge", "ambigbio", "--generations", str(path), "--judge", "lexical", "--out", str(tmp_path / kind)]
+        path.write_text(
+            json.dumps({"data": [{**row, "output": before + row["output"]} for row in rows]}),
+            encoding="utf-8",
+        )
+        command = [
+            "judge",
+            "ambigbio",
+            "--generations",
+            str(path),
+            "--judge",
+            "lexical",
+            "--out",
+            str(tmp_path / kind),
+        ]
         assert main(command) == 0
         found[kind] = json.loads((tmp_path / kind / "metrics.json").read_text(encoding="utf-8"))
         del found[kind]["about"]

@@ -37,15 +37,24 @@ def config(server: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 
     def make(**changes: Any) -> JudgeConfig:
         return JudgeConfig(
-            **{"name": "test", "backend": "openai", "model": "small-judge", "base_url": server.base_url, **changes}
+            **{
+                "name": "test",
+                "backend": "openai",
+                "model": "small-judge",
+                "base_url": server.base_url,
+                **changes,
+            }
         )
 
     return make
 
 
 @pytest.fixture
-def ask_server(config: Callable[..., JudgeConfig], store: AnswerStore) -> Callable[..., list[Answer]]:
-    """Asks ``server`` with a config of these changes; leaves the backend of the last call in ``ask_server.backend``."""
+def ask_server(
+    config: Callable[..., JudgeConfig], store: AnswerStore
+) -> Callable[..., list[Answer]]:
+    """Asks ``server`` with a config of these changes; leaves the backend of the last call in
+    ``ask_server.backend``."""
 
     def run(requests: list[Request], **changes: Any) -> list[Answer]:
         with closing(OpenAIBackend(config(**changes))) as backend:

@@ -1,4 +1,5 @@
-"""Asks a server COUNT prompts and writes the answers: ``python -m tests.judges.run_requests URL STORE COUNT OUT``."""
+"""Asks a server COUNT prompts and writes the answers: ``python -m tests.judges.run_requests URL
+STORE COUNT OUT``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ class Act:
     text: str | None = None  # of the answer; the whole body if ``raw``
     headers: dict[str, str] = field(default_factory=dict)
     finish_reason: str | None = "stop"
-    usage: dict[str, int] | None = field(default_factory=lambda: {"prompt_tokens": 10, "completion_tokens": 5})
+    usage: dict[str, int] | None = field(
+        default_factory=lambda: {"prompt_tokens": 10, "completion_tokens": 5}
+    )
     raw: bytes | None = None
     delay: float = 0.0
     kind: str = "reply"
@@ -35,7 +37,8 @@ def echo(prompt: str, attempt: int) -> Act:
 
 
 class JudgeServer:
-    """``script(prompt, attempt)`` says what happens; ``attempts`` counts by prompt, ``bodies`` and ``headers`` keep all.
+    """``script(prompt, attempt)`` says what happens; ``attempts`` counts by prompt, ``bodies`` and
+    ``headers`` keep all.
 
     Extra attributes: ``busiest`` is the largest number of requests under way at once.
     """
@@ -76,20 +79,31 @@ class JudgeServer:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 first, *lines = head.strip().split("\r\n")
-                headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+                headers = {
+                    name.lower(): value for name, value in (line.split(": ", 1) for line in lines)
+                }
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 if not await self._reply(writer, first.split()[1], headers, body):
                     break
         writer.close()
 
-    async def _reply(self, writer: asyncio.StreamWriter, path: str, headers: dict[str, str], body: bytes) -> bool:
+    async def _reply(
+        self, writer: asyncio.StreamWriter, path: str, headers: dict[str, str], body: bytes
+    ) -> bool:
         """Whether the connection lives on."""
         if path == "/v1/models":
-            await _send(writer, 200, json.dumps({"data": [{"id": name} for name in self.models]}).encode(), {})
+            await _send(
+                writer,
+                200,
+                json.dumps({"data": [{"id": name} for name in self.models]}).encode(),
+                {},
+            )
             return True
         content = json.loads(body)
         prompt = content["messages"][-1]["content"] if "messages" in content else content["prompt"]
-        if isinstance(prompt, list) and isinstance(prompt[0], dict):  # Anthropic's form: parts, of which ours have one
+        if isinstance(prompt, list) and isinstance(
+            prompt[0], dict
+        ):  # Anthropic's form: parts, of which ours have one
             prompt = prompt[0]["text"]
         attempt = self.attempts[prompt]
         self.attempts[prompt] += 1
@@ -122,7 +136,9 @@ def _body(act: Act, is_chat: bool) -> bytes:
     if act.status != 200:
         return json.dumps({"error": {"message": act.text or "not now", "code": None}}).encode()
     choice: dict[str, Any] = {"index": 0, "finish_reason": act.finish_reason}
-    choice |= {"message": {"role": "assistant", "content": act.text}} if is_chat else {"text": act.text}
+    choice |= (
+        {"message": {"role": "assistant", "content": act.text}} if is_chat else {"text": act.text}
+    )
     if act.logprobs is not None:
         choice["logprobs"] = act.logprobs
     reply = json.dumps({"choices": [choice], "usage": act.usage}).encode()
@@ -130,10 +146,18 @@ def _body(act: Act, is_chat: bool) -> bytes:
 
 
 def _head(status: int, length: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} Some Reason", "Content-Type: application/json", f"Content-Length: {length}"]
-    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
+    lines = [
+        f"HTTP/1.1 {status} Some Reason",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+    ]
+    return "\r\n".join(
+        [*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    ).encode()
 
 
-async def _send(writer: asyncio.StreamWriter, status: int, body: bytes, headers: dict[str, str]) -> None:
+async def _send(
+    writer: asyncio.StreamWriter, status: int, body: bytes, headers: dict[str, str]
+) -> None:
     writer.write(_head(status, len(body), headers) + body)
     await writer.drain()

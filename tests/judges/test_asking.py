@@ -24,7 +24,8 @@ from tests.judges.server import Act, JudgeServer
 
 
 class Echo:
-    """A backend that answers in reverse order, and does ``trouble`` before the answer number ``at``."""
+    """A backend that answers in reverse order, and does ``trouble`` before the answer number
+    ``at``."""
 
     identity = "echo"
 
@@ -50,9 +51,21 @@ def prompts(count: int) -> list[Request]:
 
 def test_order_is_kept_and_identical_requests_are_sent_once(store):
     backend, stored = Echo(), []
-    requests = [Request("a"), Request("b"), Request("a"), Request("a", sample=1), Request("b", Decoding(max_tokens=9))]
+    requests = [
+        Request("a"),
+        Request("b"),
+        Request("a"),
+        Request("a", sample=1),
+        Request("b", Decoding(max_tokens=9)),
+    ]
     for _ in range(2):
-        assert quietly(backend, store, requests, on_stored=stored.append) == ["a/0", "b/0", "a/0", "a/1", "b/0"]
+        assert quietly(backend, store, requests, on_stored=stored.append) == [
+            "a/0",
+            "b/0",
+            "a/0",
+            "a/1",
+            "b/0",
+        ]
     assert sorted(backend.sent) == ["a", "a", "b", "b"]
     assert sum(stored) == 4  # all of the second time
 
@@ -60,12 +73,17 @@ def test_order_is_kept_and_identical_requests_are_sent_once(store):
 def test_keys_are_what_they_were_before_log_probabilities():
     """Whoever has answers on disk is not to pay for them again."""
     rich = Decoding(0.7, 0.9, 7, ("END",), 3)
-    keys = [request.key("openai:host/v1:chat:m") for request in (Request("p"), Request("p é", rich, 2, "Be brief."))]
+    keys = [
+        request.key("openai:host/v1:chat:m")
+        for request in (Request("p"), Request("p é", rich, 2, "Be brief."))
+    ]
     assert keys == [
         "0057913a1c2b4efcb342361303ed3821b0965ab0d86cfe6b312ab461ea144eeb",
         "53a081f24328a4f027a477e6ac590ec46e2e0dc0c9ee7ac800fa9cda3c09a7a0",
     ]
-    asking = [Request("p", Decoding(top_logprobs=count)).key("openai:host/v1:chat:m") for count in (5, 6)]
+    asking = [
+        Request("p", Decoding(top_logprobs=count)).key("openai:host/v1:chat:m") for count in (5, 6)
+    ]
     assert len({*keys, *asking}) == 4
 
 
@@ -78,7 +96,10 @@ def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
                 self.sent.append(request.prompt)
                 yield number, Answer(request.subject["claim"], "stop")
 
-    requests = [Request("the same", subject={"claim": claim, "passages": ("p",)}) for claim in ("a", "b", "a")]
+    requests = [
+        Request("the same", subject={"claim": claim, "passages": ("p",)})
+        for claim in ("a", "b", "a")
+    ]
     assert plan(Reader(), store, requests).distinct == 2
     assert plan(Echo(), store, requests).distinct == 1
     for backend, sent in ((Reader(), 2), (Reader(), 0)):
@@ -132,7 +153,9 @@ def test_a_backend_that_forgets_a_request_is_found_out(store):
 
 
 def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(server, config, tmp_path: Path):
-    server.script = lambda prompt, attempt: Act(kind="hang") if prompt == "p19" else Act(text="fine")
+    server.script = lambda prompt, attempt: (
+        Act(kind="hang") if prompt == "p19" else Act(text="fine")
+    )
 
     class Interrupted(AnswerStore):
         puts = 0
@@ -141,7 +164,9 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(server, confi
             self.puts += 1
             if self.puts == 3:
                 deadline = time.monotonic() + 10
-                while backend.usage.prompt_tokens < 190 and time.monotonic() < deadline:  # 19 of them have arrived
+                while (
+                    backend.usage.prompt_tokens < 190 and time.monotonic() < deadline
+                ):  # 19 of them have arrived
                     time.sleep(0.01)
                 time.sleep(0.05)
                 raise KeyboardInterrupt
@@ -171,7 +196,9 @@ def test_a_plan_sends_nothing_and_counts_what_is_missing(server, config, store):
         quietly(backend, store, prompts(2))
         again = plan(backend, store, requests)
         assert (again.stored, again.to_send, again.estimate.calls) == (2, 2, 2)
-    assert plan(Echo(), store, requests).estimate.prompt_tokens == 5  # a backend without an estimate of its own
+    assert (
+        plan(Echo(), store, requests).estimate.prompt_tokens == 5
+    )  # a backend without an estimate of its own
 
 
 def test_a_plan_counts_with_a_tokenizer(config, store, checkpoint):
@@ -186,7 +213,15 @@ def test_a_plan_counts_with_a_tokenizer(config, store, checkpoint):
 
 
 def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.judges.run_requests", server.base_url, str(store), str(count), str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.judges.run_requests",
+        server.base_url,
+        str(store),
+        str(count),
+        str(out),
+    ]
     return subprocess.Popen(command, cwd=REPOSITORY)
 
 
@@ -199,10 +234,13 @@ def _wait_until(is_so: Callable[[], bool], seconds: float = 30) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_killed_at_half_and_started_again_no_finished_call_is_repeated(server, tmp_path: Path):
-    """The server stops answering at half, so that what is finished and what is under way are known when the kill comes."""
+    """The server stops answering at half, so that what is finished and what is under way are known
+    when the kill comes."""
     path, count = tmp_path / "a.sqlite", 200
     half = {f"p{number}" for number in range(count // 2)}
-    server.script = lambda prompt, attempt: Act(text=f"to {prompt}") if prompt in half else Act(kind="hang")
+    server.script = lambda prompt, attempt: (
+        Act(text=f"to {prompt}") if prompt in half else Act(kind="hang")
+    )
     first = _start(server, path, count, tmp_path / "first.txt")
     try:
         with closing(AnswerStore(path)) as store:
@@ -215,7 +253,9 @@ def test_killed_at_half_and_started_again_no_finished_call_is_repeated(server, t
     server.script = lambda prompt, attempt: Act(text=f"to {prompt}")
     for name in ("second.txt", "third.txt"):
         assert _start(server, path, count, tmp_path / name).wait(60) == 0
-        assert (tmp_path / name).read_text() == "".join(f"to p{number}\n" for number in range(count))
+        assert (tmp_path / name).read_text() == "".join(
+            f"to p{number}\n" for number in range(count)
+        )
     assert all(server.attempts[prompt] == 1 for prompt in half)
     under_way = [prompt for prompt, attempts in server.attempts.items() if attempts == 2]
     assert 0 < len(under_way) <= 8  # those that the kill struck in flight
@@ -232,12 +272,16 @@ def test_two_processes_send_each_prompt_once_and_both_have_all(server, tmp_path:
     processes = [_start(server, tmp_path / "a.sqlite", 150, out) for out in outs]
     assert [process.wait(60) for process in processes] == [0, 0]
     assert server.attempts == {f"p{number}": 1 for number in range(150)}
-    assert {out.read_text() for out in outs} == {"".join(f"to p{number}\n" for number in range(150))}
+    assert {out.read_text() for out in outs} == {
+        "".join(f"to p{number}\n" for number in range(150))
+    }
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_one_of_two_processes_is_killed_and_the_other_takes_over(server, tmp_path: Path):
-    server.script = lambda prompt, attempt: Act(kind="hang") if attempt == 0 else Act(text=f"to {prompt}")
+    server.script = lambda prompt, attempt: (
+        Act(kind="hang") if attempt == 0 else Act(text=f"to {prompt}")
+    )
     first = _start(server, tmp_path / "a.sqlite", 8, tmp_path / "one.txt")
     try:
         _wait_until(lambda: len(server.attempts) == 8)

@@ -71,7 +71,10 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({"backend": "opnai"}, "did you mean openai"),
         ({"backend": ["openai"]}, "unknown"),
         ({**OPENAI, "modle": "x"}, "unknown key 'modle'; did you mean model"),
-        ({**OPENAI, "model_args": {}}, "model_args is for backend lm_eval, but the backend is openai"),
+        (
+            {**OPENAI, "model_args": {}},
+            "model_args is for backend lm_eval, but the backend is openai",
+        ),
         ({**LM_EVAL, "base_url": "http://x/v1"}, "base_url is for backend openai"),
         ({"backend": "openai"}, "model is missing: the name by which the server knows it"),
         ({**OPENAI, "model": 4}, "model is 4; expected a text"),
@@ -86,20 +89,48 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**OPENAI, "max_tokens_name": "tokens"}, "expected max_tokens or max_completion_tokens"),
         ({**OPENAI, "verdicts": "logits"}, "verdicts is 'logits'; expected text or logprobs"),
         ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected text or logprobs"),
-        ({"backend": "lexical", "verdicts": "logprobs"}, "verdicts is for backend openai and lm_eval"),
-        ({"backend": "lexical", "samples": 3}, "samples: 3 of backend lexical would be the same; take them out"),
+        (
+            {"backend": "lexical", "verdicts": "logprobs"},
+            "verdicts is for backend openai and lm_eval",
+        ),
+        (
+            {"backend": "lexical", "samples": 3},
+            "samples: 3 of backend lexical would be the same; take them out",
+        ),
         ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
         *(
             (
-                {**OPENAI, "max_cost": 1, "prices": {"prompt": 1, "completion": 1}, "extra_body": {"top_k": 4, key: value}},
+                {
+                    **OPENAI,
+                    "max_cost": 1,
+                    "prices": {"prompt": 1, "completion": 1},
+                    "extra_body": {"top_k": 4, key: value},
+                },
                 f"extra_body holds {key}; take it out",
             )
-            for key, value in (("n", 8), ("best_of", 8), ("max_tokens", 9999), ("max_completion_tokens", None))
+            for key, value in (
+                ("n", 8),
+                ("best_of", 8),
+                ("max_tokens", 9999),
+                ("max_completion_tokens", None),
+            )
         ),
-        ({**OPENAI, "prices": {"prompt": 1}}, "prices.completion is missing; expected a number of 0 or more"),
-        ({**OPENAI, "prices": {"prompt": -1, "completion": 1}}, "prices.prompt is -1; expected a number of 0 or more"),
-        ({**OPENAI, "decoding": {"temprature": 1}}, "unknown key 'temprature' of decoding; did you mean temperature"),
-        ({**OPENAI, "decoding": {"max_tokens": 0}}, "decoding.max_tokens is 0; expected a whole number of 1 or more"),
+        (
+            {**OPENAI, "prices": {"prompt": 1}},
+            "prices.completion is missing; expected a number of 0 or more",
+        ),
+        (
+            {**OPENAI, "prices": {"prompt": -1, "completion": 1}},
+            "prices.prompt is -1; expected a number of 0 or more",
+        ),
+        (
+            {**OPENAI, "decoding": {"temprature": 1}},
+            "unknown key 'temprature' of decoding; did you mean temperature",
+        ),
+        (
+            {**OPENAI, "decoding": {"max_tokens": 0}},
+            "decoding.max_tokens is 0; expected a whole number of 1 or more",
+        ),
         ({**OPENAI, "decoding": {"top_p": 1.2}}, "decoding.top_p is 1.2"),
         ({**OPENAI, "decoding": {"stop": [1]}}, "decoding.stop is"),
         ({**OPENAI, "decoding": "hot"}, "decoding is 'hot'; expected a mapping"),
@@ -107,10 +138,22 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**OPENAI, "extra_body": 3}, "extra_body is 3; expected a mapping"),
         ({**OPENAI, "base_url": "localhost:8000"}, "base_url is not an address"),
         ({**OPENAI, "base_url": "ftp://host/v1"}, "base_url is not an address"),
-        ({**OPENAI, "base_url": "http://me:secret1@host/v1"}, "base_url holds what looks like an address with"),
-        ({**OPENAI, "base_url": "http://host/v1?key=secret1"}, "base_url holds what looks like an address with"),
-        ({**OPENAI, "api_key": "secret1"}, "api_key is a credential; keys come from the environment"),
-        ({**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}}, "extra_body.deep.0.Authorization is a cred"),
+        (
+            {**OPENAI, "base_url": "http://me:secret1@host/v1"},
+            "base_url holds what looks like an address with",
+        ),
+        (
+            {**OPENAI, "base_url": "http://host/v1?key=secret1"},
+            "base_url holds what looks like an address with",
+        ),
+        (
+            {**OPENAI, "api_key": "secret1"},
+            "api_key is a credential; keys come from the environment",
+        ),
+        (
+            {**OPENAI, "extra_body": {"deep": [{"Authorization": "Bearer secret1"}]}},
+            "extra_body.deep.0.Authorization is a cred",
+        ),
         ({**LM_EVAL, "model_args": {"token": "secret1"}}, "model_args.token is a credential"),
         ({**OPENAI, "system": f"use {SECRET}"}, "system holds what looks like a key"),
         ({**OPENAI, "api_key_env": SECRET}, "api_key_env holds what looks like a key"),
@@ -127,13 +170,26 @@ def test_what_is_refused(tmp_path: Path, content, says):
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path):
-    content = {**OPENAI, "modle": "x", "options": {}, "timeout": 0, "decoding": {"top_k": 1}, "prompts": {"verify": 3}}
+    content = {
+        **OPENAI,
+        "modle": "x",
+        "options": {},
+        "timeout": 0,
+        "decoding": {"top_k": 1},
+        "prompts": {"verify": 3},
+    }
     with pytest.raises(ConfigError) as caught:
         load_judge_config(write(tmp_path, content))
     lines = str(caught.value).splitlines()
     assert len(lines) == 5
     assert all(line.startswith(f"{tmp_path / 'mine.yaml'}: ") for line in lines)
-    for says in ("'modle'", "options is for backend lexical", "timeout is 0", "'top_k' of decoding", "prompts.verify is 3"):
+    for says in (
+        "'modle'",
+        "options is for backend lexical",
+        "timeout is 0",
+        "'top_k' of decoding",
+        "prompts.verify is 3",
+    ):
         assert says in str(caught.value)
 
 
@@ -162,6 +218,8 @@ def test_a_changed_config_is_checked_again():
     with pytest.raises(ConfigError, match="max_cost needs prices"):
         dataclasses.replace(config, max_cost=1.0)
     assert dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1)).max_cost == 1.0
-    generous = dataclasses.replace(config, extra_body={"n": 2}, prices=Prices(1, 1))  # without max_cost it may
+    generous = dataclasses.replace(
+        config, extra_body={"n": 2}, prices=Prices(1, 1)
+    )  # without max_cost it may
     with pytest.raises(ConfigError, match="extra_body holds n"):
         dataclasses.replace(generous, max_cost=1.0)

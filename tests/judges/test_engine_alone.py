@@ -25,8 +25,13 @@ def test_it_imports_nothing_else_of_the_project():
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                allowed = not name.startswith(("lm_factuality", "factor_gen")) or name.startswith("lm_factuality.ground")
-                assert allowed or (name == "lm_factuality" and [each.name for each in node.names] == ["__version__"]), (
+                allowed = not name.startswith(("lm_factuality", "factor_gen")) or name.startswith(
+                    "lm_factuality.ground"
+                )
+                assert allowed or (
+                    name == "lm_factuality"
+                    and [each.name for each in node.names] == ["__version__"]
+                ), (
                     path,
                     name,
                 )
@@ -36,8 +41,12 @@ def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Pat
     monkeypatch.setattr(templates, "_registered", {"": templates._registered[""]})
     assert prompt_names() == ["verify", "verify_page", "verify_true_false"]
     prompts = Prompts()
-    (tmp_path / "ask.jinja").write_text('{% from "mine/_part" import word %}{{ word() }} {{ claim }}', encoding="utf-8")
-    (tmp_path / "_part.jinja").write_text("{% macro word() %}Really:{% endmacro %}", encoding="utf-8")
+    (tmp_path / "ask.jinja").write_text(
+        '{% from "mine/_part" import word %}{{ word() }} {{ claim }}', encoding="utf-8"
+    )
+    (tmp_path / "_part.jinja").write_text(
+        "{% macro word() %}Really:{% endmacro %}", encoding="utf-8"
+    )
     register_prompts("mine", tmp_path)
     assert prompt_names() == ["mine/ask", "verify", "verify_page", "verify_true_false"]
     assert prompts.render("mine/ask", {"claim": "a"}) == "Really: a"
@@ -62,5 +71,7 @@ def test_every_backend_is_a_module_and_keys_of_the_config():
 
 def test_capabilities_are_cheap_to_ask():
     code = "import sys; from judges.backends import capabilities; capabilities('lexical'); print('numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"

@@ -1,4 +1,5 @@
-"""Inference models of the real architectures, tiny, trained here to know one word: claims about rain are entailed."""
+"""Inference models of the real architectures, tiny, trained here to know one word: claims about
+rain are entailed."""
 
 from __future__ import annotations
 
@@ -61,12 +62,23 @@ def premise_of(pair):
 
 
 def tokenizer(template):
-    inner = Tokenizer(models.WordLevel({word: number for number, word in enumerate((*SPECIAL, *WORDS))}, unk_token="[UNK]"))
+    inner = Tokenizer(
+        models.WordLevel(
+            {word: number for number, word in enumerate((*SPECIAL, *WORDS))}, unk_token="[UNK]"
+        )
+    )
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     single, pair = template
-    inner.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    inner.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", eos_token="[SEP]"
+        tokenizer_object=inner,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        eos_token="[SEP]",
     )
 
 
@@ -85,13 +97,33 @@ def train(model, inputs, labels):
 
 def classifier(kind, labels):
     torch.manual_seed(0)
-    sizes = {"vocab_size": 32, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    sizes |= {"max_position_embeddings": 40, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "pad_token_id": 0}
-    names = {"id2label": dict(enumerate(labels)), "label2id": {label: number for number, label in enumerate(labels)}}
+    sizes = {
+        "vocab_size": 32,
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    sizes |= {
+        "max_position_embeddings": 40,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "pad_token_id": 0,
+    }
+    names = {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
     if kind == "bert":
         return BertForSequenceClassification(BertConfig(**sizes, **names))
     return DebertaV2ForSequenceClassification(
-        DebertaV2Config(**sizes, **names, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0)
+        DebertaV2Config(
+            **sizes,
+            **names,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            type_vocab_size=0,
+        )
     )
 
 
@@ -107,14 +139,25 @@ def one_thread():
 @pytest.fixture(scope="module")
 def classifiers(tmp_path_factory):
     """Two architectures; ``entailment`` is the third label of one and the first of the other."""
-    return {kind: make_classifier(kind, tmp_path_factory.mktemp(kind)) for kind in ("deberta", "bert")}
+    return {
+        kind: make_classifier(kind, tmp_path_factory.mktemp(kind)) for kind in ("deberta", "bert")
+    }
 
 
 def make_classifier(kind, folder):
-    labels = ("contradiction", "neutral", "ENTAILMENT") if kind == "deberta" else ("entailment", "not_entailment")
+    labels = (
+        ("contradiction", "neutral", "ENTAILMENT")
+        if kind == "deberta"
+        else ("entailment", "not_entailment")
+    )
     words = tokenizer(("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"))
     model = classifier(kind, labels)
-    inputs = words([premise_of(pair) for pair in PAIRS], [pair.claim for pair in PAIRS], padding=True, return_tensors="pt")
+    inputs = words(
+        [premise_of(pair) for pair in PAIRS],
+        [pair.claim for pair in PAIRS],
+        padding=True,
+        return_tensors="pt",
+    )
     entailed = [label.lower() for label in labels].index("entailment")
     train(model, inputs, torch.tensor([entailed if each else 1 for each in ENTAILED]))
     model.save_pretrained(folder)
@@ -166,7 +209,11 @@ def test_true_t5(t5_folder, batch_size):
 
 def test_a_long_premise_is_cut_into_windows_and_the_claim_is_not(classifiers, t5_folder):
     long = Passage("Ada Lind", "the north . " * 40)
-    pairs = [Pair("rain fell all day", (long,)), Pair("rain fell", (PASSAGE,)), Pair("rain fell " * 20, (PASSAGE,))]
+    pairs = [
+        Pair("rain fell all day", (long,)),
+        Pair("rain fell", (PASSAGE,)),
+        Pair("rain fell " * 20, (PASSAGE,)),
+    ]
     for folder, window, longest in ((classifiers["deberta"], None, 40), (t5_folder, 24, 4096)):
         found = load_model(str(folder), 16, "cpu", window=window).support(pairs)
         assert found[0].windows > 5
@@ -192,7 +239,9 @@ def test_labels_that_do_not_say_entailment(classifiers, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     config["id2label"] = {number: f"LABEL_{number}" for number in config["id2label"]}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match="its labels are LABEL_0, LABEL_1.*expected one called 'entailment'"):
+    with pytest.raises(
+        ModelError, match="its labels are LABEL_0, LABEL_1.*expected one called 'entailment'"
+    ):
         load_entailment(str(tmp_path), 16, "cpu")
 
 

@@ -39,7 +39,10 @@ def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path:
         judge.ask(name, subjects[:1], "asking", samples=1, max_tokens=7)
         assert server.bodies[-1]["max_tokens"] == 7
         assert server.bodies[-1]["messages"][0] == {"role": "system", "content": "Be brief."}
-        assert (judge.name, judge.identity) == ("test", f"openai:127.0.0.1:{server.port}/v1:chat:small-judge")
+        assert (judge.name, judge.identity) == (
+            "test",
+            f"openai:127.0.0.1:{server.port}/v1:chat:small-judge",
+        )
     with Judge.open(changed, store=tmp_path / "a.sqlite") as again:
         assert again.plan(name, subjects).to_send == 0
         assert again.ask(name, subjects, "asking") == answers
@@ -51,15 +54,24 @@ def test_no_subjects_no_answers(config, own_prompt, tmp_path: Path):
         assert judge.ask(next(iter(own_prompt)), [], "asking") == []
 
 
-def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(server, config, own_prompt, tmp_path: Path):
-    with Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge, pytest.raises(ConfigError):
+def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(
+    server, config, own_prompt, tmp_path: Path
+):
+    with (
+        Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge,
+        pytest.raises(ConfigError),
+    ):
         judge.ask(next(iter(own_prompt)), [{"claim": "a"}, {}], "asking")
     assert not server.attempts
 
 
 def test_a_model_of_lm_eval(own_prompt, tmp_path: Path, checkpoint):
     config = JudgeConfig(
-        "local", "lm_eval", model="hf", prompts=own_prompt, model_args={"pretrained": str(checkpoint), "device": "cpu"}
+        "local",
+        "lm_eval",
+        model="hf",
+        prompts=own_prompt,
+        model_args={"pretrained": str(checkpoint), "device": "cpu"},
     )
     (name,) = own_prompt
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:

@@ -17,14 +17,22 @@ GREEDY = Decoding(max_tokens=8)
 
 
 def of(model_args: dict[str, object], model: str = "hf", **more: object) -> LmEvalBackend:
-    return LmEvalBackend(JudgeConfig("local", "lm_eval", model=model, model_args=model_args, **more))
+    return LmEvalBackend(
+        JudgeConfig("local", "lm_eval", model=model, model_args=model_args, **more)
+    )
 
 
 @pytest.fixture(scope="module")
 def backend() -> LmEvalBackend:
     from tests.conftest import TASKS
 
-    return of({"pretrained": str(TASKS / "sample" / "models" / "smaller"), "device": "cpu", "batch_size": 4})
+    return of(
+        {
+            "pretrained": str(TASKS / "sample" / "models" / "smaller"),
+            "device": "cpu",
+            "batch_size": 4,
+        }
+    )
 
 
 def texts(backend: LmEvalBackend, requests: list[Request]) -> list[str | None]:
@@ -38,13 +46,20 @@ def test_it_says_what_the_checkpoint_says(backend, checkpoint):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     prompts = ["The harbour town lies", "She was born in", "The bridge over the river was built by"]
-    tokenizer, model = AutoTokenizer.from_pretrained(checkpoint), AutoModelForCausalLM.from_pretrained(checkpoint)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(checkpoint),
+        AutoModelForCausalLM.from_pretrained(checkpoint),
+    )
     expected = []
     for prompt in prompts:
         tokens = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
         with torch.no_grad():
-            made = model.generate(**tokens, max_new_tokens=8, do_sample=False, pad_token_id=tokenizer.eos_token_id)
-        expected.append(tokenizer.decode(made[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True))
+            made = model.generate(
+                **tokens, max_new_tokens=8, do_sample=False, pad_token_id=tokenizer.eos_token_id
+            )
+        expected.append(
+            tokenizer.decode(made[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
+        )
     requests = [Request(prompt, GREEDY) for prompt in prompts]
     assert texts(backend, requests) == expected
     answer = dict(backend.answer(requests[:1]))[0]
@@ -55,7 +70,9 @@ def test_it_says_what_the_checkpoint_says(backend, checkpoint):
 def test_a_stop_ends_the_text(backend):
     whole = texts(backend, [Request("The harbour town lies", GREEDY)])[0]
     word = whole.split()[-1]
-    ((_, answer),) = backend.answer([Request("The harbour town lies", Decoding(max_tokens=8, stop=(word,)))])
+    ((_, answer),) = backend.answer(
+        [Request("The harbour town lies", Decoding(max_tokens=8, stop=(word,)))]
+    )
     assert answer.text == whole[: whole.index(word)]
     assert answer.finish_reason == "stop"
 
@@ -65,7 +82,10 @@ def test_the_choices_of_a_subject_are_scored(backend, checkpoint):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     prompt, words = "The harbour town lies", ("on", "under")
-    tokenizer, model = AutoTokenizer.from_pretrained(checkpoint), AutoModelForCausalLM.from_pretrained(checkpoint)
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(checkpoint),
+        AutoModelForCausalLM.from_pretrained(checkpoint),
+    )
     start = tokenizer(prompt, add_special_tokens=False)["input_ids"]
     expected = {}
     for word in words:
@@ -75,14 +95,22 @@ def test_the_choices_of_a_subject_are_scored(backend, checkpoint):
         places = range(len(start), len(tokens))
         expected[f" {word}"] = sum(logprobs[place - 1, tokens[place]].item() for place in places)
     asking = Decoding(max_tokens=4, top_logprobs=5)
-    with_choices, without = Request(prompt, asking, subject={"choices": words}), Request(f"{prompt} on", asking)
+    with_choices, without = (
+        Request(prompt, asking, subject={"choices": words}),
+        Request(f"{prompt} on", asking),
+    )
     answers = dict(backend.answer([without, with_choices]))
     assert answers[0].first_token_logprobs is None
     found = answers[1].first_token_logprobs
     assert dict(found) == pytest.approx(expected, abs=1e-4)
     assert found[0][1] > found[1][1]
     assert answers[1].text
-    assert dict(backend.answer([Request(prompt, GREEDY, subject={"choices": words})]))[0].first_token_logprobs is None
+    assert (
+        dict(backend.answer([Request(prompt, GREEDY, subject={"choices": words})]))[
+            0
+        ].first_token_logprobs
+        is None
+    )
 
 
 def test_samples_differ_and_come_again(backend):
@@ -92,23 +120,35 @@ def test_samples_differ_and_come_again(backend):
     assert len(set(first)) > 1
     assert texts(backend, requests) == first
     later = Decoding(temperature=1.5, max_tokens=8, seed=5)
-    assert texts(backend, [Request("The harbour town lies", later)]) == first[1:2]  # later samples count up from the seed
+    assert (
+        texts(backend, [Request("The harbour town lies", later)]) == first[1:2]
+    )  # later samples count up from the seed
 
 
 def test_a_system_text_comes_first(backend):
     apart = Request("The harbour town lies", GREEDY, system="Old tales.")
-    assert texts(backend, [apart]) == texts(backend, [Request("Old tales.\n\nThe harbour town lies", GREEDY)])
+    assert texts(backend, [apart]) == texts(
+        backend, [Request("Old tales.\n\nThe harbour town lies", GREEDY)]
+    )
 
 
 def test_a_chat_template_is_applied_and_missed(checkpoint, tmp_path: Path, caplog):
     folder = tmp_path / "chatty"
     shutil.copytree(checkpoint, folder)
-    (folder / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}", "utf-8")
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}", "utf-8"
+    )
     chatty = of({"pretrained": str(folder), "device": "cpu"}, apply_chat_template=True)
     plain = of({"pretrained": str(folder)})  # on the CPU, too, where there is nothing else
-    assert texts(chatty, [Request("hill", GREEDY, system="old")]) == texts(plain, [Request("<system> old <user> hill ", GREEDY)])
+    assert texts(chatty, [Request("hill", GREEDY, system="old")]) == texts(
+        plain, [Request("<system> old <user> hill ", GREEDY)]
+    )
     assert chatty.identity != plain.identity
-    assert [record.message for record in caplog.records if "set apply_chat_template: true" in record.message] == [
+    assert [
+        record.message
+        for record in caplog.records
+        if "set apply_chat_template: true" in record.message
+    ] == [
         "the judge's model has a chat template, but is asked without it: set apply_chat_template: true"
     ]
 
@@ -154,7 +194,9 @@ def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: 
     with weights.open("r+b") as file:
         file.seek(place)
         file.write(b"\1")
-    os.utime(weights, ns=(state.st_atime_ns, state.st_mtime_ns + 1))  # whatever the clock of the file system
+    os.utime(
+        weights, ns=(state.st_atime_ns, state.st_mtime_ns + 1)
+    )  # whatever the clock of the file system
     assert backend.identity != before
     weights.write_bytes(bytes(6 << 20))
     assert backend.identity == before
@@ -165,4 +207,8 @@ def test_what_cannot_be_loaded(tmp_path: Path):
         of({}, "hff")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BackendDown, match="cannot be loaded"):
-        list(of({"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer([Request("p", GREEDY)]))
+        list(
+            of({"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer(
+                [Request("p", GREEDY)]
+            )
+        )

@@ -63,17 +63,28 @@ def test_faults_are_outlived_and_nothing_is_lost(server, ask_server):
     server.script = script
     requests = prompts(100)
     assert texts(ask_server(requests, concurrency=32, timeout=1)) == expected(requests)
-    assert all(server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1) for number in range(100))
+    assert all(
+        server.attempts[f"p{number}"] == (2 if number % 10 in FAULTS else 1)
+        for number in range(100)
+    )
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda act: f"{act.kind}-{act.status}-{act.text}")
+@pytest.mark.parametrize(
+    "fault", FAULTS.values(), ids=lambda act: f"{act.kind}-{act.status}-{act.text}"
+)
 def test_a_fault_that_stays_is_an_error_of_that_request_only(server, ask_server, store, fault):
-    server.script = lambda prompt, attempt: fault if prompt == "p1" else Act(text=f"answer to {prompt}")
+    server.script = lambda prompt, attempt: (
+        fault if prompt == "p1" else Act(text=f"answer to {prompt}")
+    )
     answers = ask_server(prompts(3), timeout=0.3, max_retries=1)
     assert texts(answers) == ["answer to p0", None, "answer to p2"]
     assert "given up after 2 tries" in answers[1].error
     server.script = lambda prompt, attempt: Act(text="now it works")
-    assert texts(ask_server(prompts(3))) == ["answer to p0", "now it works", "answer to p2"]  # errors are not stored
+    assert texts(ask_server(prompts(3))) == [
+        "answer to p0",
+        "now it works",
+        "answer to p2",
+    ]  # errors are not stored
 
 
 @pytest.mark.parametrize("is_packed", [True, False])
@@ -84,7 +95,11 @@ def test_a_reply_is_read_up_to_a_bound(server, ask_server, monkeypatch, is_packe
     sizes = {"p0": 250_000, "p1": 20_000_000 if is_packed else 350_000}
 
     def script(prompt: str, attempt: int) -> Act:
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": f"answer to {prompt}"}}
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": f"answer to {prompt}"},
+        }
         reply = json.dumps({"choices": [choice]}).encode().ljust(sizes.get(prompt, 0))
         return Act(raw=gzip.compress(reply) if is_packed else reply, headers=headers)
 
@@ -118,7 +133,14 @@ def test_retry_after_is_honoured(server, ask_server, header):
         (
             Act(
                 raw=json.dumps(
-                    {"choices": [{"message": {"content": "said", "reasoning_content": "thought"}, "finish_reason": "stop"}]}
+                    {
+                        "choices": [
+                            {
+                                "message": {"content": "said", "reasoning_content": "thought"},
+                                "finish_reason": "stop",
+                            }
+                        ]
+                    }
                 ).encode()
             ),
             "said",
@@ -127,14 +149,23 @@ def test_retry_after_is_honoured(server, ask_server, header):
         (
             Act(
                 raw=json.dumps(
-                    {"choices": [{"message": {"content": None, "refusal": "I will not"}, "finish_reason": "stop"}]}
+                    {
+                        "choices": [
+                            {
+                                "message": {"content": None, "refusal": "I will not"},
+                                "finish_reason": "stop",
+                            }
+                        ]
+                    }
                 ).encode()
             ),
             "I will not",
             "stop",
         ),
         (
-            Act(raw=b'{"choices": [{"message": {"content": "half \\ud83d pair"}, "finish_reason": "stop"}]}'),
+            Act(
+                raw=b'{"choices": [{"message": {"content": "half \\ud83d pair"}, "finish_reason": "stop"}]}'
+            ),
             "half ? pair",
             "stop",
         ),
@@ -149,7 +180,9 @@ def test_what_is_an_answer_at_once(server, ask_server, act, text, finish_reason)
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status):
-    server.script = lambda prompt, attempt: Act(status=status, text="too long") if prompt == "p0" else Act(text="fine")
+    server.script = lambda prompt, attempt: (
+        Act(status=status, text="too long") if prompt == "p0" else Act(text="fine")
+    )
     first, second = ask_server(prompts(2))
     assert first.error == f"refused: HTTP {status}: too long"
     assert second.text == "fine"
@@ -162,10 +195,17 @@ def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status
         (Act(status=401), r"environment variable MY_KEY, which is set"),
         (Act(status=403), r"environment variable MY_KEY, which is set"),
         (Act(status=404), r"'small-judge'; the server knows: large-judge, small-judge"),
-        (Act(status=429, raw=b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'), "pay first"),
+        (
+            Act(
+                status=429, raw=b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
+            ),
+            "pay first",
+        ),
     ],
 )
-def test_a_server_that_refuses_everybody_is_down_at_once(server, ask_server, monkeypatch, act, says):
+def test_a_server_that_refuses_everybody_is_down_at_once(
+    server, ask_server, monkeypatch, act, says
+):
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: act
     with pytest.raises(BackendDown, match=says):
@@ -182,20 +222,28 @@ def test_a_server_that_refuses_everybody_is_down_at_once(server, ask_server, mon
         (422, "unknown variant `json_schema`"),
     ],
 )
-def test_a_server_without_schemas_is_asked_in_words_once_its_yaml_says_so(server, config, tmp_path, status, text):
+def test_a_server_without_schemas_is_asked_in_words_once_its_yaml_says_so(
+    server, config, tmp_path, status, text
+):
     class Word(Reply):
         word: str
 
     server.script = lambda prompt, attempt: (
-        Act(status=status, text=text) if "response_format" in server.bodies[-1] else Act(text='{"word": "yes"}')
+        Act(status=status, text=text)
+        if "response_format" in server.bodies[-1]
+        else Act(text='{"word": "yes"}')
     )
 
     def ask(**changes: object) -> str | None:
         with Judge.open(config(**changes), tmp_path / "answers.sqlite") as judge:
-            ((read,),) = judge.ask_typed("verify", Word, [{"claim": "so", "passages": ["p"]}], "asking")
+            ((read,),) = judge.ask_typed(
+                "verify", Word, [{"claim": "so", "passages": ["p"]}], "asking"
+            )
         return read.value.word if read.value else None
 
-    with pytest.raises(BackendDown, match=rf"HTTP {status}: .*; set schema: false in the judge's YAML"):
+    with pytest.raises(
+        BackendDown, match=rf"HTTP {status}: .*; set schema: false in the judge's YAML"
+    ):
         ask()
     assert ask(schema=False) == "yes"
     assert "response_format" not in server.bodies[-1]
@@ -212,7 +260,9 @@ def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
 
 
 def test_eight_given_up_in_a_row_and_the_rest_is_not_tried(server, ask_server, store):
-    server.script = lambda prompt, attempt: Act(text="fine") if int(prompt[1:]) < 5 else Act(status=500)
+    server.script = lambda prompt, attempt: (
+        Act(text="fine") if int(prompt[1:]) < 5 else Act(status=500)
+    )
     with pytest.raises(BackendDown, match="8 requests in a row"):
         ask_server(prompts(100), max_retries=0, concurrency=1)
     assert sum(server.attempts.values()) == 5 + 8
@@ -232,7 +282,10 @@ def test_the_budget_is_never_exceeded(server, ask_server):
     """A call costs 10 + 5 tokens, at worst 35 + 20 (p10 has three bytes), at a USD a token."""
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
     prices = {"prices": Prices(1e6, 1e6)}
-    with pytest.raises(BackendDown, match=r"max_cost of \$200 leaves no room.*\$150.0+ spent on 10 calls.*may cost \$55"):
+    with pytest.raises(
+        BackendDown,
+        match=r"max_cost of \$200 leaves no room.*\$150.0+ spent on 10 calls.*may cost \$55",
+    ):
         ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
     assert sum(server.attempts.values()) == 10  # the 11th would begin at 150, and 150 + 55 > 200
     assert ask_server.backend.usage.cost == 150
@@ -248,7 +301,9 @@ def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path
     changed = config(prices=Prices(1e6, 1e6), max_cost=200, concurrency=4)
 
     def spend(letter: str) -> float:
-        requests = [Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)]
+        requests = [
+            Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)
+        ]
         with closing(OpenAIBackend(changed, purse)) as backend:
             with pytest.raises(BackendDown, match=r"max_cost of \$200 leaves no"):
                 list(backend.answer(requests))
@@ -277,13 +332,21 @@ def test_tokens_are_counted(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="") if attempt == 0 else Act(text="fine")
     ask_server(prompts(4))
     usage = ask_server.backend.usage
-    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens, usage.cost) == (8, 80, 40, None)
+    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens, usage.cost) == (
+        8,
+        80,
+        40,
+        None,
+    )
 
 
 @pytest.mark.parametrize("caps", [{"requests_per_minute": 600}, {"tokens_per_minute": 600 * 21}])
 def test_caps_hold(server, ask_server, caps):
-    """Ten a second: of 12 requests, the last goes out 1.1 s after the first; p0 to p11 are a token each, and 20 for the answer."""
-    server.script = lambda prompt, attempt: Act(text="fine", usage={"prompt_tokens": 1, "completion_tokens": 20})
+    """Ten a second: of 12 requests, the last goes out 1.1 s after the first; p0 to p11 are a token
+    each, and 20 for the answer."""
+    server.script = lambda prompt, attempt: Act(
+        text="fine", usage={"prompt_tokens": 1, "completion_tokens": 20}
+    )
     ask_server(prompts(12), concurrency=12, **caps)
     times = sorted(server.times)
     for first, last in zip(times, times[5:], strict=False):
@@ -301,7 +364,11 @@ def test_what_is_sent(server, ask_server):
     plain = Request("p", Decoding(max_tokens=7))
     rich = Request("p", Decoding(0.7, 0.9, 7, ("END",), 3), sample=2, system="Be brief.")
     ask_server([plain])
-    ask_server([rich], extra_body={"top_k": 4, "temperature": None}, max_tokens_name="max_completion_tokens")
+    ask_server(
+        [rich],
+        extra_body={"top_k": 4, "temperature": None},
+        max_tokens_name="max_completion_tokens",
+    )
     ask_server([rich], endpoint="completions")
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "p"}]
     assert server.bodies == [
@@ -333,7 +400,10 @@ def chat_token(token: object, logprob: object, *others: tuple[object, object]) -
     return {"token": token, "logprob": logprob, "bytes": None, "top_logprobs": top}
 
 
-BLANK, TRUE = (chat_token("\n", -0.1, ("True", -9)), chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1)))
+BLANK, TRUE = (
+    chat_token("\n", -0.1, ("True", -9)),
+    chat_token(" True", -0.3, ("False", -2), (" True", -0.3), ("true", -1)),
+)
 IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
 
 
@@ -341,13 +411,25 @@ IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
     ("endpoint", "logprobs", "found"),
     [
         ("chat", {"content": [BLANK, TRUE, BLANK]}, IN_ORDER),
-        ("chat", {"content": [chat_token("True", -0.3)]}, (("True", -0.3),)),  # no alternatives but itself
         (
             "chat",
-            {"content": [chat_token("True", -0.3, ("False", None), ("\ud800", -1), ("No", float("-inf")))]},
+            {"content": [chat_token("True", -0.3)]},
+            (("True", -0.3),),
+        ),  # no alternatives but itself
+        (
+            "chat",
+            {
+                "content": [
+                    chat_token("True", -0.3, ("False", None), ("\ud800", -1), ("No", float("-inf")))
+                ]
+            },
             (("True", -0.3), ("?", -1.0)),
         ),
-        ("chat", {"content": [chat_token("Hm", -0.3, ("True", -2)), TRUE]}, None),  # tokens of a thought that is not in the text
+        (
+            "chat",
+            {"content": [chat_token("Hm", -0.3, ("True", -2)), TRUE]},
+            None,
+        ),  # tokens of a thought that is not in the text
         ("chat", {"content": [BLANK]}, None),
         ("chat", {"content": None, "refusal": None}, None),
         ("chat", {"content": [{"token": "True"}]}, None),
@@ -369,7 +451,11 @@ IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
             {"tokens": ["\u0120True"], "token_logprobs": [-3], "top_logprobs": [{"False": -2}]},
             (("False", -2.0), ("\u0120True", -3.0)),
         ),
-        ("completions", {"tokens": ["True"], "token_logprobs": [-0.3], "top_logprobs": [None]}, (("True", -0.3),)),
+        (
+            "completions",
+            {"tokens": ["True"], "token_logprobs": [-0.3], "top_logprobs": [None]},
+            (("True", -0.3),),
+        ),
         ("completions", {"tokens": ["True"], "token_logprobs": [-0.3]}, (("True", -0.3),)),
         ("completions", {"tokens": ["True"]}, None),
         ("completions", {"content": [TRUE]}, IN_ORDER),  # some servers send this form for both
@@ -377,15 +463,21 @@ IN_ORDER = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
 )
 def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logprobs, found):
     server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
-    (answer,) = ask_server([Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint)
+    (answer,) = ask_server(
+        [Request("p", Decoding(max_tokens=7, top_logprobs=5))], endpoint=endpoint
+    )
     assert (answer.text, answer.error) == (" True.", None)
     assert answer.first_token_logprobs == found
     sent = {key: value for key, value in server.bodies[0].items() if "logprobs" in key}
-    assert sent == ({"logprobs": True, "top_logprobs": 5} if endpoint == "chat" else {"logprobs": 5})
+    assert sent == (
+        {"logprobs": True, "top_logprobs": 5} if endpoint == "chat" else {"logprobs": 5}
+    )
     assert server.attempts == {"p": 1}
 
 
-def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, monkeypatch, caplog):
+def test_the_key_is_sent_and_found_nowhere_else(
+    server, config, tmp_path: Path, monkeypatch, caplog
+):
     from judges.judge import ask
 
     monkeypatch.setenv("MY_KEY", KEY)
@@ -396,7 +488,10 @@ def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, 
         else Act(status=400, text=f"{KEY} is wrong")
     )
     said = []
-    with closing(AnswerStore(tmp_path / "key.sqlite")) as store, closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend:
+    with (
+        closing(AnswerStore(tmp_path / "key.sqlite")) as store,
+        closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend,
+    ):
         said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking"))]
         server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
         with pytest.raises(BackendDown, match="is unknown") as caught:
@@ -404,7 +499,9 @@ def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, 
         said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     said += [record.getMessage() for record in caplog.records]
-    said += [file.read_bytes().decode(errors="replace") for file in tmp_path.iterdir() if file.is_file()]
+    said += [
+        file.read_bytes().decode(errors="replace") for file in tmp_path.iterdir() if file.is_file()
+    ]
     assert not [text for text in said if KEY in text]
 
 
@@ -415,7 +512,10 @@ def test_the_key_is_sent_and_found_nowhere_else(server, config, tmp_path: Path, 
         ({}, "name the environment variable that holds it by api_key_env"),
         ({"base_url": "http://api.openai.com/v1"}, "name the environment variable"),  # no TLS
         ({"base_url": "https://api.openai.com.example.com/v1"}, "name the environment variable"),
-        ({"base_url": "https://api.openai.com/v1", "api_key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
+        (
+            {"base_url": "https://api.openai.com/v1", "api_key_env": "NO_SUCH_KEY"},
+            "NO_SUCH_KEY is not set",
+        ),
     ],
 )
 def test_a_hosted_server_needs_its_key_before_anything_is_sent(config, monkeypatch, changes, says):
@@ -430,17 +530,24 @@ def test_openai_s_key_is_for_openai_unless_it_is_named(config, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
     assert require_key(config(base_url="https://api.openai.com/v1")) == KEY
     assert require_key(config()) == ""
-    assert require_key(config(api_key_env="OPENAI_API_KEY", base_url="https://api.example.com/v1")) == KEY
+    assert (
+        require_key(config(api_key_env="OPENAI_API_KEY", base_url="https://api.example.com/v1"))
+        == KEY
+    )
     monkeypatch.setenv("OPENAI_API_KEY", " \n")
     with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
         require_key(config(base_url="https://api.openai.com/v1"))
 
 
 @pytest.mark.parametrize("variable", [None, "MY_KEY"])
-def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(server, ask_server, monkeypatch, variable):
+def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(
+    server, ask_server, monkeypatch, variable
+):
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, f"{name}-secret")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer custom-secret\nX-Mine: custom-secret")
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "Authorization: Bearer custom-secret\nX-Mine: custom-secret"
+    )
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: Act(text="fine")
     assert texts(ask_server(prompts(1), api_key_env=variable)) == ["fine"]
@@ -461,7 +568,9 @@ def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
     target = f"{elsewhere.base_url}/chat/completions"
     server.script = lambda prompt, attempt: Act(status=status, headers={"Location": target})
     try:
-        with pytest.raises(BackendDown, match=rf"redirects to {target}, which is not followed.*change base_url"):
+        with pytest.raises(
+            BackendDown, match=rf"redirects to {target}, which is not followed.*change base_url"
+        ):
             ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)
         assert (len(server.bodies), elsewhere.bodies) == (1, [])
     finally:

@@ -1,4 +1,5 @@
-"""A judge that stops, for whatever reason: calls under way come in and are kept, and nothing that was answered is asked again."""
+"""A judge that stops, for whatever reason: calls under way come in and are kept, and nothing that
+was answered is asked again."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ PROMPTS = [f"question {number}" for number in range(24)]
 STOPS = {
     "no key": Act(status=401, text="who are you?"),
     "a redirect": Act(status=302, headers={"Location": "http://127.0.0.1:1/v1"}, text=""),
-    "no quota": Act(status=429, raw=b'{"error": {"message": "no money", "code": "insufficient_quota"}}'),
+    "no quota": Act(
+        status=429, raw=b'{"error": {"message": "no money", "code": "insufficient_quota"}}'
+    ),
 }
 
 
@@ -64,7 +67,9 @@ def test_calls_under_way_are_kept_when_the_server_stops(why, server, tmp_path):
         with closing(OpenAIBackend(config)) as backend:
             answers = ask(backend, store, requests(), "asking")
     assert [answer.text for answer in answers] == [f"answer to {prompt}" for prompt in PROMPTS]
-    assert {prompt: count for prompt, count in server.attempts.items() if count > 1} == {PROMPTS[9]: 2}
+    assert {prompt: count for prompt, count in server.attempts.items() if count > 1} == {
+        PROMPTS[9]: 2
+    }
 
 
 def test_retries_end_with_the_server(server, tmp_path):
@@ -87,27 +92,38 @@ def test_retries_end_with_the_server(server, tmp_path):
 def test_a_pause_in_milliseconds_is_kept(server, tmp_path):
     def script(prompt: str, attempt: int) -> Act:
         return (
-            Act(status=429, headers={"Retry-After-Ms": "900", "Retry-After": "60"}, text="") if attempt == 0 else Act(text="yes")
+            Act(status=429, headers={"Retry-After-Ms": "900", "Retry-After": "60"}, text="")
+            if attempt == 0
+            else Act(text="yes")
         )
 
     server.script = script
     config = JudgeConfig("j", "openai", model="m", base_url=server.base_url)
     begin = time.monotonic()
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store, closing(OpenAIBackend(config)) as backend:
+    with (
+        closing(AnswerStore(tmp_path / "a.sqlite")) as store,
+        closing(OpenAIBackend(config)) as backend,
+    ):
         (answer,) = ask(backend, store, requests()[:1], "asking")
     assert answer.text == "yes"
     assert 0.8 < time.monotonic() - begin < 30
 
 
 def test_counts_of_tokens_that_are_none(server, tmp_path):
-    server.script = lambda prompt, attempt: Act(text="yes", usage={"prompt_tokens": 10**400, "completion_tokens": -1})
+    server.script = lambda prompt, attempt: Act(
+        text="yes", usage={"prompt_tokens": 10**400, "completion_tokens": -1}
+    )
     config = JudgeConfig("j", "openai", model="m", base_url=server.base_url)
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store, closing(OpenAIBackend(config)) as backend:
+    with (
+        closing(AnswerStore(tmp_path / "a.sqlite")) as store,
+        closing(OpenAIBackend(config)) as backend,
+    ):
         (answer,) = ask(backend, store, requests()[:1], "asking")
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("yes", None, None)
 
 
-@pytest.mark.slow  # bench/attack interrupts a judge in every run; here one interrupt in many is lost on a busy machine
+# bench/attack interrupts a judge in every run; here one interrupt in many is lost on a busy machine
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_in_one_line_and_nothing_is_asked_twice(server, tmp_path):
     server.script = lambda prompt, attempt: Act(text='{"verdicts": []}', delay=0.4)
@@ -116,9 +132,26 @@ def test_ctrl_c_ends_in_one_line_and_nothing_is_asked_twice(server, tmp_path):
     judge.write_text(yaml.safe_dump(content), encoding="utf-8")
     code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
     store = ["--store", str(tmp_path / "answers.sqlite")]
-    command = [sys.executable, "-c", code, "certify", "--judge", str(judge), "--sample", "--setting", "segment_vanilla", *store]
-    environment = {**os.environ, "LM_FACTUALITY_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY) as process:
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "certify",
+        "--judge",
+        str(judge),
+        "--sample",
+        "--setting",
+        "segment_vanilla",
+        *store,
+    ]
+    environment = {
+        **os.environ,
+        "LM_FACTUALITY_HOME": str(tmp_path / "home"),
+        "OMP_NUM_THREADS": "1",
+    }
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY
+    ) as process:
         deadline = time.monotonic() + 120
         while len(server.bodies) < 20 and time.monotonic() < deadline:
             time.sleep(0.05)

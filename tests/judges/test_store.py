@@ -30,7 +30,11 @@ def test_answers_come_back_as_they_were(tmp_path: Path):
     with closing(AnswerStore(tmp_path / "new" / "a.sqlite")) as store:
         assert store.get_many(["k1", "k2", "k3"]) == {"k1": FINE, "k2": Answer("", "length")}
         assert store.get_many(f"k{number}" for number in range(2000)).keys() == {"k1", "k2"}
-    row = sqlite3.connect(tmp_path / "new" / "a.sqlite").execute("SELECT model, time FROM answers WHERE key = 'k1'").fetchone()
+    row = (
+        sqlite3.connect(tmp_path / "new" / "a.sqlite")
+        .execute("SELECT model, time FROM answers WHERE key = 'k1'")
+        .fetchone()
+    )
     assert row[0] == "some model"
     assert row[1].startswith("20")
 
@@ -62,21 +66,37 @@ def test_a_damaged_answer_names_the_file_and_what_to_do(tmp_path: Path, damaged:
         database.execute("INSERT INTO answers VALUES ('bad', ?, '2025-01-01', 'm')", (damaged,))
     with closing(AnswerStore(path)) as store:
         assert store.get_many(["good"]) == {"good": FINE}
-        with pytest.raises(DataError, match=r"a\.sqlite: the answer bad cannot be read.*delete that row"):
+        with pytest.raises(
+            DataError, match=r"a\.sqlite: the answer bad cannot be read.*delete that row"
+        ):
             store.get_many(["good", "bad"])
 
 
 def test_log_probabilities_come_back_as_they_were_and_old_answers_have_none(tmp_path: Path):
-    alternatives = Answer("True", "stop", 3, 1, first_token_logprobs=((" True", -0.25), ("False", -1.6094379124341003)))
+    alternatives = Answer(
+        "True",
+        "stop",
+        3,
+        1,
+        first_token_logprobs=((" True", -0.25), ("False", -1.6094379124341003)),
+    )
     with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
         store.put("new", alternatives)
         store.put("none", FINE)
     with sqlite3.connect(tmp_path / "a.sqlite") as database:
-        old = '{"text": "True", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}'
+        old = (
+            '{"text": "True", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}'
+        )
         database.execute("INSERT INTO answers VALUES ('old', ?, '2025-01-01', 'm')", (old,))
-        assert "logprobs" not in database.execute("SELECT answer FROM answers WHERE key = 'none'").fetchone()[0]
+        assert (
+            "logprobs"
+            not in database.execute("SELECT answer FROM answers WHERE key = 'none'").fetchone()[0]
+        )
     with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
-        assert store.get_many(["new", "old"]) == {"new": alternatives, "old": Answer("True", "stop", 3, 1)}
+        assert store.get_many(["new", "old"]) == {
+            "new": alternatives,
+            "old": Answer("True", "stop", 3, 1),
+        }
 
 
 def test_errors_are_not_kept_and_the_first_answer_stays(store):
@@ -108,7 +128,9 @@ _CLAIM = "import sys, time; from judges.store import AnswerStore; s = AnswerStor
 
 def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path: Path):
     path = tmp_path / "a.sqlite"
-    process = subprocess.Popen([sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY
+    )
     try:
         assert process.stdout.readline() == b"ok\n"
         with closing(AnswerStore(path)) as store:
@@ -124,7 +146,9 @@ def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path: Path):
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs a signal that stops a process")
 def test_a_process_that_shows_no_sign_of_life_loses_its_claims(tmp_path: Path):
     path = tmp_path / "a.sqlite"
-    process = subprocess.Popen([sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY
+    )
     try:
         assert process.stdout.readline() == b"ok\n"
         os.kill(process.pid, signal.SIGSTOP)
@@ -158,17 +182,23 @@ def _write(path: str, start: int) -> None:
 def test_processes_and_threads_at_once(tmp_path: Path):
     path = tmp_path / "a.sqlite"
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_write, args=(str(path), 100 * number)) for number in range(4)]
+    processes = [
+        context.Process(target=_write, args=(str(path), 100 * number)) for number in range(4)
+    ]
     for process in processes:
         process.start()
-    threads = [threading.Thread(target=_write, args=(str(path), 50 * number)) for number in range(4)]
+    threads = [
+        threading.Thread(target=_write, args=(str(path), 50 * number)) for number in range(4)
+    ]
     for thread in threads:
         thread.start()
     for each in [*processes, *threads]:
         each.join()
     assert [process.exitcode for process in processes] == [0] * 4
     with closing(AnswerStore(path)) as store:
-        assert store.get_many(f"k{n}" for n in range(300)) == {f"k{n}": Answer(str(n)) for n in range(300)}
+        assert store.get_many(f"k{n}" for n in range(300)) == {
+            f"k{n}": Answer(str(n)) for n in range(300)
+        }
 
 
 def _another_database(path: Path) -> None:

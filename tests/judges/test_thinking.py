@@ -1,4 +1,5 @@
-"""Judges that think: fields of servers, models of lm_eval, and room to think, set or found wanting."""
+"""Judges that think: fields of servers, models of lm_eval, and room to think, set or found
+wanting."""
 
 from __future__ import annotations
 
@@ -72,14 +73,18 @@ def test_what_is_cut_off_in_a_thought(answer, is_so):
 
 
 def thinks(prompt: str, attempt: int, body: dict) -> Act:
-    """Needs 1,000 tokens to answer; to one question never comes to an end, and another breaks the server when it may be long."""
+    """Needs 1,000 tokens to answer; to one question never comes to an end, and another breaks the
+    server when it may be long."""
     is_long = body["max_tokens"] >= 1000
     if prompt == "broken" and is_long:
         return Act(status=400, text="too long")
     if prompt == "plain":
         return Act(text="Yes.")
     if is_long and prompt != "never":
-        return Act(text=f"<think>{prompt}?</think>Yes.", usage={"prompt_tokens": 10, "completion_tokens": 900})
+        return Act(
+            text=f"<think>{prompt}?</think>Yes.",
+            usage={"prompt_tokens": 10, "completion_tokens": 900},
+        )
     return Act(text=f"<think>{prompt}?", finish_reason="length")
 
 
@@ -96,20 +101,32 @@ QUESTIONS = ["plain", "hard", "never", "broken"]
 )
 def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers):
     server.script = lambda prompt, attempt: thinks(prompt, attempt, server.bodies[-1])
-    judge_config = config(prompts=own_prompt, thinking_tokens=room, concurrency=1, prices={"prompt": 1, "completion": 1})
+    judge_config = config(
+        prompts=own_prompt,
+        thinking_tokens=room,
+        concurrency=1,
+        prices={"prompt": 1, "completion": 1},
+    )
     subjects = [{"claim": each} for each in QUESTIONS]
     for attempt in range(2):  # the second time all is on disk
         with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge:
             plan = judge.plan(next(iter(own_prompt)), subjects)
-            on_disk = attempt and room is None  # of what is there, one was sent in vain with room to think
+            on_disk = (
+                attempt and room is None
+            )  # of what is there, one was sent in vain with room to think
             assert plan.to_send == (len(QUESTIONS) if not attempt else 1 if room != 0 else 0)
-            assert plan.estimate.max_completion_tokens == (4608 if on_disk else 512 + (room or 0)) * plan.to_send
+            assert (
+                plan.estimate.max_completion_tokens
+                == (4608 if on_disk else 512 + (room or 0)) * plan.to_send
+            )
             found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking")]
         said = [... if each.text is None else without_thinking(each.text) for each in found]
         assert said == answers
         assert attempt or [body["max_tokens"] for body in server.bodies] == sent
     kept = sum(each is not ... for each in answers)
-    assert len(server.bodies) == len(sent) + (1 if room is None else 4 - kept)  # an error is no answer, and asked again
+    assert len(server.bodies) == len(sent) + (
+        1 if room is None else 4 - kept
+    )  # an error is no answer, and asked again
 
 
 def test_the_budget_has_the_tokens_to_think(server, config, own_prompt, tmp_path):
@@ -119,7 +136,10 @@ def test_the_budget_has_the_tokens_to_think(server, config, own_prompt, tmp_path
     server.script = lambda prompt, attempt: thinks(prompt, attempt, server.bodies[-1])
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
     judge_config = config(prompts=own_prompt, prices=prices, max_cost=1.0, concurrency=1)
-    with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge, pytest.raises(BackendDown, match="max_cost of"):
+    with (
+        Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge,
+        pytest.raises(BackendDown, match="max_cost of"),
+    ):
         judge.ask(next(iter(own_prompt)), [{"claim": "hard"}], "asking")
     assert [body["max_tokens"] for body in server.bodies] == [512]
 
@@ -142,9 +162,18 @@ def test_settings(tmp_path, config):
 def test_a_model_of_lm_eval(own_prompt, tmp_path, ends):
     """Its template opens the thought in the prompt, which does not end within three tokens."""
     pieces = ["Who", " is", " it", "?", *ends, "Yes."]
-    folder = save_reciter(tmp_path / "model", pieces, "{{ messages[0].content }}<think>\n", special=["</think>"])
-    options = {"model": "hf", "apply_chat_template": True, "prompts": own_prompt, "decoding": {"max_tokens": 3}}
-    config = JudgeConfig("local", "lm_eval", model_args={"pretrained": str(folder), "device": "cpu"}, **options)
+    folder = save_reciter(
+        tmp_path / "model", pieces, "{{ messages[0].content }}<think>\n", special=["</think>"]
+    )
+    options = {
+        "model": "hf",
+        "apply_chat_template": True,
+        "prompts": own_prompt,
+        "decoding": {"max_tokens": 3},
+    }
+    config = JudgeConfig(
+        "local", "lm_eval", model_args={"pretrained": str(folder), "device": "cpu"}, **options
+    )
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
         ((answer,),) = judge.ask(next(iter(own_prompt)), [{"claim": "a"}], "asking")
         assert answer.text == "<think>" + "".join(pieces)

@@ -63,9 +63,15 @@ def test_no_second_question_is_longer_than_the_longest(letter):
         (Answer("- Ada\n- Bea", "stop"), "no JSON object"),
         (Answer('{"names": ["Ada", ', "length"), "cut off"),
         (Answer('{"names": ["Ada"]', "stop"), "no JSON object"),
-        (Answer('{"names": ["Ada"], "refusal": "none"}', "stop"), "wrong form: refusal: Extra inputs are not permitted"),
+        (
+            Answer('{"names": ["Ada"], "refusal": "none"}', "stop"),
+            "wrong form: refusal: Extra inputs are not permitted",
+        ),
         (Answer('{"names": "Ada"}', "stop"), "wrong form: names: Input should be a valid list"),
-        (Answer('{"names": ["Ada", 3]}', "stop"), "wrong form: names.N: Input should be a valid string"),
+        (
+            Answer('{"names": ["Ada", 3]}', "stop"),
+            "wrong form: names.N: Input should be a valid string",
+        ),
         (Answer('{"refusal": "I cannot."}', "stop"), "wrong form: names: Field required"),
         (Answer('{"names": []}\n{"names": ["Ada"]}', "stop"), "no JSON object"),
         (Answer("<think>Ada, or", "length"), "thinking without an end"),
@@ -82,7 +88,12 @@ def test_the_rest_has_a_problem(answer, problem):
 
 
 def test_a_check_looks_beyond_the_type():
-    found = read_reply(Answer('{"names": ["Ada"]}', "stop"), Names, {"count": 2}, lambda reply, about: f"{about['count']} names")
+    found = read_reply(
+        Answer('{"names": ["Ada"]}', "stop"),
+        Names,
+        {"count": 2},
+        lambda reply, about: f"{about['count']} names",
+    )
     assert (found.value, found.problem) == (None, "2 names")
 
 
@@ -92,7 +103,10 @@ def test_every_text_has_a_value_or_a_problem(text):
     assert (found.value is None) == bool(found.problem)
 
 
-@pytest.mark.parametrize("text", ["{" * 10**6, "[" * 10**6, '{"names": [' + '"a",' * 250_000, "```" * 300_000, " " * 10**6])
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 10**6, "[" * 10**6, '{"names": [' + '"a",' * 250_000, "```" * 300_000, " " * 10**6],
+)
 def test_a_megabyte_is_read_at_once(text):
     begin = time.process_time()
     assert names(text)[0] is None
@@ -130,11 +144,19 @@ def test_schemas_are_strict():
 
 def test_a_schema_has_the_reason_before_the_verdict():
     """Servers that hold a model to a schema make it write the fields in this order."""
-    assert list(json.loads(schema_of(SupportReply))["properties"]) == ["reason", "verdict", "probability"]
+    assert list(json.loads(schema_of(SupportReply))["properties"]) == [
+        "reason",
+        "verdict",
+        "probability",
+    ]
 
 
 def test_the_schema_is_part_of_what_names_an_answer():
-    assert Request("p").key("j") == Request("p", schema="").key("j") != Request("p", schema="{}").key("j")
+    assert (
+        Request("p").key("j")
+        == Request("p", schema="").key("j")
+        != Request("p", schema="{}").key("j")
+    )
 
 
 def test_the_question_is_put_again_with_the_reason():
@@ -145,7 +167,10 @@ def test_the_question_is_put_again_with_the_reason():
     assert "no JSON object" in again
 
 
-SUBJECTS = [{"kind": "verify", "claim": claim, "passages": ["p"]} for claim in ("right at once", "right then", "never right")]
+SUBJECTS = [
+    {"kind": "verify", "claim": claim, "passages": ["p"]}
+    for claim in ("right at once", "right then", "never right")
+]
 
 
 def _model(prompt: str, attempt: int) -> Act:
@@ -160,7 +185,9 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_
     server.script = _model
     with Judge.open(config(schema=schema), store=tmp_path / "a.sqlite") as judge:
         for _ in range(2):
-            found = [each for (each,) in judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")]
+            found = [
+                each for (each,) in judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
+            ]
             assert [each.value.verdict if each.value else each.problem for each in found] == [
                 "supported",
                 "supported",
@@ -174,8 +201,12 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_
 
 
 def test_a_second_question_that_fails_does_not_hide_why_it_was_asked(server, config, tmp_path):
-    server.script = lambda prompt, attempt: Act(status=400, text="too long") if "once more" in prompt else Act(text="Hm.")
+    server.script = lambda prompt, attempt: (
+        Act(status=400, text="too long") if "once more" in prompt else Act(text="Hm.")
+    )
     subject = {"kind": "verify", "claim": "a", "passages": ["p"]}
     with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
         ((found,),) = judge.ask_typed("verify", SupportReply, [subject], "asking")
-    assert found.problem.startswith("no JSON object; asked once more: judge error: refused: HTTP 400")
+    assert found.problem.startswith(
+        "no JSON object; asked once more: judge error: refused: HTTP 400"
+    )

@@ -28,7 +28,9 @@ from tests.judges.server import Act
 S, N, U = "supported", "not_supported", "unscored"
 
 
-def said(verdict: str | None, probability: float | None = None, reason: str = "so") -> Typed[SupportReply]:
+def said(
+    verdict: str | None, probability: float | None = None, reason: str = "so"
+) -> Typed[SupportReply]:
     if verdict is None:
         return Typed(None, "no JSON object")
     return Typed(SupportReply(reason=reason, verdict=verdict, probability=probability))
@@ -48,14 +50,20 @@ def said(verdict: str | None, probability: float | None = None, reason: str = "s
         (S, 0.4069, 0.4069, False),
     ],
 )
-def test_the_score_is_what_is_stated_unless_it_contradicts_the_verdict(verdict, probability, score, is_told):
+def test_the_score_is_what_is_stated_unless_it_contradicts_the_verdict(
+    verdict, probability, score, is_told
+):
     found = combine([said(verdict, probability)])
     assert (found.verdict, found.score) == (verdict, score)
     assert ("contradicts the verdict" in found.reason) == is_told
 
 
 @pytest.mark.parametrize(
-    "text", ['{"reason": "x", "verdict": "supported", "probability": 1.5}', '{"reason": "x", "verdict": "yes"}']
+    "text",
+    [
+        '{"reason": "x", "verdict": "supported", "probability": 1.5}',
+        '{"reason": "x", "verdict": "yes"}',
+    ],
 )
 def test_other_values_have_no_verdict(text):
     assert read_reply(Answer(text, "stop"), SupportReply, {}).value is None
@@ -87,7 +95,11 @@ def _model(prompt: str, attempt: int) -> Act:
     """Supports what does not say "not"; of a list it forgets the second claim."""
     if "Claims:\n" not in prompt:
         claim = prompt.rsplit("Claim: ", 1)[1].split("\n")[0]
-        return Act(text=json.dumps({"reason": "singly", "verdict": N if "not" in claim else S, "probability": None}))
+        return Act(
+            text=json.dumps(
+                {"reason": "singly", "verdict": N if "not" in claim else S, "probability": None}
+            )
+        )
     claims = prompt.rsplit("Claims:\n", 1)[1].split("\n\n")[0].split("\n")
     verdicts = [
         {"number": number, "reason": "together", "verdict": N if "not" in claim else S}
@@ -97,10 +109,19 @@ def _model(prompt: str, attempt: int) -> Act:
     return Act(text=json.dumps({"verdicts": verdicts}))
 
 
-PAIRS = [Pair("a", ("p",)), Pair("b", ()), Pair("c is not", ("p",)), Pair("d", ("", " ")), Pair("...", ("p",)), Pair("e", ("p",))]
+PAIRS = [
+    Pair("a", ("p",)),
+    Pair("b", ()),
+    Pair("c is not", ("p",)),
+    Pair("d", ("", " ")),
+    Pair("...", ("p",)),
+    Pair("e", ("p",)),
+]
 
 
-@pytest.mark.parametrize(("mode", "how"), [("fact", ["singly"] * 3), ("page", ["together", "singly", "together"])])
+@pytest.mark.parametrize(
+    ("mode", "how"), [("fact", ["singly"] * 3), ("page", ["together", "singly", "together"])]
+)
 def test_pairs_without_evidence_are_not_asked(server, config, tmp_path, mode, how):
     server.script = _model
     with Judge.open(config(verify=mode), store=tmp_path / "a.sqlite") as judge:
@@ -109,13 +130,19 @@ def test_pairs_without_evidence_are_not_asked(server, config, tmp_path, mode, ho
         assert (planned.total, judge.usage.calls) == ((3, 3) if mode == "fact" else (1, 2))
         assert verify(judge, [Pair("b", ())]) == [Verification(U, None, "no evidence")]
     assert [each.verdict for each in found] == [S, U, N, U, U, S]
-    assert [each.reason for each in found if each.verdict == U] == ["no evidence", "no evidence", "no claim"]
+    assert [each.reason for each in found if each.verdict == U] == [
+        "no evidence",
+        "no evidence",
+        "no claim",
+    ]
     assert [each.reason for each in found if each.verdict != U] == how
 
 
 @pytest.mark.parametrize("mode", ["fact", "page"])
 def test_a_plan_is_not_exceeded_by_what_a_page_leaves_out(server, config, tmp_path, mode):
-    server.script = lambda prompt, attempt: Act(text='{"verdicts": []}' if "Claims:" in prompt else "Hm.")
+    server.script = lambda prompt, attempt: Act(
+        text='{"verdicts": []}' if "Claims:" in prompt else "Hm."
+    )
     pairs = [Pair(f"She won prize {letter}.", ("She won.",)) for letter in "abc"]
     with Judge.open(config(verify=mode), store=tmp_path / "a.sqlite") as judge:
         most = plan(judge, pairs).at_most
@@ -128,24 +155,37 @@ def test_a_plan_is_not_exceeded_by_what_a_page_leaves_out(server, config, tmp_pa
 def test_a_page_takes_so_many_claims_in_one_question(server, config, tmp_path):
     server.script = _model
     with Judge.open(config(verify="page"), store=tmp_path / "a.sqlite") as judge:
-        found = verify(judge, [Pair(f"claim {number}", ("p",)) for number in range(PAGE_CLAIMS + 1)])
+        found = verify(
+            judge, [Pair(f"claim {number}", ("p",)) for number in range(PAGE_CLAIMS + 1)]
+        )
         assert {each.verdict for each in found} == {S}
         assert judge.usage.calls == 3  # two lists, and the claim that the first reply left out
 
 
 @pytest.mark.parametrize(
     ("numbers", "problem"),
-    [([1, 2], ""), ([2], ""), ([], ""), ([0], "number 0 of 2"), ([3], "number 3 of 2"), ([1, 1], "number 1 twice")],
+    [
+        ([1, 2], ""),
+        ([2], ""),
+        ([], ""),
+        ([0], "number 0 of 2"),
+        ([3], "number 3 of 2"),
+        ([1, 1], "number 1 twice"),
+    ],
 )
 def test_numbers_are_those_of_the_list(numbers, problem):
-    said = PageReply(verdicts=[NumberedSupport(number=number, reason="so", verdict=S) for number in numbers])
+    said = PageReply(
+        verdicts=[NumberedSupport(number=number, reason="so", verdict=S) for number in numbers]
+    )
     assert numbers_exist(said, page_subject(["a", "b"], ["p"])) == problem
 
 
 def test_the_prompts_show_claims_and_passages():
     passages = ("Title: Ada\nAda won.", "More.")
     alone = Prompts().render("verify", Pair("She {{ won }}.", passages).subject)
-    together = Prompts().render("verify_page", page_subject(["She {{ won }}.", "She lost."], passages))
+    together = Prompts().render(
+        "verify_page", page_subject(["She {{ won }}.", "She lost."], passages)
+    )
     assert "Claim: She {{ won }}." in alone
     assert "1. She {{ won }}.\n2. She lost." in together
     for text in ("Passage 1:\nTitle: Ada\nAda won.", "Passage 2:\nMore."):

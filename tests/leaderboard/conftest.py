@@ -1,4 +1,5 @@
-"""An honest submission, made once: the sample's leaderboard, by the tiny checkpoint and the offline judge."""
+"""An honest submission, made once: the sample's leaderboard, by the tiny checkpoint and the offline
+judge."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "LM_FACTUALITY_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
     code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, *command[1:]], capture_output=True, text=True, env=environment, cwd=REPOSITORY
+        [sys.executable, "-c", code, *command[1:]],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=REPOSITORY,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
@@ -55,18 +60,26 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     path = tmp_path_factory.mktemp("certificate") / "certificate.json"
     store = str(path.with_name("store.sqlite"))
-    assert main(["certify", "--judge", "lexical", "--sample", "--store", store, "--out", str(path)]) == 0
+    assert (
+        main(["certify", "--judge", "lexical", "--sample", "--store", store, "--out", str(path)])
+        == 0
+    )
     return path
 
 
 @pytest.fixture(scope="session")
 def honest(sample_run: Path, certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The submission's folder; not to be changed."""
-    return pack([sample_run], PackOptions(MODEL, certificate=certificate), tmp_path_factory.mktemp("submissions"))
+    return pack(
+        [sample_run],
+        PackOptions(MODEL, certificate=certificate),
+        tmp_path_factory.mktemp("submissions"),
+    )
 
 
 class Forger:
-    """A copy of a submission, to be changed; ``seal`` makes hashes and sizes right again, as a forger would."""
+    """A copy of a submission, to be changed; ``seal`` makes hashes and sizes right again, as a
+    forger would."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,13 +97,20 @@ class Forger:
             self.seal()
 
     def change_samples(
-        self, task: str, change: Callable[[list[dict[str, Any]]], Any], seal: bool = True, rehash: bool = False
+        self,
+        task: str,
+        change: Callable[[list[dict[str, Any]]], Any],
+        seal: bool = True,
+        rehash: bool = False,
     ) -> None:
-        """``change`` works on the list of samples; with ``rehash`` lm_eval's own hashes are made right too."""
+        """``change`` works on the list of samples; with ``rehash`` lm_eval's own hashes are made
+        right too."""
         path = self.samples(task)
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         change(rows)
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
         if rehash:
             self._rehash(task, rows)
         if seal:

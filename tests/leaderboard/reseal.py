@@ -1,4 +1,5 @@
-"""What a forger does after a change: everything that can be made to fit it is made to fit, with the suite's own functions."""
+"""What a forger does after a change: everything that can be made to fit it is made to fit, with the
+suite's own functions."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ Row = dict[str, Any]
 
 
 def reseal(folder: Path) -> None:
-    """Makes hashes of rows, their metrics, all scores, what ``submission.json`` claims and the hashes of files follow from the
-    samples. What cannot be (a file that is none, samples that no metric can be made of) stays as it is."""
+    """Makes hashes of rows, their metrics, all scores, what ``submission.json`` claims and the
+    hashes of files follow from the samples. What cannot be (a file that is none, samples that no
+    metric can be made of) stays as it is."""
     results = next(folder.glob("results_*.json"))
     content = json.loads(results.read_text(encoding="utf-8"))
     try:
@@ -59,8 +61,15 @@ def _hash(row: Row, model_outputs: Sequence[str]) -> None:
     arguments = row["arguments"]
     first = next(iter(arguments.values()), {}) if isinstance(arguments, dict) else {}
     prompt = str(first.get("arg_0")) if isinstance(first, dict) else ""
-    texts = {"doc": json.dumps(own, indent=2, ensure_ascii=False), "prompt": prompt, "target": str(row["target"])}
-    row |= {f"{name}_hash": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for name, text in texts.items()}
+    texts = {
+        "doc": json.dumps(own, indent=2, ensure_ascii=False),
+        "prompt": prompt,
+        "target": str(row["target"]),
+    }
+    row |= {
+        f"{name}_hash": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        for name, text in texts.items()
+    }
 
 
 def _metrics(task: TaskResult, rows: list[Row], said: dict[str, Any]) -> None:
@@ -93,20 +102,29 @@ def _follow_judgements(task: TaskResult, rows: list[Row]) -> None:
         record = json.loads(row["filtered_resps"][0])
         judged = from_record(record)
         scores = score(judged, str(task.metadata.get("protocol", "paper")))
-        record |= {"scores": scores and dataclasses.asdict(scores), "unscored": why_unscored(judged, scores)}
+        record |= {
+            "scores": scores and dataclasses.asdict(scores),
+            "unscored": why_unscored(judged, scores),
+        }
         row["filtered_resps"] = [json.dumps(record, ensure_ascii=False)]
 
 
 def _plain(value: Any) -> Any:
     """As lm_eval writes it."""
-    return dataclasses.astuple(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else value
+    return (
+        dataclasses.astuple(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type)
+        else value
+    )
 
 
 def seal_claims(folder: Path) -> None:
     """``submission.json`` says of tasks what the results say, where they can be read."""
     path = next(folder.glob("results_*.json"))
     said = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    with contextlib.suppress(DataError):  # the file may be none, which is then what the forgery is about
+    with contextlib.suppress(
+        DataError
+    ):  # the file may be none, which is then what the forgery is about
         file = read_results_file(path)
         said["model"]["num_parameters"] = num_parameters_of(file)
         said["date"] = date_of(file)
@@ -126,13 +144,20 @@ def seal_files(folder: Path) -> None:
             each |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
     if said["certificate"]:
         path = folder / said["certificate"]["path"]
-        said["certificate"] |= {"sha256": sha256_of(path), "content": json.loads(path.read_text(encoding="utf-8"))}
+        said["certificate"] |= {
+            "sha256": sha256_of(path),
+            "content": json.loads(path.read_text(encoding="utf-8")),
+        }
     (folder / FILE).write_text(json.dumps(said, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def read_rows(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )

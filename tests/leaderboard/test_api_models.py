@@ -1,4 +1,5 @@
-"""Judged tasks through lm_eval's models of servers: their samples are read by everything that reads samples."""
+"""Judged tasks through lm_eval's models of servers: their samples are read by everything that reads
+samples."""
 
 from __future__ import annotations
 
@@ -20,10 +21,15 @@ ANSWER = "Orla Weaver was born in 1920 [1]. She wrote 2 books."
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """The sample's leaderboard without the task that needs log-likelihoods, which chat servers do not give."""
+    """The sample's leaderboard without the task that needs log-likelihoods, which chat servers do
+    not give."""
     folder = tmp_path / "rules"
     folder.mkdir()
-    content = yaml.safe_load((REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load(
+        (REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml").read_text(
+            encoding="utf-8"
+        )
+    )
     content["tasks"] = {name: content["tasks"][name] for name in TASKS}
     content["chat_template"] = True
     (folder / "sample.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
@@ -37,14 +43,31 @@ def rules(tmp_path: Path) -> Path:
         pytest.param("local-completions", "completions", False, marks=pytest.mark.slow),
     ],
 )
-def test_a_run_is_reported_packed_and_checked(client, path, is_chat, rules, certificate, tmp_path, monkeypatch, capsys):
+def test_a_run_is_reported_packed_and_checked(
+    client, path, is_chat, rules, certificate, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     server = JudgeServer(lambda prompt, attempt: Act(text=ANSWER))
     out = tmp_path / "results"
     arguments = f"model=m,base_url={server.base_url}/{path},tokenizer_backend=None,num_concurrent=8"
-    command = ["run", "--config", str(REPOSITORY / "configs" / "leaderboard" / "sample.yaml"), "--tasks", ",".join(TASKS)]
-    command += ["--model", client, "--model_args", arguments, "--output_path", str(out), "--batch_size", "1"]
+    command = [
+        "run",
+        "--config",
+        str(REPOSITORY / "configs" / "leaderboard" / "sample.yaml"),
+        "--tasks",
+        ",".join(TASKS),
+    ]
+    command += [
+        "--model",
+        client,
+        "--model_args",
+        arguments,
+        "--output_path",
+        str(out),
+        "--batch_size",
+        "1",
+    ]
     try:
         assert main([*command, *(["--apply_chat_template"] if is_chat else [])]) == 0
     finally:
@@ -70,9 +93,16 @@ def test_a_run_is_reported_packed_and_checked(client, path, is_chat, rules, cert
         "--out",
         str(tmp_path / "submissions"),
     ]
-    assert main(["leaderboard", "pack", str(out), "--rules", str(rules), *packed]) == 0, capsys.readouterr().err.splitlines()[-3:]
-    assert main(["leaderboard", "check", str(tmp_path / "submissions"), "--rules", str(rules)]) == 0, capsys.readouterr().out[
-        -2000:
+    assert main(["leaderboard", "pack", str(out), "--rules", str(rules), *packed]) == 0, (
+        capsys.readouterr().err.splitlines()[-3:]
+    )
+    assert (
+        main(["leaderboard", "check", str(tmp_path / "submissions"), "--rules", str(rules)]) == 0
+    ), capsys.readouterr().out[-2000:]
+    judged = [
+        "--samples",
+        str(next(out.rglob("samples_sample_ambigbio_*.jsonl"))),
+        "--judge",
+        "lexical",
     ]
-    judged = ["--samples", str(next(out.rglob("samples_sample_ambigbio_*.jsonl"))), "--judge", "lexical"]
     assert main(["judge", "ambigbio", *judged, "--out", str(tmp_path / "judged")]) == 0

@@ -1,4 +1,5 @@
-"""Forged and broken submissions, each refused with its code; the honest one they were made from is accepted."""
+"""Forged and broken submissions, each refused with its code; the honest one they were made from is
+accepted."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def test_an_honest_submission_is_accepted(honest):
 
 
 def _score(name, value, task=FACTOR):
-    return lambda forger: forger.change_results(lambda content: content["results"][task].update({name: value}))
+    return lambda forger: forger.change_results(
+        lambda content: content["results"][task].update({name: value})
+    )
 
 
 def _result(change):
@@ -171,7 +174,10 @@ def _without_task(content):
 
 def _more_tasks(content):
     content["results"]["arc_easy"] = {"acc,none": 1.0}
-    content["configs"]["arc_easy"] = {"task": "arc_easy", "metadata": {"version": 1.0, "suite_version": "0.1.0"}}
+    content["configs"]["arc_easy"] = {
+        "task": "arc_easy",
+        "metadata": {"version": 1.0, "suite_version": "0.1.0"},
+    }
 
 
 def _metadata(task, **changes):
@@ -179,7 +185,9 @@ def _metadata(task, **changes):
 
 
 def _judge_prompt(content):
-    content["configs"][GEN]["metadata"]["judge_config"]["prompt_hashes"]["felm_gen/mark_segments"] = "0123456789abcdef"
+    content["configs"][GEN]["metadata"]["judge_config"]["prompt_hashes"][
+        "felm_gen/mark_segments"
+    ] = "0123456789abcdef"
 
 
 def _another_judge(content):
@@ -195,7 +203,10 @@ CASES = {
         "SCORE_CHANGED",
     ),
     "a score of one's own": (_score("factor_acc_vs_everything,none", 1.0), "SCORE_CHANGED"),
-    "a judged score that is better": (_score("segment_error_rate,judge", 0.0, GEN), "SCORE_CHANGED"),
+    "a judged score that is better": (
+        _score("segment_error_rate,judge", 0.0, GEN),
+        "SCORE_CHANGED",
+    ),
     "a biography score that is better": (_score("d_factscore,judge", 1.0, BIO), "SCORE_CHANGED"),
     "a row that is now right": (_rows(FACTOR, _better_row), "SCORE_CHANGED"),
     "a row's metric alone": (_rows(FACTOR, _better_row_metric), "SCORE_CHANGED"),
@@ -213,24 +224,45 @@ CASES = {
     "a row too many": (_rows(FACTOR, _one_more, rehash=True), "ROWS_DUPLICATE"),
     "a row of one's own": (_rows(FACTOR, _easier_document, rehash=True), "WRONG_DATA"),
     "a row that is not hashed": (_rows(FACTOR, _other_document), "SAMPLES_CHANGED"),
-    "another data file": (_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}), "WRONG_DATA"),
+    "another data file": (
+        _metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}),
+        "WRONG_DATA",
+    ),
     "a limited run": (_result(lambda content: content["config"].update(limit=10)), "LIMIT_RUN"),
-    "a part of the documents": (_result(lambda content: content["n-samples"][FACTOR].update(effective=10)), "LIMIT_RUN"),
+    "a part of the documents": (
+        _result(lambda content: content["n-samples"][FACTOR].update(effective=10)),
+        "LIMIT_RUN",
+    ),
     "a file less": (_remove_samples, "FILE_MISSING"),
     "a file more": (_stranger, "FILE_EXTRA"),
     "a link": (_link, "PATH_ESCAPES"),
     "a path upwards": (_escape("../../etc/passwd"), "PATH_ESCAPES"),
     "an absolute path": (_escape("/etc/passwd"), "PATH_ESCAPES"),
     "a token in a sample": (_rows(FACTOR, _secret_in_samples), "SECRET"),
-    "a key in the results": (_result(lambda content: content["config"]["model_args"].update(api_key="abc")), "SECRET"),
-    "a password in the notes": (_said(lambda said: said.update(notes="from https://me:secret@example.org/x")), "SECRET"),
+    "a key in the results": (
+        _result(lambda content: content["config"]["model_args"].update(api_key="abc")),
+        "SECRET",
+    ),
+    "a password in the notes": (
+        _said(lambda said: said.update(notes="from https://me:secret@example.org/x")),
+        "SECRET",
+    ),
     "another suite": (_metadata(FACTOR, suite_version="9.9.9"), "SUITE_UNKNOWN"),
-    "another lm_eval": (_result(lambda content: content.update(lm_eval_version="0.3.0")), "LM_EVAL_UNKNOWN"),
-    "another version of a task": (_result(lambda content: content["versions"].update({FACTOR: 2.0})), "TASK_VERSION_UNKNOWN"),
+    "another lm_eval": (
+        _result(lambda content: content.update(lm_eval_version="0.3.0")),
+        "LM_EVAL_UNKNOWN",
+    ),
+    "another version of a task": (
+        _result(lambda content: content["versions"].update({FACTOR: 2.0})),
+        "TASK_VERSION_UNKNOWN",
+    ),
     "no revision": (_said(lambda said: said["model"].update(revision="main")), "REVISION_MISSING"),
     "no dtype": (_said(lambda said: said["model"].update(dtype="")), "DTYPE_MISSING"),
     "another dtype": (_said(lambda said: said["model"].update(dtype="bfloat16")), "MODEL_DIFFERS"),
-    "another commit": (_result(lambda content: content["config"].update(model_sha="a" * 40)), "MODEL_DIFFERS"),
+    "another commit": (
+        _result(lambda content: content["config"].update(model_sha="a" * 40)),
+        "MODEL_DIFFERS",
+    ),
     "a task less": (_result(_without_task), "TASKS_MISSING"),
     "a task more": (_result(_more_tasks), "TASKS_EXTRA"),
     "a score of a group": (
@@ -240,17 +272,27 @@ CASES = {
     "a listed file of no task": (
         lambda forger: (
             _stranger(forger),
-            forger.change_submission(lambda said: said["files"].append({"path": "model.bin", "sha256": "", "bytes": 0})),
+            forger.change_submission(
+                lambda said: said["files"].append({"path": "model.bin", "sha256": "", "bytes": 0})
+            ),
             forger.seal(),
         ),
         "FILE_EXTRA",
     ),
     "a smaller window": (_metadata(FACTOR, window=128), "CONFIG_DIFFERS"),
     "ties go to the first": (_metadata(FACTOR, protocol="code"), "CONFIG_DIFFERS"),
-    "demonstrations": (_result(lambda content: content["n-shot"].update({FACTOR: 5})), "CONFIG_DIFFERS"),
-    "a chat template": (_result(lambda content: content.update(chat_template="{{ messages }}")), "CONFIG_DIFFERS"),
+    "demonstrations": (
+        _result(lambda content: content["n-shot"].update({FACTOR: 5})),
+        "CONFIG_DIFFERS",
+    ),
+    "a chat template": (
+        _result(lambda content: content.update(chat_template="{{ messages }}")),
+        "CONFIG_DIFFERS",
+    ),
     "longer answers": (
-        _result(lambda content: content["configs"][GEN]["generation_kwargs"].update(max_gen_toks=99)),
+        _result(
+            lambda content: content["configs"][GEN]["generation_kwargs"].update(max_gen_toks=99)
+        ),
         "CONFIG_DIFFERS",
     ),
     "a prompt of one's own": (_rows(FACTOR, _other_prompt, rehash=True), "CONFIG_DIFFERS"),
@@ -264,27 +306,50 @@ CASES = {
     ),
     "another judge than certified": (_result(_another_judge), "CERTIFICATE_MISMATCH"),
     "a certificate of other prompts": (
-        _certificate(lambda content: content["prompt_hashes"].update({"felm_gen/mark_segments": "0" * 16})),
+        _certificate(
+            lambda content: content["prompt_hashes"].update({"felm_gen/mark_segments": "0" * 16})
+        ),
         "CERTIFICATE_MISMATCH",
     ),
     "no certificate, but a file of that name": (
         _certificate(lambda content: [content.pop(key) for key in list(content)]),
         "CERTIFICATE_MISMATCH",
     ),
-    "fewer unscored in submission.json": (_said(lambda said: said["tasks"][0].update(unscored=3)), "CLAIM_DIFFERS"),
-    "a task twice in submission.json": (_said(lambda said: said["tasks"].append(said["tasks"][0])), "CLAIM_DIFFERS"),
-    "another leaderboard": (_said(lambda said: said.update(leaderboard="everything")), "LEADERBOARD_UNKNOWN"),
+    "fewer unscored in submission.json": (
+        _said(lambda said: said["tasks"][0].update(unscored=3)),
+        "CLAIM_DIFFERS",
+    ),
+    "a task twice in submission.json": (
+        _said(lambda said: said["tasks"].append(said["tasks"][0])),
+        "CLAIM_DIFFERS",
+    ),
+    "another leaderboard": (
+        _said(lambda said: said.update(leaderboard="everything")),
+        "LEADERBOARD_UNKNOWN",
+    ),
     "another schema": (_said(lambda said: said.update(schema_version=2)), "SCHEMA_UNKNOWN"),
     "an unknown key": (_said(lambda said: said.update(rank=1)), "SUBMISSION_INVALID"),
-    "a number for a text": (_said(lambda said: said["model"].update(dtype=32)), "SUBMISSION_INVALID"),
-    "no JSON": (lambda forger: (forger.folder / FILE).write_text("{", encoding="utf-8"), "SUBMISSION_INVALID"),
+    "a number for a text": (
+        _said(lambda said: said["model"].update(dtype=32)),
+        "SUBMISSION_INVALID",
+    ),
+    "no JSON": (
+        lambda forger: (forger.folder / FILE).write_text("{", encoding="utf-8"),
+        "SUBMISSION_INVALID",
+    ),
     "nested without end": (
         lambda forger: (forger.folder / FILE).write_text("[" * 100_000, encoding="utf-8"),
         "SUBMISSION_INVALID",
     ),
-    "a model of no organisation": (_said(lambda said: said["model"].update(name="../x")), "SUBMISSION_INVALID"),
+    "a model of no organisation": (
+        _said(lambda said: said["model"].update(name="../x")),
+        "SUBMISSION_INVALID",
+    ),
     "results that are none": (
-        lambda forger: (forger.results.write_text('{"results": 3}', encoding="utf-8"), forger.seal()),
+        lambda forger: (
+            forger.results.write_text('{"results": 3}', encoding="utf-8"),
+            forger.seal(),
+        ),
         "RESULTS_INVALID",
     ),
 }
@@ -341,7 +406,9 @@ def test_a_honest_number_of_unscored_responses_is_counted_against_the_rules(forg
     task = read_results_file(forger.results).task(GEN)
     found = recompute(task)
     forger.change_results(
-        lambda content: content["results"][GEN].update({f"{name},judge": value for name, value in found.metrics.items()})
+        lambda content: content["results"][GEN].update(
+            {f"{name},judge": value for name, value in found.metrics.items()}
+        )
     )
     assert "UNSCORED_TOO_MANY" in {each.code for each in check_submission(forger.folder).refusals}
 
@@ -360,12 +427,22 @@ def _think(forger, tokens, given=None):
         def think(rows):
             for row in rows:
                 row["arguments"]["gen_args_0"]["arg_2"] = tokens if given is None else given
-                row["resps"] = [[f"{text}<think>Who?\nInstruction: none</think>" for text in row["resps"][0]]]
+                row["resps"] = [
+                    [f"{text}<think>Who?\nInstruction: none</think>" for text in row["resps"][0]]
+                ]
 
         forger.change_samples(task, think)
-        forger.change_results(lambda content, task=task: content["configs"][task]["metadata"].update(thinking_tokens=tokens))
+        forger.change_results(
+            lambda content, task=task: content["configs"][task]["metadata"].update(
+                thinking_tokens=tokens
+            )
+        )
     forger.change_submission(
-        lambda said: [each["settings"].update(thinking_tokens=tokens) for each in said["tasks"] if each["task"] in (GEN, BIO)]
+        lambda said: [
+            each["settings"].update(thinking_tokens=tokens)
+            for each in said["tasks"]
+            if each["task"] in (GEN, BIO)
+        ]
     )
 
 

@@ -1,4 +1,5 @@
-"""Scores of a submission that people's labels correct: packed, checked, ranked, and refused where they do not follow."""
+"""Scores of a submission that people's labels correct: packed, checked, ranked, and refused where
+they do not follow."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ TASK, RATE = "sample_felm_gen", "segment_error_rate"
 
 @pytest.fixture(scope="session")
 def labels(sample_run, tmp_path_factory):
-    """The key of a sheet of 40 answers, and the labels of somebody who finds every second segment right."""
+    """The key of a sheet of 40 answers, and the labels of somebody who finds every second segment
+    right."""
     folder = tmp_path_factory.mktemp("labels")
     sheet = make_sheet(read_pool([sample_run], TASK), 40, ("verdict",), seed=2)
     *_, key = write_sheet(sheet, folder / "sheet.html", csv_only=True)
@@ -34,7 +36,16 @@ def labels(sample_run, tmp_path_factory):
         writer = csv.writer(file)
         writer.writerow(("sheet", "number", "question", "answer", "person", "note"))
         for entry in read_key(key).items:
-            writer.writerow((sheet.key.sheet, entry.number, entry.question, entry.options[entry.number % 2], "Ana", ""))
+            writer.writerow(
+                (
+                    sheet.key.sheet,
+                    entry.number,
+                    entry.question,
+                    entry.options[entry.number % 2],
+                    "Ana",
+                    "",
+                )
+            )
     return key, path
 
 
@@ -42,7 +53,9 @@ def labels(sample_run, tmp_path_factory):
 def corrected(sample_run, certificate, labels, tmp_path_factory):
     key, path = labels
     out = tmp_path_factory.mktemp("submissions")
-    return pack([sample_run], PackOptions(MODEL, certificate=certificate, key=key, labels=(path,)), out)
+    return pack(
+        [sample_run], PackOptions(MODEL, certificate=certificate, key=key, labels=(path,)), out
+    )
 
 
 @pytest.fixture
@@ -88,10 +101,15 @@ def test_a_better_score_than_labels_give_is_refused(copied):
 
 def test_labels_that_were_changed_are_refused(copied):
     path = copied / "labels.csv"
-    path.write_text(path.read_text().replace("knowledge", "factual").replace(",untyped,", ",factual,"))
+    path.write_text(
+        path.read_text().replace("knowledge", "factual").replace(",untyped,", ",factual,")
+    )
     lines = path.read_text().splitlines()
     first = next(entry for entry in read_key(copied / "sheet.key.json").items)
-    path.write_text("\n".join([lines[0], lines[1].replace(first.options[1], first.options[0]), *lines[2:]]) + "\n")
+    path.write_text(
+        "\n".join([lines[0], lines[1].replace(first.options[1], first.options[0]), *lines[2:]])
+        + "\n"
+    )
     seal_files(copied)
     assert "give other corrected scores" in refusals(copied)["CORRECTION_CHANGED"]
 
@@ -102,20 +120,33 @@ def test_a_file_that_was_not_packed_is_refused(copied):
 
 
 def test_a_key_of_samples_that_were_chosen_is_refused(sample_run, certificate, labels, tmp_path):
-    """A sheet without some of the samples that its seed draws, made whole again as the suite makes keys."""
+    """A sheet without some of the samples that its seed draws, made whole again as the suite makes
+    keys."""
     key, path = labels
     from dataclasses import asdict, replace
 
     known = read_key(key)
     kept = [entry for entry in known.items if entry.unit != known.items[0].unit]
-    chosen = replace(known, items=tuple(replace(entry, number=number) for number, entry in enumerate(kept, 1))).named()
+    chosen = replace(
+        known, items=tuple(replace(entry, number=number) for number, entry in enumerate(kept, 1))
+    ).named()
     (tmp_path / "chosen.key.json").write_text(json.dumps(asdict(chosen)))
     rows = [line.split(",") for line in path.read_text().splitlines()]
     said = {row[1]: row[3] for row in rows[1:]}
-    lines = [f"{chosen.sheet},{number},{entry.question},{said[str(entry.number)]},Ana," for number, entry in enumerate(kept, 1)]
+    lines = [
+        f"{chosen.sheet},{number},{entry.question},{said[str(entry.number)]},Ana,"
+        for number, entry in enumerate(kept, 1)
+    ]
     (tmp_path / "chosen.csv").write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
-    options = PackOptions(MODEL, certificate=certificate, key=tmp_path / "chosen.key.json", labels=(tmp_path / "chosen.csv",))
-    with pytest.raises(DataError, match="the samples on its sheet are not those that its seed draws"):
+    options = PackOptions(
+        MODEL,
+        certificate=certificate,
+        key=tmp_path / "chosen.key.json",
+        labels=(tmp_path / "chosen.csv",),
+    )
+    with pytest.raises(
+        DataError, match="the samples on its sheet are not those that its seed draws"
+    ):
         pack([sample_run], options, tmp_path / "out")
 
 

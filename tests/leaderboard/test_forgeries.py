@@ -1,4 +1,5 @@
-"""Forgeries of which everything else was made to fit (see ``reseal``), so that only the check that is named can find them."""
+"""Forgeries of which everything else was made to fit (see ``reseal``), so that only the check that
+is named can find them."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def _records(task, change, below=10**6):
 
 
 def _answers(answer, below=10**6):
-    """What the model is said to have answered to each choice: ``answer`` takes whether it is the true one."""
+    """What the model is said to have answered to each choice: ``answer`` takes whether it is the
+    true one."""
 
     def change(row):
         for number in range(len(row["resps"])):
@@ -94,7 +96,11 @@ def _no_outputs(record, row):
 
 def _other_segments(segments):
     def change(record, _row):
-        record |= {"segments": segments, "errors": [None for _ in segments], "outputs": ['{"wrong": []}']}
+        record |= {
+            "segments": segments,
+            "errors": [None for _ in segments],
+            "outputs": ['{"wrong": []}'],
+        }
 
     return change
 
@@ -132,7 +138,14 @@ def _longer(row):
 
 
 def _abstained(record, _row):
-    record |= {"abstained": True, "facts": [], "groups": [], "links": [], "matrix": [], "evidence": []}
+    record |= {
+        "abstained": True,
+        "facts": [],
+        "groups": [],
+        "links": [],
+        "matrix": [],
+        "evidence": [],
+    }
 
 
 def _supported(record, _row):
@@ -197,7 +210,10 @@ def _attached(content):
 
     def forge(forger):
         forger.change_submission(
-            lambda said: said.update(certificate=None, files=[f for f in said["files"] if f["path"] != "certificate.json"])
+            lambda said: said.update(
+                certificate=None,
+                files=[f for f in said["files"] if f["path"] != "certificate.json"],
+            )
         )
         (forger.folder / "certificate.json").unlink()
 
@@ -235,7 +251,8 @@ def _finer(scores):
 
 
 def _judged_again(task, change):
-    """Changes the response to each row of ``task`` where there is one, and has the offline judge mark it."""
+    """Changes the response to each row of ``task`` where there is one, and has the offline judge
+    mark it."""
 
     def forge(forger):
         path = forger.samples(task)
@@ -245,7 +262,9 @@ def _judged_again(task, change):
             row["resps"] = [[change(row["resps"][0][0])]]
         generation = find_benchmark(result.kind).generation(result.metadata)
         judge = _Offline(result.metadata["judge_config"])
-        records = generation.judge(judge, [row["doc"] for row in rows], [responses_of(row) for row in rows])
+        records = generation.judge(
+            judge, [row["doc"] for row in rows], [responses_of(row) for row in rows]
+        )
         for row, record in zip(rows, records, strict=True):
             row["filtered_resps"] = [json.dumps(record, ensure_ascii=False)]
         write_rows(path, rows)
@@ -276,12 +295,22 @@ def _digits(number):
 
 FORGERIES = {
     "twice the tokens in contradictions": (
-        _answers(lambda true, said: said if true else [*said[:2], str(2 * int(said[2])), *said[3:]]),
+        _answers(
+            lambda true, said: said if true else [*said[:2], str(2 * int(said[2])), *said[3:]]
+        ),
         "SCORE_IMPOSSIBLE",
         "of which its tokenizer makes",
     ),
-    "a certainty": (_answers(lambda true, said: ["-0.0" if true else said[0], *said[1:]]), "SCORE_IMPOSSIBLE", "certainty"),
-    "ties that were broken": (_rows(FACTOR, _broken_tie), "SCORE_IMPOSSIBLE", "nearer to each other"),
+    "a certainty": (
+        _answers(lambda true, said: ["-0.0" if true else said[0], *said[1:]]),
+        "SCORE_IMPOSSIBLE",
+        "certainty",
+    ),
+    "ties that were broken": (
+        _rows(FACTOR, _broken_tie),
+        "SCORE_IMPOSSIBLE",
+        "nearer to each other",
+    ),
     "numbers in other digits": (
         _answers(lambda true, said: [_digits(said[0]) if true else said[0], *said[1:]]),
         "SAMPLES_INVALID",
@@ -292,7 +321,11 @@ FORGERIES = {
         "SAMPLES_INVALID",
         "in the digits 0 to 9",
     ),
-    "30 rows of NaN": (_answers(lambda true, said: ["nan", *said[1:]], below=30), "UNSCORED_TOO_MANY", "30 of "),
+    "30 rows of NaN": (
+        _answers(lambda true, said: ["nan", *said[1:]], below=30),
+        "UNSCORED_TOO_MANY",
+        "30 of ",
+    ),
     "30 rows of no probability": (
         _answers(lambda true, said: said if true else ["-inf", *said[1:]], below=30),
         "UNSCORED_TOO_MANY",
@@ -308,14 +341,28 @@ FORGERIES = {
         "SCORE_IMPOSSIBLE",
         "continues after '\\nName of the person:'",
     ),
-    "an offline judge's certificate of better counts": (_certificate(_better_counts), "CERTIFICATE_MISMATCH", "made again"),
+    "an offline judge's certificate of better counts": (
+        _certificate(_better_counts),
+        "CERTIFICATE_MISMATCH",
+        "made again",
+    ),
     "a famous name": (
-        lambda forger: forger.change_submission(lambda said: said["model"].update(name="famous/Model-70B")),
+        lambda forger: forger.change_submission(
+            lambda said: said["model"].update(name="famous/Model-70B")
+        ),
         "MODEL_DIFFERS",
         "says 70B parameters, the run had",
     ),
-    "a run of tomorrow": (_results(lambda content: content.update(date=time.time() + 23 * 3600)), "RESULTS_INVALID", "'date'"),
-    "a run before the suite": (_results(lambda content: content.update(date=1.7e9)), "RESULTS_INVALID", "'date'"),
+    "a run of tomorrow": (
+        _results(lambda content: content.update(date=time.time() + 23 * 3600)),
+        "RESULTS_INVALID",
+        "'date'",
+    ),
+    "a run before the suite": (
+        _results(lambda content: content.update(date=1.7e9)),
+        "RESULTS_INVALID",
+        "'date'",
+    ),
     "tokens without number": (
         _answers(lambda true, said: [said[0], said[1], str(10**9) if true else said[2], *said[3:]]),
         "SCORE_IMPOSSIBLE",
@@ -346,7 +393,11 @@ FORGERIES = {
         "UNSCORED_TOO_MANY",
         "300 of",
     ),
-    "no tokens, so no headline": (_answers(lambda true, said: [*said[:2], "None", *said[3:]]), "RESULTS_INVALID", "factor_acc"),
+    "no tokens, so no headline": (
+        _answers(lambda true, said: [*said[:2], "None", *said[3:]]),
+        "RESULTS_INVALID",
+        "factor_acc",
+    ),
     "rows of a second filter": (_another_filter, "SAMPLES_INVALID", "2 filters"),
     "scores of a second filter": (
         _results(lambda content: content["results"][FACTOR].update({"factor_acc,best": 1.0})),
@@ -358,36 +409,96 @@ FORGERIES = {
         "RESULTS_INVALID",
         "groups",
     ),
-    "verdicts without errors, outputs as they were": (_records(GEN, _no_errors), "SCORE_CHANGED", "not what the judge wrote"),
-    "verdicts without errors, outputs to fit": (_records(GEN, _all_correct), "SCORE_CHANGED", "lexical judge says otherwise"),
-    "verdicts without outputs": (_records(GEN, _no_outputs), "SCORE_CHANGED", "nothing that the judge wrote"),
+    "verdicts without errors, outputs as they were": (
+        _records(GEN, _no_errors),
+        "SCORE_CHANGED",
+        "not what the judge wrote",
+    ),
+    "verdicts without errors, outputs to fit": (
+        _records(GEN, _all_correct),
+        "SCORE_CHANGED",
+        "lexical judge says otherwise",
+    ),
+    "verdicts without outputs": (
+        _records(GEN, _no_outputs),
+        "SCORE_CHANGED",
+        "nothing that the judge wrote",
+    ),
     "segments of another text": (
         _records(GEN, _other_segments(["The sky is blue."])),
         "SCORE_CHANGED",
         "segments are not those of the response",
     ),
-    "a thousand segments": (_records(GEN, _other_segments(["x"] * 1000)), "SCORE_CHANGED", "not those of the response"),
-    "no segments": (_records(GEN, _other_segments([]), below=60), "SCORE_CHANGED", "not those of the response"),
+    "a thousand segments": (
+        _records(GEN, _other_segments(["x"] * 1000)),
+        "SCORE_CHANGED",
+        "not those of the response",
+    ),
+    "no segments": (
+        _records(GEN, _other_segments([]), below=60),
+        "SCORE_CHANGED",
+        "not those of the response",
+    ),
     "a judge that never cut": (_records(GEN, _one_segment), "SCORE_CHANGED", "cut by a judge"),
-    "answers said to be refusals": (_records(GEN, _refused, below=60), "SCORE_CHANGED", "no_answer"),
-    "nothing but empty answers": (_records(GEN, _all_empty), "RESULTS_INVALID", "segment_error_rate"),
-    "another response": (_rows(GEN, lambda row: row.update(resps=[["I am another text."]])), "SCORE_CHANGED", "segments"),
-    "prompts with the answers": (_rows(GEN, _with_answers), "CONFIG_DIFFERS", "asked something else"),
+    "answers said to be refusals": (
+        _records(GEN, _refused, below=60),
+        "SCORE_CHANGED",
+        "no_answer",
+    ),
+    "nothing but empty answers": (
+        _records(GEN, _all_empty),
+        "RESULTS_INVALID",
+        "segment_error_rate",
+    ),
+    "another response": (
+        _rows(GEN, lambda row: row.update(resps=[["I am another text."]])),
+        "SCORE_CHANGED",
+        "segments",
+    ),
+    "prompts with the answers": (
+        _rows(GEN, _with_answers),
+        "CONFIG_DIFFERS",
+        "asked something else",
+    ),
     "longer answers than allowed": (_rows(GEN, _longer), "CONFIG_DIFFERS", "generation arguments"),
     "another prompt for biographies": (
         _rows(BIO, lambda row: row["arguments"]["gen_args_0"].update(arg_0="hi")),
         "CONFIG_DIFFERS",
         "asked something else",
     ),
-    "a response more": (_rows(BIO, lambda row: row.update(resps=[[row["resps"][0][0], ""]])), "SAMPLES_INVALID", "too many"),
-    "answers said to be abstentions": (_records(BIO, _abstained, below=16), "SCORE_CHANGED", "abstained"),
-    "everything supported": (_records(BIO, _supported), "SCORE_CHANGED", "lexical judge says otherwise"),
-    "outcomes against their scores": (_records(BIO, _outcomes_alone), "SCORE_CHANGED", "a fact is supported, but"),
+    "a response more": (
+        _rows(BIO, lambda row: row.update(resps=[[row["resps"][0][0], ""]])),
+        "SAMPLES_INVALID",
+        "too many",
+    ),
+    "answers said to be abstentions": (
+        _records(BIO, _abstained, below=16),
+        "SCORE_CHANGED",
+        "abstained",
+    ),
+    "everything supported": (
+        _records(BIO, _supported),
+        "SCORE_CHANGED",
+        "lexical judge says otherwise",
+    ),
+    "outcomes against their scores": (
+        _records(BIO, _outcomes_alone),
+        "SCORE_CHANGED",
+        "a fact is supported, but",
+    ),
     "other links": (_records(BIO, _links_alone), "SCORE_CHANGED", "links"),
     "facts of another text": (_records(BIO, _other_text), "SCORE_CHANGED", "its sentences"),
-    "facts of another text, sentences kept": (_records(BIO, _other_facts), "SCORE_CHANGED", "passages of its entity"),
+    "facts of another text, sentences kept": (
+        _records(BIO, _other_facts),
+        "SCORE_CHANGED",
+        "passages of its entity",
+    ),
     "facts in no group": (_records(BIO, _dropped_group), "SCORE_CHANGED", "each fact once"),
-    "a certificate in name": (_attached({"x": {"data": PUBLISHED}}), "CERTIFICATE_MISMATCH", "not a certificate"),
+    "a certificate in name": (
+        _attached({"x": {"data": PUBLISHED}}),
+        "CERTIFICATE_MISMATCH",
+        "not a certificate",
+    ),
     "a certificate without scores": (
         _certificate(lambda content: content.update(scores={})),
         "CERTIFICATE_MISMATCH",
@@ -399,7 +510,9 @@ FORGERIES = {
         "prompt_hashes",
     ),
     "a certificate of other prompts": (
-        _certificate(lambda content: content["prompt_hashes"].update({"felm/segment_doc": "0" * 16})),
+        _certificate(
+            lambda content: content["prompt_hashes"].update({"felm/segment_doc": "0" * 16})
+        ),
         "CERTIFICATE_MISMATCH",
         "is not that of suite",
     ),
@@ -409,7 +522,11 @@ FORGERIES = {
         "identity",
     ),
     "a certificate of another identity": (
-        _certificate(lambda content: content.update(identity=content["identity"].replace("lexical", "openai", 1))),
+        _certificate(
+            lambda content: content.update(
+                identity=content["identity"].replace("lexical", "openai", 1)
+            )
+        ),
         "CERTIFICATE_MISMATCH",
         "judge's model",
     ),
@@ -438,7 +555,9 @@ FORGERIES = {
     "a judge of its own coefficients": (
         _both(
             _judge(options={"coefficients": "mine.json"}),
-            _certificate(lambda content: content["judge"].update(options={"coefficients": "mine.json"})),
+            _certificate(
+                lambda content: content["judge"].update(options={"coefficients": "mine.json"})
+            ),
         ),
         "CONFIG_DIFFERS",
         "coefficients of its own",
@@ -454,7 +573,9 @@ FORGERIES = {
         "model_args has peft",
     ),
     "an adapter in a text": (
-        _results(lambda content: content["config"].update(model_args="pretrained=x,delta=org/delta")),
+        _results(
+            lambda content: content["config"].update(model_args="pretrained=x,delta=org/delta")
+        ),
         "CONFIG_DIFFERS",
         "delta",
     ),
@@ -466,7 +587,11 @@ FORGERIES = {
         "LM_EVAL_UNKNOWN",
         "found 0.4.0",
     ),
-    "a run of next year": (_results(lambda content: content.update(date=4e9)), "RESULTS_INVALID", "'date'"),
+    "a run of next year": (
+        _results(lambda content: content.update(date=4e9)),
+        "RESULTS_INVALID",
+        "'date'",
+    ),
     "fewer parameters than one": (
         _results(lambda content: content["config"].update(model_num_parameters=-5)),
         "RESULTS_INVALID",
@@ -496,7 +621,11 @@ def test_without_the_tokenizer_lengths_tell(name, forger, monkeypatch):
     monkeypatch.setattr(rows_module, "token_counter", lambda *_: None)
     reseal(forger.folder)
     assert check_submission(forger.folder).refusals == ()
-    forge = _judged_again(GEN, lambda said: f"{said} " * 4) if name == "answers beyond their budget" else FORGERIES[name][0]
+    forge = (
+        _judged_again(GEN, lambda said: f"{said} " * 4)
+        if name == "answers beyond their budget"
+        else FORGERIES[name][0]
+    )
     forge(forger)
     reseal(forger.folder)
     (refusal,) = check_submission(forger.folder).refusals
@@ -509,22 +638,42 @@ def test_code_of_a_model_is_shown(forger):
     reseal(forger.folder)
     assert check_submission(forger.folder).refusals == ()
     run = Run(read_results_file(forger.results))
-    assert all(run.settings(task)["model_args"] == {"trust_remote_code": True} for task in run.file.tasks)
+    assert all(
+        run.settings(task)["model_args"] == {"trust_remote_code": True} for task in run.file.tasks
+    )
 
 
 CLAIMS = {
     "a later date": (lambda said: said.update(date="9999-12-31T00:00:00+00:00"), "CLAIM_DIFFERS"),
-    "a date that is none": (lambda said: said.update(date="9999-12-31 <script>"), "SUBMISSION_INVALID"),
+    "a date that is none": (
+        lambda said: said.update(date="9999-12-31 <script>"),
+        "SUBMISSION_INVALID",
+    ),
     "fewer parameters": (lambda said: said["model"].update(num_parameters=1), "CLAIM_DIFFERS"),
-    "parameters below zero": (lambda said: said["model"].update(num_parameters=-5), "SUBMISSION_INVALID"),
-    "parameters without end": (lambda said: said["model"].update(num_parameters=10**400), "SUBMISSION_INVALID"),
+    "parameters below zero": (
+        lambda said: said["model"].update(num_parameters=-5),
+        "SUBMISSION_INVALID",
+    ),
+    "parameters without end": (
+        lambda said: said["model"].update(num_parameters=10**400),
+        "SUBMISSION_INVALID",
+    ),
     "half a character": (lambda said: said.update(notes="\ud800"), "SUBMISSION_INVALID"),
     "a bell": (lambda said: said.update(notes="\x07"), "SUBMISSION_INVALID"),
     "writing that turns": (lambda said: said.update(notes="\u202etxet"), "SUBMISSION_INVALID"),
     "notes without end": (lambda said: said.update(notes="x" * 5000), "SUBMISSION_INVALID"),
-    "a dtype of many words": (lambda said: said["model"].update(dtype="x" * 200), "SUBMISSION_INVALID"),
-    "a count that is none": (lambda said: said["tasks"][0].update(documents=10**30), "SUBMISSION_INVALID"),
-    "a number that is none": (lambda said: said["tasks"][0]["data"].update(rows=float("nan")), "SUBMISSION_INVALID"),
+    "a dtype of many words": (
+        lambda said: said["model"].update(dtype="x" * 200),
+        "SUBMISSION_INVALID",
+    ),
+    "a count that is none": (
+        lambda said: said["tasks"][0].update(documents=10**30),
+        "SUBMISSION_INVALID",
+    ),
+    "a number that is none": (
+        lambda said: said["tasks"][0]["data"].update(rows=float("nan")),
+        "SUBMISSION_INVALID",
+    ),
 }
 
 
@@ -556,12 +705,18 @@ STRANGE = {
     "unscored without end": _metric(float("inf")),
     "unscored of 400 digits": _metric(10**400),
     "unscored below zero": _metric(-1000),
-    "a score of 400 digits": lambda content: content["results"][FACTOR].update({"factor_acc,none": 10**400}),
-    "documents without end": lambda content: content["n-samples"][FACTOR].update(effective=float("inf")),
+    "a score of 400 digits": lambda content: content["results"][FACTOR].update(
+        {"factor_acc,none": 10**400}
+    ),
+    "documents without end": lambda content: content["n-samples"][FACTOR].update(
+        effective=float("inf")
+    ),
     "documents in a list": lambda content: content["n-samples"].update({FACTOR: [1]}),
     "data in a text": lambda content: content["configs"][FACTOR]["metadata"].update(data="abc"),
     "metadata in a list": lambda content: content["configs"][FACTOR].update(metadata=[1]),
-    "metadata in a text": lambda content: content["configs"][FACTOR].update(metadata="suite_version"),
+    "metadata in a text": lambda content: content["configs"][FACTOR].update(
+        metadata="suite_version"
+    ),
     "a config in a list": lambda content: content.update(config=[1]),
     "shots in a list": lambda content: content.update({"n-shot": [1]}),
     "hashes in a list": lambda content: content.update(task_hashes=[1]),
@@ -571,8 +726,12 @@ STRANGE = {
     "versions in a list": lambda content: content.update(lm_eval_version=["0.4.13"]),
     "a commit that is a number": lambda content: content["config"].update(model_sha=12),
     "repeats in a text": lambda content: content["configs"][GEN].update(repeats="x"),
-    "a judge in a text": lambda content: content["configs"][GEN]["metadata"].update(judge_config="lexical"),
-    "samples of a judge in a text": lambda content: content["configs"][GEN]["metadata"]["judge_config"].update(samples="x"),
+    "a judge in a text": lambda content: content["configs"][GEN]["metadata"].update(
+        judge_config="lexical"
+    ),
+    "samples of a judge in a text": lambda content: content["configs"][GEN]["metadata"][
+        "judge_config"
+    ].update(samples="x"),
     "a limit of none": lambda content: content["config"].update(limit=0),
     "results in a list": lambda content: content.update(results=[1]),
     "a task in a list": lambda content: content["results"].update({FACTOR: [1]}),
@@ -631,11 +790,19 @@ SECRETS = {
     "a token in the model's arguments": lambda content: content["config"].update(
         model_args="pretrained=x,token=abcdefghijklmnop1234,password=hunter2"
     ),
-    "the key of a service": lambda content: content["config"].update(env={"OPENAI_KEY": "abcdefgh1234567890"}),
-    "the key of a cloud": lambda content: content["config"].update(env={"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}),
-    "a token of another name": lambda content: content["config"]["model_args"].update(hf_api_token="abcdefghijklm"),
+    "the key of a service": lambda content: content["config"].update(
+        env={"OPENAI_KEY": "abcdefgh1234567890"}
+    ),
+    "the key of a cloud": lambda content: content["config"].update(
+        env={"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}
+    ),
+    "a token of another name": lambda content: content["config"]["model_args"].update(
+        hf_api_token="abcdefghijklm"
+    ),
     "who bears it": lambda content: content["config"].update(bearer="abc12345"),
-    "an environment": lambda content: content.update(pretty_env_info="HF_TOKEN=abcdefghijklmnopqrst"),
+    "an environment": lambda content: content.update(
+        pretty_env_info="HF_TOKEN=abcdefghijklmnopqrst"
+    ),
 }
 
 
@@ -644,13 +811,21 @@ def test_credentials_of_any_name_are_refused_and_not_shown(change, forger):
     forger.change_results(change)
     found = [each for each in check_submission(forger.folder).refusals if each.code == "SECRET"]
     assert found
-    assert not any(value in str(each) for each in found for value in ("abcdefgh", "hunter2", "wJalr", "abc12345"))
+    assert not any(
+        value in str(each)
+        for each in found
+        for value in ("abcdefgh", "hunter2", "wJalr", "abc12345")
+    )
 
 
 def test_credentials_are_found_where_they_are_written_in_numbers(forger):
     token = "hf\\u005fabcdefghijklmnopqrstuvwxyz0123"
     results = forger.results
-    results.write_text(results.read_text(encoding="utf-8").replace('"config": {', f'"config": {{"zz": "{token}",', 1))
+    results.write_text(
+        results.read_text(encoding="utf-8").replace(
+            '"config": {', f'"config": {{"zz": "{token}",', 1
+        )
+    )
     samples = forger.samples(FACTOR)
     first, rest = samples.read_text(encoding="utf-8").split("\n", 1)
     samples.write_text(f'{first[:-1]}, "note": "{token}"}}\n{rest}', encoding="utf-8")
@@ -661,7 +836,9 @@ def test_credentials_are_found_where_they_are_written_in_numbers(forger):
 
 def test_credentials_in_rows_and_names_of_files_are_refused(forger):
     forger.change_samples(FACTOR, lambda rows: rows[3].update(api_key="abcdefghijklmnop"))
-    found = [str(each) for each in check_submission(forger.folder).refusals if each.code == "SECRET"]
+    found = [
+        str(each) for each in check_submission(forger.folder).refusals if each.code == "SECRET"
+    ]
     assert found == [
         f"SECRET {forger.samples(FACTOR).name}: line 4: api_key: is the name of a credential, and it is set; withdraw it, and run "
         "and pack again without it"

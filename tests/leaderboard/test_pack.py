@@ -39,7 +39,11 @@ def copied_run(sample_run, tmp_path):
 
 
 def test_files_are_as_lm_eval_wrote_them(honest, sample_run):
-    written = {path.name: path for path in sample_run.rglob("*_2*.json*") if path.parent.name != "generations"}
+    written = {
+        path.name: path
+        for path in sample_run.rglob("*_2*.json*")
+        if path.parent.name != "generations"
+    }
     names = {path.name for path in honest.iterdir()}
     assert names == {FILE, "certificate.json", *written}
     for name, path in written.items():
@@ -51,8 +55,16 @@ def test_a_submission_says_what_was_run(honest):
     assert found.leaderboard == "sample"
     assert found.model.name == MODEL
     assert found.model.revision == weights_hash(TASKS / "sample" / "models" / "smaller")
-    assert (found.model.dtype, found.model.backend, found.model.num_parameters) == ("float32", "hf", 231168)
-    assert [each.task for each in found.tasks] == ["sample_factor", "sample_felm_gen", "sample_ambigbio"]
+    assert (found.model.dtype, found.model.backend, found.model.num_parameters) == (
+        "float32",
+        "hf",
+        231168,
+    )
+    assert [each.task for each in found.tasks] == [
+        "sample_factor",
+        "sample_felm_gen",
+        "sample_ambigbio",
+    ]
     factor, felm_gen, _ = found.tasks
     assert factor.settings["window"] == 1024
     assert factor.data["git_blob"] == blob_id(TASKS / "sample" / "sample_factor.csv")
@@ -82,10 +94,15 @@ def test_a_secret_is_refused_and_not_shown(copied_run, certificate, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_the_value_of_a_key_in_the_environment_is_refused(copied_run, certificate, tmp_path, monkeypatch):
+def test_the_value_of_a_key_in_the_environment_is_refused(
+    copied_run, certificate, tmp_path, monkeypatch
+):
     monkeypatch.setenv("SOMEBODYS_API_KEY", "correct-horse-battery")
     path = next(copied_run.rglob("samples_sample_felm_gen_*.jsonl"))
-    path.write_text(path.read_text(encoding="utf-8").replace("reason", "correct-horse-battery", 1), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("reason", "correct-horse-battery", 1),
+        encoding="utf-8",
+    )
     with pytest.raises(DataError, match="SOMEBODYS_API_KEY") as error:
         pack([copied_run], PackOptions(MODEL, certificate=certificate), tmp_path / "out")
     assert "correct-horse" not in str(error.value)
@@ -96,7 +113,10 @@ def test_what_check_refuses_is_not_packed(copied_run, certificate, tmp_path):
     content = json.loads(path.read_text(encoding="utf-8"))
     content["results"]["sample_factor"]["factor_acc,none"] = 1.0
     path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(DataError, match=r"SCORE_CHANGED sample_factor: factor_acc: the results say 1, the samples give"):
+    with pytest.raises(
+        DataError,
+        match=r"SCORE_CHANGED sample_factor: factor_acc: the results say 1, the samples give",
+    ):
         pack([copied_run], PackOptions(MODEL, certificate=certificate), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -116,9 +136,15 @@ def test_what_is_told_must_be_in_order(told, message, sample_run, tmp_path):
         pack([sample_run], PackOptions(**{"model": MODEL, **told}), tmp_path / "out")
 
 
-def test_notes_without_end_are_refused_before_anything_is_written(sample_run, certificate, tmp_path):
+def test_notes_without_end_are_refused_before_anything_is_written(
+    sample_run, certificate, tmp_path
+):
     with pytest.raises(DataError, match=r"SUBMISSION_INVALID submission\.json: notes"):
-        pack([sample_run], PackOptions(MODEL, certificate=certificate, notes="x" * 5000), tmp_path / "out")
+        pack(
+            [sample_run],
+            PackOptions(MODEL, certificate=certificate, notes="x" * 5000),
+            tmp_path / "out",
+        )
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -129,19 +155,38 @@ def test_results_without_weights_need_a_revision(copied_run, certificate, tmp_pa
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ConfigError, match="does not say which weights were run"):
         pack([copied_run], PackOptions(MODEL, certificate=certificate), tmp_path / "out")
-    folder = pack([copied_run], PackOptions(MODEL, certificate=certificate, revision="ab" * 20), tmp_path / "out")
+    folder = pack(
+        [copied_run],
+        PackOptions(MODEL, certificate=certificate, revision="ab" * 20),
+        tmp_path / "out",
+    )
     assert read_submission(folder).model.revision == "ab" * 20
 
 
 def test_samples_are_needed(copied_run, tmp_path):
     next(copied_run.rglob("samples_sample_factor_*.jsonl")).unlink()
-    with pytest.raises(DataError, match="sample_factor: .* has no samples beside it; run it again with --log_samples"):
+    with pytest.raises(
+        DataError,
+        match="sample_factor: .* has no samples beside it; run it again with --log_samples",
+    ):
         pack([copied_run], PackOptions(MODEL, leaderboard="sample"), tmp_path / "out")
 
 
 def test_the_commands_pack_and_check(sample_run, certificate, tmp_path, capsys):
     out = str(tmp_path / "out")
-    assert run("pack", str(sample_run), "--model", MODEL, "--out", out, "--certificate", str(certificate)) == 0
+    assert (
+        run(
+            "pack",
+            str(sample_run),
+            "--model",
+            MODEL,
+            "--out",
+            out,
+            "--certificate",
+            str(certificate),
+        )
+        == 0
+    )
     assert "every score follows from its samples" in capsys.readouterr().out
     assert run("check", out) == 0
     assert capsys.readouterr().out.endswith(": accepted\n")
@@ -169,7 +214,12 @@ def test_all_that_is_missing_is_said_at_once(copied_run, tmp_path):
     with pytest.raises(ConfigError) as error:
         pack([copied_run], PackOptions("smaller"), tmp_path / "out")
     said = str(error.value).splitlines()
-    assert [line.split()[0].strip(":") for line in said] == ["--model", "--revision", "--dtype", "--certificate"]
+    assert [line.split()[0].strip(":") for line in said] == [
+        "--model",
+        "--revision",
+        "--dtype",
+        "--certificate",
+    ]
     assert f"no folder {Path('gone/model').absolute()}" in said[1]
     assert not (tmp_path / "out").exists()
 
@@ -207,9 +257,13 @@ def test_results_of_no_leaderboard(tmp_path):
 def test_other_tasks_in_the_file_are_named_with_what_to_run(tmp_path):
     names = ("wiki_factor", "news_factor", "expert_factor", "expert_factor_clean")
     results_of(tmp_path / "r", *names, "hellaswag", group="factor")
-    with pytest.raises(DataError, match=r"also holds hellaswag, factor, which nobody would check") as error:
+    with pytest.raises(
+        DataError, match=r"also holds hellaswag, factor, which nobody would check"
+    ) as error:
         pack([tmp_path / "r"], PackOptions(MODEL), tmp_path / "out")
-    assert "--tasks wiki_factor,news_factor,expert_factor,expert_factor_clean and no other" in str(error.value)
+    assert "--tasks wiki_factor,news_factor,expert_factor,expert_factor_clean and no other" in str(
+        error.value
+    )
 
 
 def test_a_whole_file_is_taken_before_newer_parts(tmp_path):
@@ -294,9 +348,14 @@ module.pack([Path(sys.argv[1])], module.PackOptions("example/smaller", certifica
 """
 
 
-def test_a_pack_that_was_killed_is_no_submission_and_the_next_one_clears_it(sample_run, certificate, tmp_path):
+def test_a_pack_that_was_killed_is_no_submission_and_the_next_one_clears_it(
+    sample_run, certificate, tmp_path
+):
     command = [sys.executable, "-c", _KILLED, str(sample_run), str(certificate), str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run(command, capture_output=True, cwd=REPOSITORY, check=False).returncode
+        == -signal.SIGKILL
+    )
     (left,) = tmp_path.rglob("submission.json")
     with pytest.raises(DataError, match=r"no submission\.json here"):
         find_submissions(tmp_path)
@@ -309,7 +368,19 @@ def test_two_packs_at_once_are_told_apart_in_a_sentence(sample_run, certificate,
     with alone(tmp_path / ".packing", "", ""):
         arguments = ["--certificate", str(certificate)]
         assert (
-            main(["leaderboard", "pack", str(sample_run), "--model", "example/smaller", "--out", str(tmp_path), *arguments]) == 1
+            main(
+                [
+                    "leaderboard",
+                    "pack",
+                    str(sample_run),
+                    "--model",
+                    "example/smaller",
+                    "--out",
+                    str(tmp_path),
+                    *arguments,
+                ]
+            )
+            == 1
         )
     said = capsys.readouterr().err
     assert "another pack is at work here; wait until it has ended" in said

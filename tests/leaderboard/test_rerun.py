@@ -23,7 +23,9 @@ def submissions(honest: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(honest, tmp_path / "submissions" / "own")).parent
 
 
-def test_an_honest_one_says_the_same_and_the_site_says_so(submissions: Path, tmp_path: Path, capsys) -> None:
+def test_an_honest_one_says_the_same_and_the_site_says_so(
+    submissions: Path, tmp_path: Path, capsys
+) -> None:
     own = submissions / "own"
     before = digest_of(own)
     assert main(["leaderboard", "rerun", str(own), "--rows", "3", "--seed", "7"]) == 0
@@ -35,7 +37,9 @@ def test_an_honest_one_says_the_same_and_the_site_says_so(submissions: Path, tmp
     outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
     assert outcomes["sample_ambigbio"] in ("sampled", "same")  # drawn at random
     build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
-    (model,) = json.loads((tmp_path / "site" / MARK).read_text(encoding="utf-8"))["leaderboards"][0]["models"]
+    (model,) = json.loads((tmp_path / "site" / MARK).read_text(encoding="utf-8"))["leaderboards"][
+        0
+    ]["models"]
     assert model["rerun"].endswith(rerun_of(own, before)[10:])
     assert "sample_factor same (3 of 3)" in model["rerun"]
     assert "Run again on" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
@@ -56,17 +60,34 @@ def test_invented_log_probabilities_differ(submissions: Path, capsys) -> None:
     write_rows(path, rows)
     reseal(forger.folder)
     folder = str(TASKS / "sample" / "models" / "smaller")
-    assert main(["leaderboard", "rerun", str(forger.folder), "--rows", "2", "--model_args", f"pretrained={folder}"]) == 1
+    assert (
+        main(
+            [
+                "leaderboard",
+                "rerun",
+                str(forger.folder),
+                "--rows",
+                "2",
+                "--model_args",
+                f"pretrained={folder}",
+            ]
+        )
+        == 1
+    )
     assert "sample_factor 2 0 differs" in " ".join(capsys.readouterr().out.split())
     assert "sample_factor differs (0 of 2)" in rerun_of(forger.folder, digest_of(forger.folder))
 
 
 def test_rules_of_ones_own(submissions: Path, tmp_path: Path, capsys) -> None:
-    """They have the run config beside their folder, as the suite's do; without it nothing is run."""
+    """They have the run config beside their folder, as the suite's do; without it nothing is
+    run."""
     own, folder = submissions / "own", Path("configs/leaderboard")
     leaderboard = json.loads((own / "submission.json").read_text(encoding="utf-8"))["leaderboard"]
     rules = Path(shutil.copytree(REPOSITORY / folder / "rules", tmp_path / "rules"))
-    with pytest.raises(ConfigError, match=f"{leaderboard}.yaml: no such file; expected the leaderboard's run config"):
+    with pytest.raises(
+        ConfigError,
+        match=f"{leaderboard}.yaml: no such file; expected the leaderboard's run config",
+    ):
         rerun(own, 1, rules=rules)
     shutil.copy(REPOSITORY / folder / f"{leaderboard}.yaml", tmp_path)
     assert main(["leaderboard", "rerun", str(own), "--rows", "1", "--rules", str(rules)]) == 0

@@ -38,22 +38,38 @@ def test_judges_are_asked_with_the_prompts_of_this_suite(name):
     from lm_factuality.benchmarks import find_generation
 
     for rules in read_rules(name).tasks:
-        kind = next((kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task), None)
+        kind = next(
+            (kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task),
+            None,
+        )
         expected = Prompts().hashes(find_generation(kind).prompt_names) if kind else {}
         assert rules.judge_prompts == expected
 
 
 def test_versions_of_lm_eval_have_a_beginning():
     rules = read_rules("factor")
-    taken = {version: rules.takes_lm_eval(version) for version in ("0.4.13", "0.4.14.dev1", "0.4.0", "0.4.9", "0.5", "", "0.4.x")}
-    assert taken == {"0.4.13": True, "0.4.14.dev1": True, "0.4.0": False, "0.4.9": False, "0.5": False, "": False, "0.4.x": False}
+    taken = {
+        version: rules.takes_lm_eval(version)
+        for version in ("0.4.13", "0.4.14.dev1", "0.4.0", "0.4.9", "0.5", "", "0.4.x")
+    }
+    assert taken == {
+        "0.4.13": True,
+        "0.4.14.dev1": True,
+        "0.4.0": False,
+        "0.4.9": False,
+        "0.5": False,
+        "": False,
+        "0.4.x": False,
+    }
 
 
 @pytest.mark.parametrize("name", leaderboard_names())
 def test_generation_is_as_the_tasks_have_it(name):
     from lm_factuality.harness.tasks import find_configs
 
-    changes = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8")).get("gen_kwargs", {})
+    changes = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8")).get(
+        "gen_kwargs", {}
+    )
     for rules in read_rules(name).tasks:
         ((_, config),) = find_configs(rules.task)
         expected = config.get("generation_kwargs")
@@ -96,7 +112,9 @@ def test_a_digest_depends_on_every_document_and_not_on_their_order():
 
     one = digest(docs.items())
     assert digest(reversed(docs.items())) == one
-    assert digest({**docs, 1: {"text": "1", "mean_logprob": [None]}}.items()) == one  # what a model said is no part
+    assert (
+        digest({**docs, 1: {"text": "1", "mean_logprob": [None]}}.items()) == one
+    )  # what a model said is no part
     assert digest({**docs, 1: {"text": "2"}}.items()) != one
     assert digest(list(docs.items())[:2]) != one
 
@@ -111,16 +129,32 @@ def test_an_unknown_leaderboard_is_an_error():
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("certificate: any", "certifcate: any", "unknown key 'certifcate'; did you mean certificate?"),
-        ("certificate: any", "certificate: some", "certificate is 'some'; expected none, any or published"),
-        ("documents: 432", "documents: many", "tasks.sample_factor.documents is 'many'; expected a whole number of 0 or more"),
+        (
+            "certificate: any",
+            "certifcate: any",
+            "unknown key 'certifcate'; did you mean certificate?",
+        ),
+        (
+            "certificate: any",
+            "certificate: some",
+            "certificate is 'some'; expected none, any or published",
+        ),
+        (
+            "documents: 432",
+            "documents: many",
+            "tasks.sample_factor.documents is 'many'; expected a whole number of 0 or more",
+        ),
         (
             "    headline: factor_acc",
             "    headlne: factor_acc",
             "unknown key 'headlne' of tasks.sample_factor; did you mean headline?",
         ),
         ("all_tasks: {version: 1.0}", "all_tasks: 1.0", "needs a mapping under 'all_tasks'"),
-        ("max_unscored: 0.05", "max_unscored: 20", "max_unscored is 20; expected a number from 0 to 1"),
+        (
+            "max_unscored: 0.05",
+            "max_unscored: 20",
+            "max_unscored is 20; expected a number from 0 to 1",
+        ),
     ],
 )
 def test_rules_that_are_not_in_order_are_named(before, after, message, tmp_path):
@@ -134,6 +168,8 @@ def test_rules_that_are_not_in_order_are_named(before, after, message, tmp_path)
 
 def test_rules_have_to_rank_by_something(tmp_path):
     own = (RUNS / "rules" / "sample.yaml").read_text(encoding="utf-8").splitlines()
-    (tmp_path / "mine.yaml").write_text("\n".join(line for line in own if "headline:" not in line), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(
+        "\n".join(line for line in own if "headline:" not in line), encoding="utf-8"
+    )
     with pytest.raises(ConfigError, match="ranks nothing: no task has a headline"):
         read_rules("mine", tmp_path)

@@ -1,4 +1,5 @@
-"""On a GPU: the scores of the CPU, whatever the architecture and the size of a pass, and a pass that really is too large."""
+"""On a GPU: the scores of the CPU, whatever the architecture and the size of a pass, and a pass
+that really is too large."""
 
 from __future__ import annotations
 
@@ -15,9 +16,19 @@ from lm_factuality.models.tree.cached import CachedEngine
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.scorer import Budget, score
 from tests.conftest import TASKS
-from tests.models.test_hf_tree import ARCHITECTURES, POSITIONS, VOCABULARY, build, some_requests, together, worst
+from tests.models.test_hf_tree import (
+    ARCHITECTURES,
+    POSITIONS,
+    VOCABULARY,
+    build,
+    some_requests,
+    together,
+    worst,
+)
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU that PyTorch sees")
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs a GPU that PyTorch sees"
+)
 LARGER = str(TASKS / "sample" / "models" / "larger")
 
 
@@ -31,7 +42,9 @@ def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
     assert tree.engine.name == ARCHITECTURES[name][3]
     assert worst(found, expected, requests) < 1e-3
     assert worst(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
-    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    sequences = [
+        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
+    ]
     forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
     for engine in (tree.engine, CachedEngine(tree.model)):
         for budget in (Budget(5, 2), Budget(200, 100)):
@@ -58,7 +71,10 @@ def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
     expected = tree._loglikelihood_tokens(requests, True)
     assert "out of memory" not in caplog.text
     torch.cuda.empty_cache()
-    total, left = torch.cuda.get_device_properties(0).total_memory, torch.cuda.memory_allocated() + 160 * 2**20
+    total, left = (
+        torch.cuda.get_device_properties(0).total_memory,
+        torch.cuda.memory_allocated() + 160 * 2**20,
+    )
     torch.cuda.set_per_process_memory_fraction(left / total)
     try:
         found = tree._loglikelihood_tokens(requests, True)
@@ -72,7 +88,9 @@ def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
 def test_half_precision_is_near_full_precision(dtype, tolerance):
     requests = some_requests(1000, 100, 40)
     options = {"pretrained": LARGER, "batch_size": "auto"}
-    expected = HFTree(**options, device="cpu", dtype="float32")._loglikelihood_tokens(requests, True)
+    expected = HFTree(**options, device="cpu", dtype="float32")._loglikelihood_tokens(
+        requests, True
+    )
     half = HFTree(**options, device="cuda:0", dtype=dtype)
     assert worst(half._loglikelihood_tokens(requests, True), expected, requests) < tolerance
     assert half.engine.name == "packed"
@@ -80,7 +98,13 @@ def test_half_precision_is_near_full_precision(dtype, tolerance):
 
 def test_dola_has_the_scores_of_the_cpu():
     requests = some_requests(1000, 100, 40)
-    options = {"pretrained": LARGER, "dtype": "float32", "batch_size": 4, "layers": "0+1", "relative_top": 0}
+    options = {
+        "pretrained": LARGER,
+        "dtype": "float32",
+        "batch_size": 4,
+        "layers": "0+1",
+        "relative_top": 0,
+    }
     expected = HFDoLa(**options, device="cpu")._loglikelihood_tokens(requests, True)
     found = HFDoLa(**options, device="cuda")._loglikelihood_tokens(requests, True)
     assert worst(found, expected, requests) < 1e-3

@@ -1,4 +1,5 @@
-"""The forest of tokens: nothing twice, nothing lost, and any cut into passes sees the same paths."""
+"""The forest of tokens: nothing twice, nothing lost, and any cut into passes sees the same
+paths."""
 
 from __future__ import annotations
 
@@ -12,13 +13,16 @@ from lm_factuality.models.tree.forest import blocks, next_stretch, plant
 
 
 def some_requests(seed: int, count: int = 60) -> list[tuple[list[int], int]]:
-    """Token sequences that share beginnings, nest and repeat, and how many of their last tokens are asked for."""
+    """Token sequences that share beginnings, nest and repeat, and how many of their last tokens are
+    asked for."""
     rng = random.Random(seed)
     stems = [[rng.randrange(5) for _ in range(rng.randint(1, 30))] for _ in range(6)]
     requests = []
     for _ in range(count):
         stem = rng.choice(stems)
-        sequence = stem[: rng.randint(1, len(stem))] + [rng.randrange(5) for _ in range(rng.randint(1, 12))]
+        sequence = stem[: rng.randint(1, len(stem))] + [
+            rng.randrange(5) for _ in range(rng.randint(1, 12))
+        ]
         requests.append((sequence, rng.randint(1, len(sequence) - 1)))
     return [*requests, requests[0]]
 
@@ -27,7 +31,11 @@ def paths(forest) -> list[list[int]]:
     """Of each position, its path and itself, by the parent that the depths give."""
     found: list[list[int]] = []
     for position, depth in enumerate(forest.depth):
-        parent = next((p for p in range(position - 1, -1, -1) if forest.depth[p] == depth - 1), None) if depth else None
+        parent = (
+            next((p for p in range(position - 1, -1, -1) if forest.depth[p] == depth - 1), None)
+            if depth
+            else None
+        )
         found.append([*([] if parent is None else found[parent]), position])
     return found
 
@@ -36,7 +44,9 @@ def paths(forest) -> list[list[int]]:
 def test_a_position_stands_for_every_input_that_begins_like_it(seed):
     requests = some_requests(seed)
     forest = plant(*map(list, zip(*requests, strict=True)))
-    beginnings = {tuple(sequence[: n + 1]) for sequence, _ in requests for n in range(len(sequence) - 1)}
+    beginnings = {
+        tuple(sequence[: n + 1]) for sequence, _ in requests for n in range(len(sequence) - 1)
+    }
     found = [tuple(int(forest.tokens[p]) for p in path) for path in paths(forest)]
     assert sorted(found) == sorted(beginnings)  # each once: a repeated one would make this longer
     for (sequence, count), targets in zip(requests, forest.answers, strict=True):
@@ -48,7 +58,9 @@ def test_a_position_stands_for_every_input_that_begins_like_it(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)])
+@pytest.mark.parametrize(
+    ("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)]
+)
 @pytest.mark.parametrize("most_keys", [0, 200])
 def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, most_keys):
     forest = plant(*map(list, zip(*some_requests(seed), strict=True)))
@@ -57,7 +69,10 @@ def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, m
     while start < len(forest):
         stretch = next_stretch(forest, start, path, max_tokens, max_targets)
         assert 0 < stretch.stop - stretch.start <= max_tokens
-        assert len(set(forest.target_positions[forest.targets_between(start, stretch.stop)].tolist())) <= max_targets
+        assert (
+            len(set(forest.target_positions[forest.targets_between(start, stretch.stop)].tolist()))
+            <= max_targets
+        )
         assert stretch.path.tolist() == expected[start][:-1]
         numbers = [*stretch.path.tolist(), *range(stretch.start, stretch.stop)]
         batches, rows = batched(blocks(forest, stretch), most_keys)
@@ -65,7 +80,10 @@ def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, m
             (numbers[query], [numbers[key] for key, is_on in zip(keys, some, strict=True) if is_on])
             for batch in batches
             for queries, keys, allowed in zip(
-                batch.queries, batch.keys, before(batch.queries, batch.keys, batch.ends), strict=True
+                batch.queries,
+                batch.keys,
+                before(batch.queries, batch.keys, batch.ends),
+                strict=True,
             )
             for query, some in zip(queries, allowed, strict=True)
         ]
@@ -94,7 +112,9 @@ def test_trees_stand_on_what_all_inputs_begin_with():
     first, second = forest.above_stem(2, 5), forest.above_stem(5, 6)
     assert first.tokens.tolist() == [7, 8, 1, 2, 4]
     assert first.end.tolist() == [5, 5, 5, 4, 5]
-    assert list(zip(first.target_positions.tolist(), first.target_tokens.tolist(), strict=True)) == [
+    assert list(
+        zip(first.target_positions.tolist(), first.target_tokens.tolist(), strict=True)
+    ) == [
         (0, 8),
         (1, 1),
         (2, 2),
@@ -107,6 +127,9 @@ def test_trees_stand_on_what_all_inputs_begin_with():
     assert (second.target_positions.tolist(), second.target_tokens.tolist()) == ([2], [6])
 
 
-@pytest.mark.parametrize(("sequences", "stem"), [([[1, 2], [3, 4]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3], [1, 4, 3]], 1), ([], 0)])
+@pytest.mark.parametrize(
+    ("sequences", "stem"),
+    [([[1, 2], [3, 4]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3], [1, 4, 3]], 1), ([], 0)],
+)
 def test_the_stem_is_what_comes_before_the_first_branch(sequences, stem):
     assert plant(sequences, [1] * len(sequences)).stem == stem

@@ -1,4 +1,5 @@
-"""DoLa and contrastive decoding: shared positions give what a dense computation of every sequence by itself gives."""
+"""DoLa and contrastive decoding: shared positions give what a dense computation of every sequence
+by itself gives."""
 
 from __future__ import annotations
 
@@ -29,22 +30,33 @@ TEXTS = (
 
 
 def dense(states, logits, head, settings) -> torch.Tensor:
-    """DoLa's log-probabilities by the definition, [positions, vocabulary], position by position, in float64."""
+    """DoLa's log-probabilities by the definition, [positions, vocabulary], position by position, in
+    float64."""
     rows = []
     for place, row in enumerate(logits.double()):
         final = torch.softmax(row, -1)
-        early = [torch.softmax(head(states[layer][place]).double(), -1) for layer in settings["layers"]]
+        early = [
+            torch.softmax(head(states[layer][place]).double(), -1) for layer in settings["layers"]
+        ]
         gaps = []
         for other in early:
             middle = (final + other) / 2
             if settings["formula"] == "paper":
-                parts = (final * (final / middle).log()).sum() + (other * (other / middle).log()).sum()
+                parts = (final * (final / middle).log()).sum() + (
+                    other * (other / middle).log()
+                ).sum()
             else:
-                parts = (middle * (middle / final).log()).sum() + (middle * (middle / other).log()).sum()
+                parts = (middle * (middle / final).log()).sum() + (
+                    middle * (middle / other).log()
+                ).sum()
             gaps.append(float(parts) / 2)
         other = early[gaps.index(max(gaps))]
         scores = final.log() - other.log()
-        rows.append(floored(scores, final, settings["relative_top"], settings["softmax"], settings["formula"]))
+        rows.append(
+            floored(
+                scores, final, settings["relative_top"], settings["softmax"], settings["formula"]
+            )
+        )
     return torch.stack(rows)
 
 
@@ -57,7 +69,11 @@ def floored(scores, final, share, softmax, formula="paper", value=-1000.0) -> to
 
 
 def expected_dola(model, requests, settings, longest, norm=None):
-    head = model.get_output_embeddings() if norm is None else lambda state: model.get_output_embeddings()(norm(state))
+    head = (
+        model.get_output_embeddings()
+        if norm is None
+        else lambda state: model.get_output_embeddings()(norm(state))
+    )
     answers = []
     with torch.no_grad():
         for _, context, continuation in requests:
@@ -68,7 +84,9 @@ def expected_dola(model, requests, settings, longest, norm=None):
             states["embedding"] = model.get_input_embeddings()(torch.tensor(sequence[:-1]))[-count:]
             rows = dense(states, output.logits[0, -count:], head, settings)
             chosen = rows[torch.arange(count), torch.tensor(continuation)]
-            answers.append((float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all())))
+            answers.append(
+                (float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all()))
+            )
     return answers
 
 
@@ -91,7 +109,8 @@ def dola(model, checkpoint, **options):
 
 
 def agree(found, expected, requests):
-    """Sums differ by less than rounding, except where a token is excluded on one side by a hair: none in these cases."""
+    """Sums differ by less than rounding, except where a token is excluded on one side by a hair:
+    none in these cases."""
     assert worst(found, expected, requests) < 2e-4
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
 
@@ -102,11 +121,16 @@ def test_shared_positions_give_the_dense_scores(case, checkpoint):
     lm = dola(model, checkpoint, **settings)
     requests = some_requests(VOCABULARY, POSITIONS, 25)
     assert lm.engine.name == "packed"
-    agree(lm._loglikelihood_tokens(requests, True), expected_dola(model, requests, settings, POSITIONS), requests)
+    agree(
+        lm._loglikelihood_tokens(requests, True),
+        expected_dola(model, requests, settings, POSITIONS),
+        requests,
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [("gpt-neo-local", "cached"), ("bloom-alibi", "cached"), ("gemma2-softcap", "packed")]
+    ("name", "engine"),
+    [("gpt-neo-local", "cached"), ("bloom-alibi", "cached"), ("gemma2-softcap", "packed")],
 )
 def test_every_engine_reads_early_exits(name, engine, checkpoint):
     model, settings = build(name), {**DEFAULTS, "layers": [0, 1], "relative_top": 0.0}
@@ -125,7 +149,9 @@ def test_every_engine_reads_early_exits(name, engine, checkpoint):
 def test_what_cannot_be_shared_is_scored_one_by_one_with_one_warning(name, checkpoint, caplog):
     model, settings = build(name), {**DEFAULTS, "layers": [0, 1]}
     for parameter in model.parameters():
-        parameter.data.div_(6 if name == "mamba" and parameter.dim() > 1 else 1)  # its states would outgrow float32
+        parameter.data.div_(
+            6 if name == "mamba" and parameter.dim() > 1 else 1
+        )  # its states would outgrow float32
     lm = dola(model, checkpoint, **settings)
     requests = some_requests(VOCABULARY, POSITIONS, 8)
     with caplog.at_level(logging.WARNING, "lm_factuality"):
@@ -134,7 +160,9 @@ def test_what_cannot_be_shared_is_scored_one_by_one_with_one_warning(name, check
     if name == "mamba":  # whose hidden_states begin after the first layer
         settings = {**settings, "layers": ["embedding", 0]}
     agree(found, expected_dola(model, requests, settings, POSITIONS), requests)
-    warned = [record.message for record in caplog.records if "cannot share positions" in record.message]
+    warned = [
+        record.message for record in caplog.records if "cannot share positions" in record.message
+    ]
     assert len(warned) == 1
     assert warned[0].startswith("hf-dola: ")
     text = Instance("loglikelihood_rolling", {}, ("A keeper.",), 0)
@@ -175,7 +203,9 @@ def test_a_real_checkpoint_through_every_request_type(real):
     plain = [Instance("loglikelihood", {}, each, 0) for each in TEXTS[1:3]]
     for found, text in zip(real.loglikelihood(plain, True), TEXTS[1:3], strict=True):
         assert found[0] == pytest.approx(by_definition(*text)[0], abs=2e-3)
-    (rolled,) = real.loglikelihood_rolling([Instance("loglikelihood_rolling", {}, (TEXTS[3][1],), 0)], True)
+    (rolled,) = real.loglikelihood_rolling(
+        [Instance("loglikelihood_rolling", {}, (TEXTS[3][1],), 0)], True
+    )
     assert rolled == pytest.approx(by_definition(*TEXTS[3])[0], abs=2e-3)
 
 
@@ -193,7 +223,9 @@ def greedy(score, tokenizer, prompt, count) -> str:
 
 def generated(lm, prompts, count) -> list[str]:
     options = {"until": ["zzzz"], "max_gen_toks": count, "do_sample": False}
-    return lm.generate_until([Instance("generate_until", {}, (each, options), 0) for each in prompts], True)
+    return lm.generate_until(
+        [Instance("generate_until", {}, (each, options), 0) for each in prompts], True
+    )
 
 
 def test_layers_that_hardly_overlap_with_the_last_are_told_apart_in_float32():
@@ -201,8 +233,15 @@ def test_layers_that_hardly_overlap_with_the_last_are_told_apart_in_float32():
     torch.manual_seed(0)
     last, *weaker = (torch.randn(200, 500, dtype=torch.float64) * 12 for _ in range(5))
     chosen = DoLa(layers=[0, 1, 2, 3], relative_top=0)
-    exact = torch.stack([chosen._divergence(last.log_softmax(-1), each.log_softmax(-1)) for each in weaker])
-    found = torch.stack([chosen._divergence(last.float().log_softmax(-1), each.float().log_softmax(-1)) for each in weaker])
+    exact = torch.stack(
+        [chosen._divergence(last.log_softmax(-1), each.log_softmax(-1)) for each in weaker]
+    )
+    found = torch.stack(
+        [
+            chosen._divergence(last.float().log_softmax(-1), each.float().log_softmax(-1))
+            for each in weaker
+        ]
+    )
     assert ((exact.amax(0) > -1e-4).sum()) > 50
     assert torch.equal(found.argmax(0), exact.argmax(0))
     one, other = last.softmax(-1), weaker[0].softmax(-1)
@@ -211,7 +250,10 @@ def test_layers_that_hardly_overlap_with_the_last_are_told_apart_in_float32():
     assert (exact[0] + math.log(2)).tolist() == pytest.approx(defined.tolist(), abs=1e-9)
 
 
-PROMPTS = ("The library opened in", "A keeper of the northern library was born in the year")  # padded to one length in a batch
+PROMPTS = (
+    "The library opened in",
+    "A keeper of the northern library was born in the year",
+)  # padded to one length in a batch
 
 
 @pytest.mark.parametrize("relative_top", [0.1, 0])
@@ -223,7 +265,9 @@ def test_generation_decodes_with_the_method(real, relative_top):
         with torch.no_grad():
             output = real.model(torch.tensor([ids]), output_hidden_states=True)
             states = [each[0, -1:] for each in output.hidden_states]
-            return dense(states, output.logits[0, -1:], real.model.get_output_embeddings(), settings)[0]
+            return dense(
+                states, output.logits[0, -1:], real.model.get_output_embeddings(), settings
+            )[0]
 
     expected = [greedy(score, real.tokenizer, prompt, 6) for prompt in PROMPTS]
     found = generated(HFDoLa(**options, layers=LAST, relative_top=relative_top), PROMPTS, 6)
@@ -244,7 +288,13 @@ def test_settings_are_told_and_name_cached_answers(real):
         "norm": False,
         "formula": "paper",
     }
-    others = [{"layers": "1"}, {"relative_top": 0.2}, {"softmax": False}, {"norm": True}, {"formula": "code"}]
+    others = [
+        {"layers": "1"},
+        {"relative_top": 0.2},
+        {"softmax": False},
+        {"norm": True},
+        {"formula": "code"},
+    ]
     options = {"pretrained": LARGER, "device": "cpu", "dtype": "float32"}
     names = [HFDoLa(**options, **{"layers": "0+1", **other}).cache_identity for other in others]
     assert len({real.cache_identity, *names}) == 1 + len(others)
@@ -253,7 +303,12 @@ def test_settings_are_told_and_name_cached_answers(real):
 @pytest.mark.parametrize(
     ("wanted", "count", "tied", "layers"),
     [
-        ("low", 32, False, tuple(range(0, 16, 2))),  # the authors' candidates for LLaMA-7B, 13B and 65B
+        (
+            "low",
+            32,
+            False,
+            tuple(range(0, 16, 2)),
+        ),  # the authors' candidates for LLaMA-7B, 13B and 65B
         ("low", 40, False, tuple(range(0, 20, 2))),
         ("low", 80, False, tuple(range(0, 20, 2))),
         ("low", 30, True, tuple(range(2, 15, 2))),
@@ -271,7 +326,10 @@ def test_layers(wanted, count, tied, layers):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("low", r"layers is 'low', which is none of the model's 2; expected one or more .*, from 0 \(the embedding\) to 1"),
+        (
+            "low",
+            r"layers is 'low', which is none of the model's 2; expected one or more .*, from 0 \(the embedding\) to 1",
+        ),
         ("4", r"layers is '4', which is \[4\] of the model's 2"),
         (-1, r"layers is -1, which is \[-1\]"),
         ([0, 2], r"which is \[0, 2\] of the model's 2"),  # the last one, with itself
@@ -294,11 +352,27 @@ def test_layers_that_cannot_be_contrasted_are_refused(wanted, said):
         (HFDoLa, {"relative_top": 1.5}, "relative_top is 1.5; expected a number from 0 to 1"),
         (HFDoLa, {"relative_top_value": -math.inf}, "relative_top_value is -inf; expected"),
         (HFDoLa, {"softmax": "yes"}, "softmax is 'yes'; expected true or false"),
-        (HFContrastive, {}, "hf-contrastive: amateur is missing; expected the name or folder of a weaker model"),
-        (HFContrastive, {"amateur": SMALLER, "alpha": "a"}, "alpha is 'a'; expected a number from 0 to 1"),
+        (
+            HFContrastive,
+            {},
+            "hf-contrastive: amateur is missing; expected the name or folder of a weaker model",
+        ),
+        (
+            HFContrastive,
+            {"amateur": SMALLER, "alpha": "a"},
+            "alpha is 'a'; expected a number from 0 to 1",
+        ),
         (HFContrastive, {"amateur": SMALLER, "beta": -1}, "beta is -1; expected a number"),
-        (HFContrastive, {"amateur": SMALLER, "amateur_temperature": 0}, "amateur_temperature is 0; expected a number above 0"),
-        (HFContrastive, {"amateur": "/nowhere/at/all"}, "amateur=/nowhere/at/all: its tokenizer cannot be loaded"),
+        (
+            HFContrastive,
+            {"amateur": SMALLER, "amateur_temperature": 0},
+            "amateur_temperature is 0; expected a number above 0",
+        ),
+        (
+            HFContrastive,
+            {"amateur": "/nowhere/at/all"},
+            "amateur=/nowhere/at/all: its tokenizer cannot be loaded",
+        ),
     ],
 )
 def test_options_are_refused_before_any_weights_are_read(kind, options, said, monkeypatch):
@@ -324,7 +398,9 @@ def test_models_that_have_no_early_exits_are_refused(tmp_path, checkpoint):
         return output
 
     scaled.forward = forward
-    with pytest.raises(ConfigError, match="its logits are not its last hidden state times its output embedding"):
+    with pytest.raises(
+        ConfigError, match="its logits are not its last hidden state times its output embedding"
+    ):
         dola(scaled, checkpoint, layers=1)
 
 
@@ -337,12 +413,17 @@ def expected_contrast(expert, amateur, requests, settings, longest):
             one, other = (model(ids).logits[0, -count:].double() for model in (expert, amateur))
             rows = torch.stack([contrast(*pair, settings) for pair in zip(one, other, strict=True)])
             chosen = rows[torch.arange(count), torch.tensor(continuation)]
-            answers.append((float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all())))
+            answers.append(
+                (float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all()))
+            )
     return answers
 
 
 def contrast(one, other, settings):
-    final, weak = torch.softmax(one, -1), torch.softmax(other / settings.get("amateur_temperature", 1), -1)
+    final, weak = (
+        torch.softmax(one, -1),
+        torch.softmax(other / settings.get("amateur_temperature", 1), -1),
+    )
     beta = settings.get("beta")
     scores = (final / weak).log() if beta is None else (final ** (1 + beta) / weak**beta).log()
     return floored(scores, final, settings.get("alpha", 0.1), settings.get("softmax", True))
@@ -350,36 +431,73 @@ def contrast(one, other, settings):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"beta": 0.5}, {"alpha": 0}, {"softmax": False, "alpha": 0.3}, {"amateur_temperature": 0.5, "beta": 2}],
+    [
+        {},
+        {"beta": 0.5},
+        {"alpha": 0},
+        {"softmax": False, "alpha": 0.3},
+        {"amateur_temperature": 0.5, "beta": 2},
+    ],
     ids=str,
 )
 def test_contrastive_scores_are_those_of_both_models_by_themselves(settings):
-    lm = HFContrastive(pretrained=LARGER, amateur=SMALLER, device="cpu", dtype="float32", batch_size=2, max_length=64, **settings)
+    lm = HFContrastive(
+        pretrained=LARGER,
+        amateur=SMALLER,
+        device="cpu",
+        dtype="float32",
+        batch_size=2,
+        max_length=64,
+        **settings,
+    )
     requests = some_requests(lm.vocab_size, 64, 30, seed=3)
     assert lm.engine.name == "packed and packed"
     amateur = AutoModelForCausalLM.from_pretrained(SMALLER)
-    agree(lm._loglikelihood_tokens(requests, True), expected_contrast(lm.model, amateur, requests, settings, 64), requests)
+    agree(
+        lm._loglikelihood_tokens(requests, True),
+        expected_contrast(lm.model, amateur, requests, settings, 64),
+        requests,
+    )
     told = lm.get_model_info()["decoding"]
-    assert (told["amateur"], told["beta"], told["alpha"]) == (SMALLER, settings.get("beta"), settings.get("alpha", 0.1))
+    assert (told["amateur"], told["beta"], told["alpha"]) == (
+        SMALLER,
+        settings.get("beta"),
+        settings.get("alpha", 0.1),
+    )
 
 
 def test_contrastive_generation_and_a_padded_vocabulary(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     torch.manual_seed(1)
-    config = GPT2Config(vocab_size=len(tokenizer) + 7, n_positions=256, n_embd=32, n_layer=2, n_head=1)
+    config = GPT2Config(
+        vocab_size=len(tokenizer) + 7, n_positions=256, n_embd=32, n_layer=2, n_head=1
+    )
     GPT2LMHeadModel(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     for amateur in (SMALLER, str(tmp_path)):
-        lm = HFContrastive(pretrained=LARGER, amateur=amateur, device="cpu", dtype="float32", batch_size=2, max_length=128)
+        lm = HFContrastive(
+            pretrained=LARGER,
+            amateur=amateur,
+            device="cpu",
+            dtype="float32",
+            batch_size=2,
+            max_length=128,
+        )
         weak = AutoModelForCausalLM.from_pretrained(amateur)
 
         def score(ids, lm=lm, weak=weak):
             with torch.no_grad():
-                one, other = (model(torch.tensor([ids])).logits[0, -1].double() for model in (lm.model, weak))
+                one, other = (
+                    model(torch.tensor([ids])).logits[0, -1].double() for model in (lm.model, weak)
+                )
             return contrast(one, other[: len(one)], {})
 
-        assert generated(lm, PROMPTS, 5) == [greedy(score, lm.tokenizer, prompt, 5) for prompt in PROMPTS]
-    swapped = HFContrastive(pretrained=str(tmp_path), amateur=LARGER, device="cpu", dtype="float32", max_length=128)
+        assert generated(lm, PROMPTS, 5) == [
+            greedy(score, lm.tokenizer, prompt, 5) for prompt in PROMPTS
+        ]
+    swapped = HFContrastive(
+        pretrained=str(tmp_path), amateur=LARGER, device="cpu", dtype="float32", max_length=128
+    )
     ((logprob, _),) = swapped._loglikelihood_tokens([(None, [5, 6], [7])], True)
     assert math.isfinite(logprob)
 
@@ -388,13 +506,20 @@ def test_amateurs_that_do_not_fit_are_refused(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     tokenizer.add_tokens(["<another>"])
     other = save_gpt2(tmp_path / "other", tokenizer)
-    with pytest.raises(ConfigError, match=r"has another vocabulary \(\d+ tokens, the expert's \d+; .* at '<another>'\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"has another vocabulary \(\d+ tokens, the expert's \d+; .* at '<another>'\)",
+    ):
         HFContrastive(pretrained=LARGER, amateur=str(other), device="cpu")
-    short = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer) - 1, n_positions=32, n_embd=16, n_layer=1, n_head=1))
+    short = GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tokenizer) - 1, n_positions=32, n_embd=16, n_layer=1, n_head=1)
+    )
     short.save_pretrained(tmp_path / "short")
     AutoTokenizer.from_pretrained(LARGER).save_pretrained(tmp_path / "short")
     with pytest.raises(ConfigError, match=r"reads 32 tokens, the expert \d+; pass max_length=32"):
-        HFContrastive(pretrained=LARGER, amateur=str(tmp_path / "short"), device="cpu", dtype="float32")
+        HFContrastive(
+            pretrained=LARGER, amateur=str(tmp_path / "short"), device="cpu", dtype="float32"
+        )
 
 
 def test_lm_eval_finds_both_by_name(evaluate):

@@ -1,4 +1,5 @@
-"""In-context RALM: which tokens the model is shown, what is never retrieved, and that sharing changes no score."""
+"""In-context RALM: which tokens the model is shown, what is never retrieved, and that sharing
+changes no score."""
 
 from __future__ import annotations
 
@@ -46,11 +47,26 @@ def test_a_continuation_is_predicted_a_stride_at_a_time():
     ("insertion", "before", "document", "expected"),
     [
         ("paper", [1, 2, 3], [50, 51], [50, 51, 1, 2, 3]),
-        ("paper", [0, 1, 2, 3], [50, 51], [0, 50, 51, 1, 2, 3]),  # the tokenizer's first token stays first
-        ("paper", list(range(1, 12)), [50, 51], [50, 51, 5, 6, 7, 8, 9, 10, 11]),  # 10 inputs, the last target is none
+        (
+            "paper",
+            [0, 1, 2, 3],
+            [50, 51],
+            [0, 50, 51, 1, 2, 3],
+        ),  # the tokenizer's first token stays first
+        (
+            "paper",
+            list(range(1, 12)),
+            [50, 51],
+            [50, 51, 5, 6, 7, 8, 9, 10, 11],
+        ),  # 10 inputs, the last target is none
         ("paper", [1, 2, 3], [], [1, 2, 3]),
         ("code", [1, 2, 3], [50, 51], [50, 51, 3]),  # overwritten, though there was room
-        ("code", list(range(1, 12)), [50, 51], [50, 51, 6, 7, 8, 9, 10, 11]),  # cut to 10 with the targets
+        (
+            "code",
+            list(range(1, 12)),
+            [50, 51],
+            [50, 51, 6, 7, 8, 9, 10, 11],
+        ),  # cut to 10 with the targets
         ("code", [1, 2], [50, 51, 52], [50, 51]),  # targets are never overwritten
     ],
 )
@@ -65,20 +81,30 @@ WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen
     ("rules", "passage", "reason"),
     [
         ("id:doc_id+title+overlap", Passage("7", "", "other"), "id"),
-        ("id:doc_id", Passage("7#4", "", "other"), "id"),  # a part of a passage that the index has split
+        (
+            "id:doc_id",
+            Passage("7#4", "", "other"),
+            "id",
+        ),  # a part of a passage that the index has split
         ("id:doc_id", Passage("71", "", "other"), ""),
         ("title+overlap", Passage("7", "", "other"), ""),  # a number that happens to be the row's
         ("id:page", Passage("7", "", "other"), ""),
         ("title", Passage("x", "the  LIBRARY", "other"), "title"),
         ("id:doc_id", Passage("x", "The Library", "other"), ""),
         ("title+overlap", Passage("x", "y", f"It says: {WORDS.upper()}."), "overlap"),
-        ("title+overlap", Passage("x", "y", "one two three four five six seven eight nine ten eleven twelve"), ""),
+        (
+            "title+overlap",
+            Passage("x", "y", "one two three four five six seven eight nine ten eleven twelve"),
+            "",
+        ),
         ("none", Passage("7", "The Library", WORDS), ""),
     ],
 )
 def test_the_evaluated_document_is_known_by_id_title_and_text(rules, passage, reason):
     exclusion = Exclusion.parse(rules, 13)
-    document = exclusion.document([{"doc_id": 7, "page": "", "title": "The Library"}], [f"A prefix. {WORDS}"])
+    document = exclusion.document(
+        [{"doc_id": 7, "page": "", "title": "The Library"}], [f"A prefix. {WORDS}"]
+    )
     assert exclusion.reason(document, passage, is_split=True) == reason
 
 
@@ -98,7 +124,10 @@ def test_a_row_without_the_key_of_its_id():
         ({"retrieval_stride": 0}, "retrieval_stride is 0"),
         ({"insertion": "both"}, "insertion is 'both'; expected paper or code"),
         ({"exclude": "title+name"}, "unknown rule 'name'"),
-        ({"exclude": "id+title"}, "unknown rule 'id'; expected none, or any of title, overlap and id:KEY"),
+        (
+            {"exclude": "id+title"},
+            "unknown rule 'id'; expected none, or any of title, overlap and id:KEY",
+        ),
         ({"exclude": "id:+title"}, "unknown rule 'id:'"),
         ({"num_documents": 2}, "leave no room"),
         ({"overlap_words": 0}, "overlap_words is 0"),
@@ -118,7 +147,10 @@ def test_an_index_that_is_none(tmp_path):
 
 
 def instances(count: int) -> list[Instance]:
-    articles = [json.loads(line) for line in (TASKS / "sample" / "encyclopedia.jsonl").open(encoding="utf-8")][:count]
+    articles = [
+        json.loads(line)
+        for line in (TASKS / "sample" / "encyclopedia.jsonl").open(encoding="utf-8")
+    ][:count]
     return [
         Instance(
             "loglikelihood",
@@ -145,7 +177,9 @@ def test_scores_are_those_of_one_request_a_window(index, insertion):
     requests = instances(6)
     cut, augmented = windows_of(ralm, requests)
     assert len(cut) > 2 * len(requests)
-    assert any(context != window.before for window, (context, _) in zip(cut, augmented, strict=True))
+    assert any(
+        context != window.before for window, (context, _) in zip(cut, augmented, strict=True)
+    )
     expected = [0.0] * len(requests)
     for window, each in zip(cut, augmented, strict=True):
         expected[window.request] += plain._loglikelihood_tokens([(None, *each)], True)[0][0]
@@ -153,7 +187,9 @@ def test_scores_are_those_of_one_request_a_window(index, insertion):
     assert found == pytest.approx(expected, abs=1e-3)
 
 
-def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not_found(ralm, monkeypatch):
+def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not_found(
+    ralm, monkeypatch
+):
     calls = []
     retrieve = type(ralm._index).retrieve
 
@@ -170,7 +206,9 @@ def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not
     cut, _ = windows_of(ralm, requests)
     assert len(queries) < len(cut)  # choices share the windows before they part
     assert {hit.passage.id for found in hits for hit in found}
-    by_query = {query: {hit.passage.id for hit in found} for query, found in zip(queries, hits, strict=True)}
+    by_query = {
+        query: {hit.passage.id for hit in found} for query, found in zip(queries, hits, strict=True)
+    }
     for window in cut:
         query = ralm.tok_decode(window.before[-32:], skip_special_tokens=True)
         assert requests[window.request].doc["doc_id"] not in by_query[query]
@@ -188,7 +226,9 @@ def test_perplexity_and_whole_texts_are_scored_with_retrieval_too(ralm, evaluate
     run = evaluate(ralm, ["sample_factor_perplexity"], limit=3, log_samples=False)
     plain = evaluate(HFTree(**OPTIONS), ["sample_factor_perplexity"], limit=3, log_samples=False)
     key = "perplexity,none"
-    with_passages, without = (each["results"]["sample_factor_perplexity"][key] for each in (run, plain))
+    with_passages, without = (
+        each["results"]["sample_factor_perplexity"][key] for each in (run, plain)
+    )
     assert 1 < with_passages < without
     text = Instance("loglikelihood_rolling", {}, ("A keeper of the library.",), 0, ("task", 0, 1))
     assert ralm.loglikelihood_rolling([text], True)[0] < 0
@@ -205,7 +245,9 @@ def test_without_its_prefix_a_model_scores_the_continuation_alone(checkpoint):
 def test_without_prefixes_much_less_of_the_sample_is_known(checkpoint, evaluate):
     options = {**OPTIONS, "pretrained": str(checkpoint)}
     blind, seeing = (
-        evaluate(model, ["sample_factor"], log_samples=False)["results"]["sample_factor"]["factor_acc,none"]
+        evaluate(model, ["sample_factor"], log_samples=False)["results"]["sample_factor"][
+            "factor_acc,none"
+        ]
         for model in (HFPrefixFree(**options), HFTree(**options))
     )
     assert blind < seeing - 0.15

@@ -1,4 +1,5 @@
-"""hf-tree gives hf's scores, whatever the requests and the architecture, and computes fewer positions for them."""
+"""hf-tree gives hf's scores, whatever the requests and the architecture, and computes fewer
+positions for them."""
 
 from __future__ import annotations
 
@@ -21,15 +22,37 @@ from lm_factuality.models.tree.scorer import Budget, choose_engine, score
 from tests.tiny_models import save_t5
 
 VOCABULARY, POSITIONS = 97, 64
-_COMMON = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
-_GATED = {**_COMMON, "intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": POSITIONS}
-_SMALL = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
-# Class prefix, options of the config, engine that has to carry it; windows and chunks are shorter than the requests.
+_COMMON = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+}
+_GATED = {
+    **_COMMON,
+    "intermediate_size": 48,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": POSITIONS,
+}
+_SMALL = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+}
+# Class prefix, options of the config, engine that has to carry it; windows and chunks are shorter
+# than the requests.
 ARCHITECTURES = {
     "gpt2": (
         "GPT2LMHeadModel",
         "GPT2Config",
-        {"vocab_size": VOCABULARY, "n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2},
+        {
+            "vocab_size": VOCABULARY,
+            "n_positions": POSITIONS,
+            "n_embd": 32,
+            "n_layer": 2,
+            "n_head": 2,
+        },
         "packed",
     ),
     "opt": (
@@ -46,10 +69,25 @@ ARCHITECTURES = {
     ),
     "llama": ("LlamaForCausalLM", "LlamaConfig", _GATED, "packed"),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", _GATED, "packed"),
-    "mistral-sliding": ("MistralForCausalLM", "MistralConfig", {**_GATED, "sliding_window": 7}, "packed"),
-    "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**_GATED, "sliding_window": None}, "packed"),
+    "mistral-sliding": (
+        "MistralForCausalLM",
+        "MistralConfig",
+        {**_GATED, "sliding_window": 7},
+        "packed",
+    ),
+    "mixtral": (
+        "MixtralForCausalLM",
+        "MixtralConfig",
+        {**_GATED, "sliding_window": None},
+        "packed",
+    ),
     "gemma": ("GemmaForCausalLM", "GemmaConfig", {**_GATED, "head_dim": 8}, "packed"),
-    "gemma2-softcap": ("Gemma2ForCausalLM", "Gemma2Config", {**_GATED, "head_dim": 8, "sliding_window": 7}, "packed"),
+    "gemma2-softcap": (
+        "Gemma2ForCausalLM",
+        "Gemma2Config",
+        {**_GATED, "head_dim": 8, "sliding_window": 7},
+        "packed",
+    ),
     "gpt-oss-sinks": (
         "GptOssForCausalLM",
         "GptOssConfig",
@@ -59,7 +97,13 @@ ARCHITECTURES = {
     "llama4-chunks": (
         "Llama4ForCausalLM",
         "Llama4TextConfig",
-        {**_GATED, "intermediate_size_mlp": 48, "head_dim": 8, "attention_chunk_size": 8, "num_local_experts": 2},
+        {
+            **_GATED,
+            "intermediate_size_mlp": 48,
+            "head_dim": 8,
+            "attention_chunk_size": 8,
+            "num_local_experts": 2,
+        },
         "packed",
     ),
     "gpt-neo-local": (
@@ -79,7 +123,14 @@ ARCHITECTURES = {
     "gpt-j": (
         "GPTJForCausalLM",
         "GPTJConfig",
-        {"vocab_size": VOCABULARY, "n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8},
+        {
+            "vocab_size": VOCABULARY,
+            "n_positions": POSITIONS,
+            "n_embd": 32,
+            "n_layer": 2,
+            "n_head": 2,
+            "rotary_dim": 8,
+        },
         "cached",
     ),
     "bloom-alibi": (
@@ -90,16 +141,29 @@ ARCHITECTURES = {
     ),
 }
 UNSHARED = {
-    "mamba": ("MambaForCausalLM", "MambaConfig", {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2}),
+    "mamba": (
+        "MambaForCausalLM",
+        "MambaConfig",
+        {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2},
+    ),
     "jamba": (
         "JambaForCausalLM",
         "JambaConfig",
-        {**_GATED, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "use_mamba_kernels": False},
+        {
+            **_GATED,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "num_experts": 2,
+            "use_mamba_kernels": False,
+        },
     ),
     "dynamic-rope": (
         "LlamaForCausalLM",
         "LlamaConfig",
-        {**_GATED, "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}},
+        {
+            **_GATED,
+            "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0},
+        },
     ),
 }
 
@@ -116,7 +180,8 @@ def build(name: str):
 
 
 def some_requests(vocabulary: int, longest: int, count: int, seed: int = 0) -> list[tuple]:
-    """Shared and nested contexts, continuations of one token and of many, the same request twice, over-long ones."""
+    """Shared and nested contexts, continuations of one token and of many, the same request twice,
+    over-long ones."""
     rng = random.Random(seed)
 
     def some(number: int) -> list[int]:
@@ -133,26 +198,41 @@ def some_requests(vocabulary: int, longest: int, count: int, seed: int = 0) -> l
 
 def together(model, checkpoint, **options):
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    common = {"pretrained": model, "tokenizer": tokenizer, "max_length": POSITIONS, "batch_size": 2, **options}
-    # hf's logits_cache gives wrong sums to requests with the same tokens but the last that are split at other points.
+    common = {
+        "pretrained": model,
+        "tokenizer": tokenizer,
+        "max_length": POSITIONS,
+        "batch_size": 2,
+        **options,
+    }
+    # hf's logits_cache gives wrong sums to requests with the same tokens but the last that are
+    # split at other points.
     return HFTree(**common), HFLM(**common, logits_cache=False)
 
 
 def worst(found, expected, requests) -> float:
     """The largest difference in nats a token."""
-    return max(abs(one[0] - other[0]) / len(request[2]) for one, other, request in zip(found, expected, requests, strict=True))
+    return max(
+        abs(one[0] - other[0]) / len(request[2])
+        for one, other, request in zip(found, expected, requests, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_hf_scores(name, checkpoint):
     tree, plain = together(build(name), checkpoint)
     requests = some_requests(VOCABULARY, POSITIONS, 60)
-    found, expected = tree._loglikelihood_tokens(requests, True), plain._loglikelihood_tokens(requests, True)
+    found, expected = (
+        tree._loglikelihood_tokens(requests, True),
+        plain._loglikelihood_tokens(requests, True),
+    )
     assert tree.engine.name == ARCHITECTURES[name][3]
     assert worst(found, expected, requests) < 1e-4
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
     # Other batch sizes cut the forest elsewhere, down to a few tokens a pass.
-    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    sequences = [
+        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
+    ]
     forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
     with torch.inference_mode():
         cut = score(forest, tree.engine, Budget(5, 2))
@@ -160,7 +240,9 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
     assert worst(again, expected, requests) < 1e-4
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"]
+)
 def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, checkpoint, monkeypatch):
     sizes: list[int] = []
 
@@ -178,11 +260,18 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
     assert worst(tree._loglikelihood_tokens(requests, True), expected, requests) < 1e-4
     assert tree.engine.name == "packed"
     assert max(sizes) > 2
-    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    sequences = [
+        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
+    ]
     forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
     with torch.inference_mode():
         cut = score(forest, tree.engine, Budget(130, 100))
-    assert worst([(cut.logprobs[targets].sum(), True) for targets in forest.answers], expected, requests) < 1e-4
+    assert (
+        worst(
+            [(cut.logprobs[targets].sum(), True) for targets in forest.answers], expected, requests
+        )
+        < 1e-4
+    )
 
 
 @pytest.mark.parametrize("name", UNSHARED)
@@ -219,7 +308,9 @@ def test_generation_still_uses_the_models_own_attention(checkpoint):
     tree, plain = together(build("llama"), checkpoint)
     tree._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 4), True)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
-    assert tree.generate_until([request], disable_tqdm=True) == plain.generate_until([request], disable_tqdm=True)
+    assert tree.generate_until([request], disable_tqdm=True) == plain.generate_until(
+        [request], disable_tqdm=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -227,15 +318,25 @@ def pair(request):
     """Both models from a real checkpoint with a real tokenizer."""
     from tests.conftest import TASKS
 
-    options = {"pretrained": str(TASKS / "sample" / "models" / "smaller"), "device": "cpu", "dtype": "float32"}
+    options = {
+        "pretrained": str(TASKS / "sample" / "models" / "smaller"),
+        "device": "cpu",
+        "dtype": "float32",
+    }
     return HFTree(**options, batch_size=3), HFLM(**options, batch_size=3, logits_cache=False)
 
 
 def test_five_hundred_requests_of_mixed_shapes(pair):
     tree, plain = pair
     requests = some_requests(plain.vocab_size, plain.max_length + 40, 500, seed=1)
-    assert any(len(context) + len(continuation) > plain.max_length + 1 for _, context, continuation in requests)
-    found, expected = tree._loglikelihood_tokens(requests, True), plain._loglikelihood_tokens(requests, True)
+    assert any(
+        len(context) + len(continuation) > plain.max_length + 1
+        for _, context, continuation in requests
+    )
+    found, expected = (
+        tree._loglikelihood_tokens(requests, True),
+        plain._loglikelihood_tokens(requests, True),
+    )
     assert worst(found, expected, requests) < 1e-4
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
 
@@ -255,8 +356,12 @@ def test_texts_through_lm_evals_own_request_types(pair):
     for one, other in zip(found, expected, strict=True):
         assert one[0] == pytest.approx(other[0], abs=1e-3)
         assert one[1] == other[1]
-    texts = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in ("A keeper.", "word " * 1500)]
-    for one, other in zip(*(lm.loglikelihood_rolling(texts, True) for lm in (tree, plain)), strict=True):
+    texts = [
+        Instance("loglikelihood_rolling", {}, (text,), 0) for text in ("A keeper.", "word " * 1500)
+    ]
+    for one, other in zip(
+        *(lm.loglikelihood_rolling(texts, True) for lm in (tree, plain)), strict=True
+    ):
         assert one == pytest.approx(other, rel=1e-5)
 
 
@@ -281,7 +386,9 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
 
     requests = some_requests(VOCABULARY, POSITIONS, 30)
-    sequences = [(context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests]
+    sequences = [
+        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
+    ]
     forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
     with torch.inference_mode():
         expected = score(forest, engine(model), Budget(1000, 1000))
@@ -291,7 +398,9 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
         assert budget.tokens == 12
         assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
         assert "out of memory; going on with 12 tokens" in caplog.text
-        model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True)
+        model.register_forward_pre_hook(
+            lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
+        )
         with pytest.raises(RuntimeError, match="out of memory"):
             score(forest, engine(model), Budget(4, 4))
 
@@ -319,7 +428,8 @@ def test_every_distinct_position_is_computed_once(pair):
 
 
 def test_multiple_choice_tasks_of_lm_eval_and_its_response_cache(evaluate, tmp_path, pair):
-    """A task in the manner of hellaswag, with few-shot examples, so that all rows share a beginning."""
+    """A task in the manner of hellaswag, with few-shot examples, so that all rows share a
+    beginning."""
     rows = [
         f'{{"ctx": "The keeper of house {n} went", "endings": ["to the port.", "home.", "away at night."], "label": {n % 3}}}'
         for n in range(12)
@@ -333,9 +443,14 @@ def test_multiple_choice_tasks_of_lm_eval_and_its_response_cache(evaluate, tmp_p
     )
     tree, plain = pair
     cache = {"use_cache": str(tmp_path / "cache")}
-    runs = [evaluate(lm, ["swag"], include=tmp_path, **more) for lm, more in ((plain, {}), (tree, cache), (tree, cache))]
+    runs = [
+        evaluate(lm, ["swag"], include=tmp_path, **more)
+        for lm, more in ((plain, {}), (tree, cache), (tree, cache))
+    ]
     scores = [[sample["resps"] for sample in run["samples"]["swag"]] for run in runs]
     for other in scores[1:]:
         for one, two in zip(scores[0], other, strict=True):
-            assert [float(choice[0][0]) for choice in two] == pytest.approx([float(choice[0][0]) for choice in one], abs=1e-3)
+            assert [float(choice[0][0]) for choice in two] == pytest.approx(
+                [float(choice[0][0]) for choice in one], abs=1e-3
+            )
     assert runs[1]["results"] == runs[2]["results"]

@@ -1,4 +1,5 @@
-"""Trees that several threads compute at once have the scores that one has, and leave the process as it was."""
+"""Trees that several threads compute at once have the scores that one has, and leave the process as
+it was."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def some(stem: int, count: int = 40, length: int = 30) -> list[list[int]]:
 
     shared = tokens(stem)
     return [
-        [*shared, *begun, *tokens(3)] for begun in (tokens(draw.randrange(1, length)) for _ in range(count)) for _ in range(4)
+        [*shared, *begun, *tokens(3)]
+        for begun in (tokens(draw.randrange(1, length)) for _ in range(count))
+        for _ in range(4)
     ]
 
 
@@ -51,7 +54,9 @@ def counted(engine, monkeypatch) -> set[int]:
     """The threads in which an engine of its class runs."""
     used: set[int] = set()
     run = type(engine).run
-    monkeypatch.setattr(type(engine), "run", lambda *given: used.add(threading.get_ident()) or run(*given))
+    monkeypatch.setattr(
+        type(engine), "run", lambda *given: used.add(threading.get_ident()) or run(*given)
+    )
     return used
 
 

@@ -1,4 +1,5 @@
-"""Runs of two models, hostile texts among them, that people are asked about; and the answers that a judge gave."""
+"""Runs of two models, hostile texts among them, that people are asked about; and the answers that a
+judge gave."""
 
 from __future__ import annotations
 
@@ -18,8 +19,11 @@ __all__ = ["browser"]
 MODELS = ("org/secret-7b", "org/hidden-1b")
 
 
-def felm_gen_sample(number: int, errors: list[str | None] | None, domain: str = "wk", **changes: Any) -> dict[str, Any]:
-    """An answer of a sentence for each of ``errors``, with its record and its metrics; None is an answer without a verdict."""
+def felm_gen_sample(
+    number: int, errors: list[str | None] | None, domain: str = "wk", **changes: Any
+) -> dict[str, Any]:
+    """An answer of a sentence for each of ``errors``, with its record and its metrics; None is an
+    answer without a verdict."""
     said = errors or [None, None]
     segments = [f"Sentence {number}.{place} of it." for place in range(len(said))]
     record: Any = {
@@ -34,10 +38,22 @@ def felm_gen_sample(number: int, errors: list[str | None] | None, domain: str = 
         "outputs": ["{}"],
     }
     record |= changes
-    doc = {"index": str(number), "domain": domain, "prompt": f"What is {number}?", "reference_texts": [HOSTILE]}
+    doc = {
+        "index": str(number),
+        "domain": domain,
+        "prompt": f"What is {number}?",
+        "reference_texts": [HOSTILE],
+    }
     metrics = row_metrics(record)
     responses = {"resps": [[" ".join(segments)]], "filtered_resps": [json.dumps(record)]}
-    return {"doc_id": number, "filter": "judge", "doc": doc, **responses, "metrics": list(metrics), **metrics}
+    return {
+        "doc_id": number,
+        "filter": "judge",
+        "doc": doc,
+        **responses,
+        "metrics": list(metrics),
+        **metrics,
+    }
 
 
 def felm_gen_task(rows: int = 12) -> dict[str, Any]:
@@ -50,11 +66,18 @@ def felm_gen_task(rows: int = 12) -> dict[str, Any]:
         ["untyped", None],
         None,
     ]
-    samples = [felm_gen_sample(number, patterns[number % 6], ("wk", "science")[number % 2]) for number in range(rows)]
+    samples = [
+        felm_gen_sample(number, patterns[number % 6], ("wk", "science")[number % 2])
+        for number in range(rows)
+    ]
     refusal = {"segments": [], "no_answer": "refusal", "unscored": "no answer: refusal"}
     samples.append(felm_gen_sample(rows, None, **refusal))
     results = {"segment_error_rate,judge": 0.25}
-    return {"results": results, "samples": samples, "metadata": {"benchmark": "felm_gen", "judge": "lexical"}}
+    return {
+        "results": results,
+        "samples": samples,
+        "metadata": {"benchmark": "felm_gen", "judge": "lexical"},
+    }
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +85,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models with three tasks each."""
     folder = tmp_path_factory.mktemp("runs")
     for number, model in enumerate(MODELS):
-        tasks = {"gen": felm_gen_task(), "felm": felm_task(["Answer: 2"]), "bio": ambigbio_task(reason=HOSTILE)}
+        tasks = {
+            "gen": felm_gen_task(),
+            "felm": felm_task(["Answer: 2"]),
+            "bio": ambigbio_task(reason=HOSTILE),
+        }
         write_results(folder / f"run{number}", tasks, model, f"2026-01-02T03-04-05.00000{number}")
     return folder
 

@@ -15,7 +15,8 @@ from tests.people.conftest import answers
 
 @pytest.fixture
 def labelled(runs, tmp_path):
-    """The key of a sheet of both models, and labels of two people, one of whom sees another thing in every ninth item."""
+    """The key of a sheet of both models, and labels of two people, one of whom sees another thing
+    in every ninth item."""
     sheet = make_sheet(read_pool([runs], "gen"), 22, ("verdict",), repeat=0.2, seed=2)
     *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
     paths = []
@@ -25,14 +26,28 @@ def labelled(runs, tmp_path):
             line["answer"] = "factual" if line["answer"] == "knowledge" else "knowledge"
         paths.append(tmp_path / f"{person}.csv")
         cells = [
-            ",".join(str(line[name]) for name in ("sheet", "number", "question", "answer", "person", "note")) for line in lines
+            ",".join(
+                str(line[name])
+                for name in ("sheet", "number", "question", "answer", "person", "note")
+            )
+            for line in lines
         ]
-        paths[-1].write_text("\n".join(["sheet,number,question,answer,person,note", *cells]) + "\n", encoding="utf-8")
+        paths[-1].write_text(
+            "\n".join(["sheet,number,question,answer,person,note", *cells]) + "\n", encoding="utf-8"
+        )
     return ["--key", str(key), "--labels", *map(str, paths)]
 
 
 def test_agreement_on_a_sheet(runs, labelled, tmp_path, capsys):
-    arguments = [*labelled, "--by", "domain", "--results", str(runs), "--json", str(tmp_path / "out.json")]
+    arguments = [
+        *labelled,
+        "--by",
+        "domain",
+        "--results",
+        str(runs),
+        "--json",
+        str(tmp_path / "out.json"),
+    ]
     figures = str(REPOSITORY / "configs" / "reproduce" / "people_figures.yaml")
     assert main(["people", "agree", *arguments, "--with", figures]) == 0
     output = " ".join(capsys.readouterr().out.split())
@@ -46,15 +61,20 @@ def test_agreement_on_a_sheet(runs, labelled, tmp_path, capsys):
     ):
         assert part in output
     cells = {
-        (each["table"], *each["row"], each["column"]): each["measure"] for each in json.loads((tmp_path / "out.json").read_text())
+        (each["table"], *each["row"], each["column"]): each["measure"]
+        for each in json.loads((tmp_path / "out.json").read_text())
     }
     assert cells["pairs", "segment", "all", "Ana", "(judge)", "agreement, %"]["value"] == 1
     assert cells["pairs", "segment", "all", "Ana", "Ana again", "agreement, %"]["value"] == 1
     assert 0.5 < cells["pairs", "segment", "all", "Ana", "Ben", "agreement, %"]["value"] < 1
     means = {
-        row[2]: measure["value"] for row, measure in cells.items() if row[0] == "means" and row[-1] == "Segments with errors"
+        row[2]: measure["value"]
+        for row, measure in cells.items()
+        if row[0] == "means" and row[-1] == "Segments with errors"
     }
-    assert means["people"] == means["judge"] > 0  # where most people decide, they say what the judge said
+    assert (
+        means["people"] == means["judge"] > 0
+    )  # where most people decide, they say what the judge said
 
 
 def test_plots_and_other_results(runs, labelled, tmp_path, capsys):
@@ -78,7 +98,9 @@ def test_plans(runs, labelled, capsys):
     assert "wide now. With these labels the 95% interval is about" in output
     assert main(["people", "plan", one, *labelled, "--width", "0.001"]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "No labels bring it to 0.1: these are all. More samples of the model narrow it." in output
+    assert (
+        "No labels bring it to 0.1: these are all. More samples of the model narrow it." in output
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,8 +108,14 @@ def test_plans(runs, labelled, capsys):
     [
         (["run0", "--width", "0"], "expected more than 0"),
         (["", "--width", "0.1"], "2 runs of the sheet's tasks"),
-        (["run0", "--task", "bio", "--width", "0.1"], "bio: the sheet is of gen, the results are of bio, felm, gen"),
-        (["run0", "--width", "0.1", "--score", "x"], "--score 'x': expected one of segment_error_rate"),
+        (
+            ["run0", "--task", "bio", "--width", "0.1"],
+            "bio: the sheet is of gen, the results are of bio, felm, gen",
+        ),
+        (
+            ["run0", "--width", "0.1", "--score", "x"],
+            "--score 'x': expected one of segment_error_rate",
+        ),
     ],
 )
 def test_plans_that_cannot_be_made(runs, labelled, arguments, expected, capsys):

@@ -23,17 +23,39 @@ RATE = "segment_error_rate"
 
 
 def run(folder, rows=120, model="org/model-1b", date="2026-01-02T03-04-05.000001"):
-    """A judge who finds one error in three segments of every third answer; answers have one to four segments."""
-    patterns = [[None], ["knowledge", None, None], [None, None], [None, None, None, "knowledge"], None]
-    samples = [felm_gen_sample(number, patterns[number % 5], ("wk", "math")[number % 2]) for number in range(rows)]
-    samples.append(felm_gen_sample(rows, None, segments=[], no_answer="refusal", unscored="no answer: refusal"))
-    results = {f"{RATE},judge": 2 / 10, f"{RATE}_stderr,judge": 0.02, "unscored,judge": rows // 5, f"{RATE}_math,judge": 0.2}
-    task = {"results": results, "samples": samples, "metadata": {"benchmark": "felm_gen", "judge": "lexical"}}
+    """A judge who finds one error in three segments of every third answer; answers have one to four
+    segments."""
+    patterns = [
+        [None],
+        ["knowledge", None, None],
+        [None, None],
+        [None, None, None, "knowledge"],
+        None,
+    ]
+    samples = [
+        felm_gen_sample(number, patterns[number % 5], ("wk", "math")[number % 2])
+        for number in range(rows)
+    ]
+    samples.append(
+        felm_gen_sample(rows, None, segments=[], no_answer="refusal", unscored="no answer: refusal")
+    )
+    results = {
+        f"{RATE},judge": 2 / 10,
+        f"{RATE}_stderr,judge": 0.02,
+        "unscored,judge": rows // 5,
+        f"{RATE}_math,judge": 0.2,
+    }
+    task = {
+        "results": results,
+        "samples": samples,
+        "metadata": {"benchmark": "felm_gen", "judge": "lexical"},
+    }
     return write_results(folder, {"gen": task}, model, date)
 
 
 def labelled(results, folder, rows=60, answer=None, stratify=(), seed=1):
-    """The key of a sheet and the labels of somebody who by default finds an error in every answer's first segment."""
+    """The key of a sheet and the labels of somebody who by default finds an error in every answer's
+    first segment."""
     sheet = make_sheet(read_pool([results], "gen"), rows, stratify, seed=seed)
     *_, key = write_sheet(sheet, folder / "sheet.html", csv_only=True)
     path = folder / "labels.csv"
@@ -41,13 +63,22 @@ def labelled(results, folder, rows=60, answer=None, stratify=(), seed=1):
         writer = csv.writer(file)
         writer.writerow(("sheet", "number", "question", "answer", "person", "note"))
         for entry in read_key(key).items:
-            said = (answer or (lambda entry: entry.options[1] if entry.item.endswith(":0") else entry.options[0]))(entry)
+            said = (
+                answer
+                or (
+                    lambda entry: (
+                        entry.options[1] if entry.item.endswith(":0") else entry.options[0]
+                    )
+                )
+            )(entry)
             writer.writerow((sheet.key.sheet, entry.number, entry.question, said, "Ana", ""))
     return key, path
 
 
 def correct(results, key, labels, *more):
-    return main(["people", "correct", str(results), "--key", str(key), "--labels", str(labels), *more])
+    return main(
+        ["people", "correct", str(results), "--key", str(key), "--labels", str(labels), *more]
+    )
 
 
 def corrected(results):
@@ -55,7 +86,8 @@ def corrected(results):
 
 
 def test_labels_on_everything_give_what_people_say(tmp_path, capsys):
-    """Every answer's first segment has an error, those included that the judge has no verdict on: 120 errors in 264 segments."""
+    """Every answer's first segment has an error, those included that the judge has no verdict on:
+    120 errors in 264 segments."""
     results = run(tmp_path)
     assert correct(results, *labelled(results, tmp_path, rows=120)) == 0
     found = corrected(results)[RATE]
@@ -71,7 +103,9 @@ def test_part_of_the_labels_give_what_the_estimate_gives(tmp_path):
     key, labels = labelled(results, tmp_path, stratify=("verdict",))
     assert correct(results, key, labels) == 0
     found = corrected(results)[RATE]
-    samples = [json.loads(line) for line in next(tmp_path.glob("samples_*")).read_text().splitlines()]
+    samples = [
+        json.loads(line) for line in next(tmp_path.glob("samples_*")).read_text().splitlines()
+    ]
     drawn = {entry.cluster: entry for entry in read_key(key).items}
     judged, people, strata, asked = [], [], [], []
     for sample in samples:
@@ -80,12 +114,19 @@ def test_part_of_the_labels_give_what_the_estimate_gives(tmp_path):
         people.append((1, parts[1] if parts else 2) if number in drawn else (0, 0))
         asked.append(number in drawn or number == "120")
         strata.append(3 if number == "120" else (0 if parts is None else 1 + bool(parts[0])))
-    weights = np.array([drawn[str(number)].weight if str(number) in drawn else 1.0 for number in range(121)])
+    weights = np.array(
+        [drawn[str(number)].weight if str(number) in drawn else 1.0 for number in range(121)]
+    )
     units = Units(
-        *map(np.array, (np.array(judged, float), np.array(people, float), asked)), np.arange(121), np.array(strata), weights
+        *map(np.array, (np.array(judged, float), np.array(people, float), asked)),
+        np.arange(121),
+        np.array(strata),
+        weights,
     )
     expected = estimate(units, lambda sums: sums[0] / sums[1], 0, 1)
-    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
     assert found.low < 120 / 288 < found.high
 
 
@@ -98,7 +139,8 @@ def test_the_judge_s_own_answers_change_no_score_but_widen_nothing_below_zero(tm
     assert found.value == pytest.approx(0.2, abs=0.03)
     correction = read_correction(next(tmp_path.glob("corrected_*")))
     assert sum(correction.left_out.values()) == sum(
-        entry.judge is None and entry.item.endswith(":0") for entry in read_key(tmp_path / "sheet.key.json").items
+        entry.judge is None and entry.item.endswith(":0")
+        for entry in read_key(tmp_path / "sheet.key.json").items
     )
 
 
@@ -133,7 +175,10 @@ def test_stale_corrections_are_refused_with_what_to_do(tmp_path):
     correct(results, key, labels)
     samples = next(tmp_path.glob("samples_*"))
     samples.write_text(samples.read_text() + "\n")
-    with pytest.raises(DataError, match=r"of other samples .*delete it, or make it again by lm-factuality people correct"):
+    with pytest.raises(
+        DataError,
+        match=r"of other samples .*delete it, or make it again by lm-factuality people correct",
+    ):
         read_results_files([results])
     assert correct(results, key, labels) == 1  # the sheet is of the former samples, too
 
@@ -151,7 +196,10 @@ def test_a_sheet_of_other_samples_is_refused(tmp_path, capsys):
 def test_labels_that_decide_nothing_are_refused(tmp_path, capsys):
     results = run(tmp_path)
     assert correct(results, *labelled(results, tmp_path, answer=lambda entry: "skip")) == 1
-    assert "decide no sample of gen: 60 drawn, but people do not decide all of their items" in capsys.readouterr().err
+    assert (
+        "decide no sample of gen: 60 drawn, but people do not decide all of their items"
+        in capsys.readouterr().err
+    )
 
 
 def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
@@ -182,11 +230,20 @@ def test_a_file_that_was_changed_is_named(tmp_path, change, message):
 
 
 def test_both_models_of_a_sheet_are_corrected(tmp_path):
-    one, two = run(tmp_path / "a"), run(tmp_path / "b", 80, "org/other-1b", "2026-01-02T03-04-05.000002")
+    one, two = (
+        run(tmp_path / "a"),
+        run(tmp_path / "b", 80, "org/other-1b", "2026-01-02T03-04-05.000002"),
+    )
     sheet = make_sheet(read_pool([one, two], "gen"), 100)
     *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
     labels = [
-        {"sheet": sheet.key.sheet, "number": entry.number, "question": entry.question, "answer": entry.options[0], "person": "Bo"}
+        {
+            "sheet": sheet.key.sheet,
+            "number": entry.number,
+            "question": entry.question,
+            "answer": entry.options[0],
+            "person": "Bo",
+        }
         for entry in read_key(key).items
     ]
     path = tmp_path / "labels.json"

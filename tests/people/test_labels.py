@@ -1,4 +1,5 @@
-"""Labels are read as strictly as a corpus: every problem at once, and none is used if one is wrong."""
+"""Labels are read as strictly as a corpus: every problem at once, and none is used if one is
+wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def test_answers_by_unit_and_item(tmp_path, sheet, ending):
     assert len(labels.labels) == len(key.items)
     firsts = [entry for entry in key.items if entry.repeat_of is None]
     said = {(*entry.unit_key, entry.item): entry.judge for entry in firsts if entry.judge}
-    assert {(*unit, item): answer for unit, each in labels.decided.items() for item, answer in each.items()} == said
+    assert {
+        (*unit, item): answer
+        for unit, each in labels.decided.items()
+        for item, answer in each.items()
+    } == said
 
 
 def test_most_decide_a_tie_does_not_and_who_cannot_tell_has_no_vote(tmp_path, sheet):
@@ -80,7 +85,10 @@ WRONG = [
     ({"number": "one"}, "number 'one' is none"),
     ({"question": "verdict"}, "question 'verdict', but number 1 asks 'segment'"),
     ({"answer": ""}, "no answer"),
-    ({"answer": "factuall"}, "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?"),
+    (
+        {"answer": "factuall"},
+        "answer 'factuall', expected factual, knowledge, .* or skip; did you mean factual?",
+    ),
     ({"answer": "Right"}, "answer 'right', expected factual"),
     ({"answer": None}, "no answer"),
     ({"person": " "}, "no person, expected the name of the person who answered"),
@@ -100,13 +108,18 @@ def test_a_line_that_is_no_label(tmp_path, sheet, ending, change, message):
 
 def test_every_problem_of_all_files_at_once(tmp_path, sheet):
     lines = answers(sheet.key)
-    first = write(tmp_path / "a.csv", [{**lines[0], "answer": "", "person": ""}, lines[1], {**lines[2], "number": 0}])
+    first = write(
+        tmp_path / "a.csv",
+        [{**lines[0], "answer": "", "person": ""}, lines[1], {**lines[2], "number": 0}],
+    )
     second = write(tmp_path / "b.json", [lines[1], {**lines[3], "answer": "maybe"}, 7, "factual"])
     with pytest.raises(DataError) as error:
         read_labels([first, second], sheet.key)
     found = str(error.value).split("\n")
     assert len(found) == 7
-    assert found[0] == f"{first}:2: no answer; no person, expected the name of the person who answered"
+    assert (
+        found[0] == f"{first}:2: no answer; no person, expected the name of the person who answered"
+    )
     assert found[1].startswith(f"{first}:4: number '0'")
     assert found[2] == f"{second}, label 1: 'Ana' answers number 2 again, as in {first}:3"
     assert found[3].startswith(f"{second}, label 2: answer 'maybe'")
@@ -117,14 +130,23 @@ def test_every_problem_of_all_files_at_once(tmp_path, sheet):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sheet;number;question;answer;person;note\n1;2;3;4;5;6\n", ":1: cells are separated by ';', expected commas"),
+        (
+            "sheet;number;question;answer;person;note\n1;2;3;4;5;6\n",
+            ":1: cells are separated by ';', expected commas",
+        ),
         ("sheet\tnumber\n1\t2\n", r":1: cells are separated by '\\t'"),
-        ("sheet,number,question,answer,note\na,1,b,c,d\n", ":1: no column 'person'; expected sheet,number"),
+        (
+            "sheet,number,question,answer,note\na,1,b,c,d\n",
+            ":1: no column 'person'; expected sheet,number",
+        ),
         (
             "sheet,nummer,question,answer,person,note\na,1,b,c,d,e\n",
             ":1: no column 'number'; unknown column 'nummer'; did you mean number",
         ),
-        ("sheet,number,question,answer,person,note,note\na,1,b,c,d,e,f\n", ":1: columns named more than once: note"),
+        (
+            "sheet,number,question,answer,person,note,note\na,1,b,c,d,e,f\n",
+            ":1: columns named more than once: note",
+        ),
         ("sheet,number,question,answer,person,note\na,1\n", ":2: 2 cells, expected 6"),
         ("sheet,number,question,answer,person,note\n", "no rows"),
         ("", "no rows"),
@@ -141,7 +163,9 @@ def test_a_table_that_holds_no_labels(tmp_path, sheet, text, message):
 def test_json_that_holds_no_labels(tmp_path, sheet, text):
     path = tmp_path / "labels.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"labels\.json, label 1: .*expected the CSV or JSON that the page"):
+    with pytest.raises(
+        DataError, match=r"labels\.json, label 1: .*expected the CSV or JSON that the page"
+    ):
         read_labels([path], sheet.key)
 
 
@@ -158,7 +182,10 @@ def test_the_table_of_the_sheet_filled_in(tmp_path, sheet):
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     said = answers(key, "Bo")
-    filled = [{**row, "answer": each["answer"], "person": "Bo"} for row, each in zip(rows, said, strict=True)]
+    filled = [
+        {**row, "answer": each["answer"], "person": "Bo"}
+        for row, each in zip(rows, said, strict=True)
+    ]
     labels = read_labels([write_csv(tmp_path / "filled.csv", filled, tuple(rows[0]))], key)
     assert [label.answer for label in labels.labels] == [each["answer"] for each in said]
     with pytest.raises(DataError, match=r"(?s):2: no answer; no person.*in all"):

@@ -1,4 +1,5 @@
-"""The page of a sheet in headless Chromium: by keyboard, on a phone, after a reload, and what it hands in."""
+"""The page of a sheet in headless Chromium: by keyboard, on a phone, after a reload, and what it
+hands in."""
 
 from __future__ import annotations
 
@@ -19,13 +20,23 @@ from tests.people.conftest import answers
 from tests.report.conftest import HOSTILE
 from tests.report.test_browser import CONTRAST
 
-WORDS = {"1": "factual", "2": "knowledge", "3": "reasoning", "4": "irrelevant", "5": "fooled", "6": "untyped", "s": "skip"}
+WORDS = {
+    "1": "factual",
+    "2": "knowledge",
+    "3": "reasoning",
+    "4": "irrelevant",
+    "5": "fooled",
+    "6": "untyped",
+    "s": "skip",
+}
 
 
 @pytest.fixture
 def place(runs, tmp_path):
     """The sheet's page."""
-    (page, *_) = write_sheet(make_sheet(read_pool([runs], "gen"), 6, repeat=0.2, seed=5), tmp_path / "sheet.html")
+    (page, *_) = write_sheet(
+        make_sheet(read_pool([runs], "gen"), 6, repeat=0.2, seed=5), tmp_path / "sheet.html"
+    )
     return page
 
 
@@ -37,8 +48,14 @@ def visit(browser, tmp_path):
     def go(page, width=1200, height=800, scheme="light", is_first=True):
         wide = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", wide)
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-        browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path / "got")})
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+        browser.execute_cdp_cmd(
+            "Browser.setDownloadBehavior",
+            {"behavior": "allow", "downloadPath": str(tmp_path / "got")},
+        )
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(page.as_uri())
         if is_first:
@@ -51,10 +68,13 @@ def visit(browser, tmp_path):
 
 
 def is_emptied(browser, page):
-    """Whether the page opens without the answers of another test once they are cleared, which the browser does in its own time."""
+    """Whether the page opens without the answers of another test once they are cleared, which the
+    browser does in its own time."""
     browser.execute_script("localStorage.clear()")
     browser.get(page.as_uri())
-    return browser.execute_script("return Object.values(localStorage).every((kept) => !kept.includes('answer'))")
+    return browser.execute_script(
+        "return Object.values(localStorage).every((kept) => !kept.includes('answer'))"
+    )
 
 
 def begin(browser, person="Ana"):
@@ -72,7 +92,10 @@ def item_of(browser):
 
 
 def chosen(browser):
-    return [node.get_attribute("data-value") for node in browser.find_elements(By.CSS_SELECTOR, '.option[aria-pressed="true"]')]
+    return [
+        node.get_attribute("data-value")
+        for node in browser.find_elements(By.CSS_SELECTOR, '.option[aria-pressed="true"]')
+    ]
 
 
 def downloaded(browser, tmp_path, which):
@@ -95,7 +118,9 @@ def test_by_keyboard_from_the_name_to_both_exports(visit, place, tmp_path):
         press(browser, list(WORDS)[number % 7])
         said.append(WORDS[list(WORDS)[number % 7]])
     assert "All answered" in browser.find_element(By.TAG_NAME, "h1").text
-    assert browser.find_element(By.CSS_SELECTOR, "[role=progressbar]").get_attribute("aria-valuenow") == str(len(key.items))
+    assert browser.find_element(By.CSS_SELECTOR, "[role=progressbar]").get_attribute(
+        "aria-valuenow"
+    ) == str(len(key.items))
     for which in ("csv", "json"):
         labels = read_labels([downloaded(browser, tmp_path, which)], key)
         assert [label.answer for label in labels.labels] == said
@@ -153,7 +178,10 @@ def test_on_a_phone_answers_are_under_the_thumb(visit, place):
         boxes = browser.execute_script(
             "return [...document.querySelectorAll('.option, #bar button')].map((b) => b.getBoundingClientRect().toJSON())"
         )
-        assert all(box["left"] >= 0 and box["right"] <= 375 and box["top"] >= 0 and box["bottom"] <= 740 for box in boxes)
+        assert all(
+            box["left"] >= 0 and box["right"] <= 375 and box["top"] >= 0 and box["bottom"] <= 740
+            for box in boxes
+        )
         assert all(box["height"] >= 40 and box["width"] >= 40 for box in boxes)
         browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 375
@@ -172,7 +200,9 @@ def test_going_on_elsewhere(visit, place, tmp_path):
     half = answers(key)[:5]
     (tmp_path / "half.json").write_text(json.dumps(half), encoding="utf-8")
     (tmp_path / "other.json").write_text(json.dumps([{**half[0], "sheet": "0"}]), encoding="utf-8")
-    (tmp_path / "odd.json").write_text(json.dumps([half[0], {**half[1], "answer": "maybe"}]), encoding="utf-8")
+    (tmp_path / "odd.json").write_text(
+        json.dumps([half[0], {**half[1], "answer": "maybe"}]), encoding="utf-8"
+    )
     (tmp_path / "none.json").write_text("{}", encoding="utf-8")
     (tmp_path / "text.json").write_text("sheet", encoding="utf-8")
     browser = visit(place)
@@ -180,7 +210,9 @@ def test_going_on_elsewhere(visit, place, tmp_path):
     def load(name):
         before = browser.find_element(By.CLASS_NAME, "cover")
         browser.find_element(By.ID, "import").send_keys(str(tmp_path / name))
-        WebDriverWait(browser, 5).until(lambda driver: driver.find_element(By.CLASS_NAME, "cover") != before)
+        WebDriverWait(browser, 5).until(
+            lambda driver: driver.find_element(By.CLASS_NAME, "cover") != before
+        )
         return browser.find_element(By.ID, "said").text
 
     for name, message in {
@@ -202,7 +234,9 @@ def test_where_nothing_can_be_kept_the_page_says_so(visit, browser, place):
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
     try:
         visit(place)
-        assert "export your answers before you close it" in browser.find_element(By.ID, "unkept").text
+        assert (
+            "export your answers before you close it" in browser.find_element(By.ID, "unkept").text
+        )
         begin(browser)
         press(browser, "1")
         assert item_of(browser) == 2
@@ -213,7 +247,9 @@ def test_where_nothing_can_be_kept_the_page_says_so(visit, browser, place):
 
 
 @pytest.mark.parametrize("task", ["gen", "bio", "felm"])
-def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_read(visit, runs, tmp_path, task):
+def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_read(
+    visit, runs, tmp_path, task
+):
     (page, *_) = write_sheet(make_sheet(read_pool([runs], task), 2), tmp_path / "sheet.html")
     for width, scheme in ((375, "dark"), (1300, "light")):
         browser = visit(page, width, 800, scheme)
@@ -229,8 +265,14 @@ def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_
         if task == "gen":
             assert HOSTILE in shown
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-        messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-        urls = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
+        ]
+        urls = [
+            each["params"]["request"]["url"]
+            for each in messages
+            if each["method"] == "Network.requestWillBeSent"
+        ]
         assert urls
         assert all(url.startswith(("file:", "data:")) for url in urls)
 
@@ -238,7 +280,9 @@ def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_
 def test_what_differs_and_what_is_quoted_is_marked(visit, write_rows, tmp_path, runs):
     from tests.conftest import example_row
 
-    (page, *_) = write_sheet(make_sheet(read_pool([write_rows([example_row()])]), 1), tmp_path / "factor.html")
+    (page, *_) = write_sheet(
+        make_sheet(read_pool([write_rows([example_row()])]), 1), tmp_path / "factor.html"
+    )
     browser = visit(page)
     begin(browser)
     assert [node.text for node in browser.find_elements(By.TAG_NAME, "mark")] == ["baker", "sailor"]

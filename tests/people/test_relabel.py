@@ -1,4 +1,5 @@
-"""People in the judge's place: with the judge's own answers every metric stays as it is, with others it is what follows."""
+"""People in the judge's place: with the judge's own answers every metric stays as it is, with
+others it is what follows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,13 @@ from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.judging import generation as ambigbio
 from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.recount import MOST
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement, Passage
+from lm_factuality.benchmarks.biographies.types import (
+    Fact,
+    Generation,
+    JudgedBiography,
+    Judgement,
+    Passage,
+)
 from lm_factuality.benchmarks.longform.benchmark import generation as longform
 from lm_factuality.benchmarks.pairs import row_of
 from lm_factuality.harness.outputs import TaskResult
@@ -42,11 +49,20 @@ def assert_stays(task, sample):
     people = find_benchmark(task.kind).people
     said = by_judge(people, task, sample)
     if said is None:
-        assert people.relabel(task, sample, {key: value for key, value in (said or {}).items() if value}) is None
+        assert (
+            people.relabel(
+                task, sample, {key: value for key, value in (said or {}).items() if value}
+            )
+            is None
+        )
         return
     changed = json.loads(json.dumps(people.relabel(task, sample, said)))
     before = json.loads(json.dumps(sample))
-    assert all(same(changed[name], before[name]) for name in before if name not in ("filtered_resps", "doc"))
+    assert all(
+        same(changed[name], before[name])
+        for name in before
+        if name not in ("filtered_resps", "doc")
+    )
     for item in list(said)[:3]:
         without = {key: value for key, value in said.items() if key != item}
         if not item.startswith("link:"):
@@ -63,17 +79,30 @@ def test_every_item_can_be_answered_as_the_judge_did_and_ids_are_its_own(runs):
             for item in unit.items:
                 options = item.options or questions[item.question].options
                 assert item.judge is None or item.judge in [option.value for option in options]
-                assert len({option.key for option in options} | {"s", "u", "n", "m"}) == len(options) + 4
+                assert (
+                    len({option.key for option in options} | {"s", "u", "n", "m"})
+                    == len(options) + 4
+                )
                 assert item.id.startswith(f"{item.question}:")
 
 
-@given(st.lists(st.sampled_from([None, "knowledge", "reasoning", "fooled", "untyped"]), min_size=1, max_size=5), st.booleans())
+@given(
+    st.lists(
+        st.sampled_from([None, "knowledge", "reasoning", "fooled", "untyped"]),
+        min_size=1,
+        max_size=5,
+    ),
+    st.booleans(),
+)
 def test_segments_of_answers(errors, is_math):
     if is_math:
         errors = [error and "reasoning" for error in errors]
     task, sample = task_of("felm_gen"), felm_gen_sample(0, errors, "math" if is_math else "wk")
     assert_stays(task, sample)
-    flipped = {f"segment:{place}": "factual" if error else "knowledge" for place, error in enumerate(errors)}
+    flipped = {
+        f"segment:{place}": "factual" if error else "knowledge"
+        for place, error in enumerate(errors)
+    }
     changed = find_benchmark("felm_gen").people.relabel(task, sample, flipped)
     wrong = errors.count(None)
     assert changed["segment_error_rate"] == [wrong, len(errors)]
@@ -82,12 +111,18 @@ def test_segments_of_answers(errors, is_math):
 
 
 def test_people_decide_what_the_judge_could_not(runs):
-    people, task, sample = find_benchmark("felm_gen").people, task_of("felm_gen"), felm_gen_sample(0, None)
+    people, task, sample = (
+        find_benchmark("felm_gen").people,
+        task_of("felm_gen"),
+        felm_gen_sample(0, None),
+    )
     assert people.relabel(task, sample, {"segment:0": "factual"}) is None
     changed = people.relabel(task, sample, {"segment:0": "factual", "segment:1": "fooled"})
     assert changed["unscored"] is None
     assert changed["segment_error_rate"] == [1, 2]
-    refusal = felm_gen_sample(1, None, segments=[], no_answer="refusal", unscored="no answer: refusal")
+    refusal = felm_gen_sample(
+        1, None, segments=[], no_answer="refusal", unscored="no answer: refusal"
+    )
     assert people.items(task, refusal) == []
     assert people.relabel(task, refusal, {}) == refusal
 
@@ -110,9 +145,20 @@ def test_marks_of_generations(marks):
         "choices": ["a", "b"],
         "gold": 0,
     }
-    doc |= {"contradiction": 1, "mean_logprob": [-1.0, -2.0], "problem": "", "no_fact": "", "factor_acc": 1.0}
+    doc |= {
+        "contradiction": 1,
+        "mean_logprob": [-1.0, -2.0],
+        "problem": "",
+        "no_fact": "",
+        "factor_acc": 1.0,
+    }
     benchmark, task = find_benchmark("factor_generation"), task_of("factor_generation")
-    sample = {"doc_id": 0, "doc": doc, "resps": [record["sentences"]], "filtered_resps": [json.dumps(record)]}
+    sample = {
+        "doc_id": 0,
+        "doc": doc,
+        "resps": [record["sentences"]],
+        "filtered_resps": [json.dumps(record)],
+    }
     sample |= benchmark.recount(task, ()).row_metrics(keep_verdict(sample))
     assert_stays(task, sample)
     every = {f"mark:{place}": "false" for place in range(len(marks))}
@@ -131,10 +177,17 @@ def judged(draw, protocol, linking, has_entities=True):
     cells = {}
     for fact in facts:
         for page in range(pages):
-            outcome = draw(st.sampled_from((*OUTCOMES, "unscored") if draw(st.integers(0, 9)) == 0 else OUTCOMES))
+            outcome = draw(
+                st.sampled_from(
+                    (*OUTCOMES, "unscored") if draw(st.integers(0, 9)) == 0 else OUTCOMES
+                )
+            )
             score = None if outcome == "unscored" else float(outcome == "supported")
             known = Judgement(outcome, score, "a reason", (f"Page {page}.",))
-            cells.setdefault((fact.text, page), Judgement("not_supported", 0.0, "no page: none") if page in missing else known)
+            cells.setdefault(
+                (fact.text, page),
+                Judgement("not_supported", 0.0, "no page: none") if page in missing else known,
+            )
     matrix = tuple(tuple(cells[fact.text, page] for page in range(pages)) for fact in facts)
     people = [draw(st.integers(0, 2)) for _ in facts] if has_entities else [0] * size
     first = 1 if protocol == "code" else 0
@@ -142,10 +195,22 @@ def judged(draw, protocol, linking, has_entities=True):
         tuple(place for place, each in enumerate(people) if each == person and place >= first)
         for person in draw(st.permutations(sorted(set(people))))
     )
-    passages = tuple(Passage(title, f"Page {place}.") for place, title in enumerate(titles) if title)
-    given_ = Generation("0", "Who is Ada?", "Ada", " ".join(f"Sentence {place}." for place in range(size)), passages)
+    passages = tuple(
+        Passage(title, f"Page {place}.") for place, title in enumerate(titles) if title
+    )
+    given_ = Generation(
+        "0", "Who is Ada?", "Ada", " ".join(f"Sentence {place}." for place in range(size)), passages
+    )
     sentences = tuple(f"Sentence {place}." for place in range(size))
-    return JudgedBiography(given_, sentences, facts, groups, titles, matrix, link(groups, titles, matrix, linking, protocol))
+    return JudgedBiography(
+        given_,
+        sentences,
+        facts,
+        groups,
+        titles,
+        matrix,
+        link(groups, titles, matrix, linking, protocol),
+    )
 
 
 def sample_of(kind, task, judged_, run):
@@ -167,7 +232,8 @@ def test_facts_groups_and_links_of_biographies(protocol, linking, data):
     assert_stays(task, sample)
     people = find_benchmark("ambigbio").people
     every = {
-        item.id: {"group": "1", "link": "skip", "verdict": "supported"}[item.question] for item in people.items(task, sample)
+        item.id: {"group": "1", "link": "skip", "verdict": "supported"}[item.question]
+        for item in people.items(task, sample)
     }
     changed = people.relabel(task, sample, every)
     has_pages = [any(cell.evidence for cell in row) for row in biography.matrix]
@@ -190,9 +256,19 @@ def test_facts_of_long_answers(data):
 
 
 def test_a_response_with_two_people_in_one_biography():
-    """A worked example: two facts, true of different people. One biography of the first scores 1/2, two score 1."""
-    page = [Judgement("supported", 1.0, "", ("Page.",)), Judgement("not_supported", 0.0, "", ("Page.",))]
-    given_ = Generation("0", "Who is Ada?", "Ada", "A. B.", (Passage("Ada (baker)", "Page."), Passage("Ada (sailor)", "Page.")))
+    """A worked example: two facts, true of different people. One biography of the first scores 1/2,
+    two score 1."""
+    page = [
+        Judgement("supported", 1.0, "", ("Page.",)),
+        Judgement("not_supported", 0.0, "", ("Page.",)),
+    ]
+    given_ = Generation(
+        "0",
+        "Who is Ada?",
+        "Ada",
+        "A. B.",
+        (Passage("Ada (baker)", "Page."), Passage("Ada (sailor)", "Page.")),
+    )
     facts, titles = (Fact("A.", 0), Fact("B.", 1)), ("Ada (baker)", "Ada (sailor)")
     matrix = (tuple(page), tuple(reversed(page)))
     one = JudgedBiography(given_, ("A.", "B."), facts, ((0, 1),), titles, matrix, (0,))
@@ -213,7 +289,9 @@ def test_a_response_with_two_people_in_one_biography():
     two = {**said, "group:1": "2", "link:2": "1"}
     assert people.relabel(task, sample, two)["d_factscore"] == 1.0
     assert people.relabel(task, sample, {**two, "link:2": "0"})["d_factscore"] == 0.5
-    assert people.relabel(task, sample, {**two, "link:2": "skip"})["d_factscore"] == 1.0  # as equation 1 links
+    assert (
+        people.relabel(task, sample, {**two, "link:2": "skip"})["d_factscore"] == 1.0
+    )  # as equation 1 links
     assert people.relabel(task, sample, {**two, "link:2": "none"})["d_factscore"] == 0.5
 
 
@@ -222,9 +300,13 @@ def test_a_tenth_person_cannot_be_answered():
     cells = tuple((Judgement("supported", 1.0, "", ("Page.",)),) for _ in facts)
     given_ = Generation("0", "Who?", "Ada", "A.", (Passage("Ada", "Page."),))
     groups = tuple((place,) for place in range(len(facts)))
-    judged_ = JudgedBiography(given_, tuple("S." for _ in facts), facts, groups, ("Ada",), cells, (0,) * len(facts))
+    judged_ = JudgedBiography(
+        given_, tuple("S." for _ in facts), facts, groups, ("Ada",), cells, (0,) * len(facts)
+    )
     task = task_of("ambigbio")
-    items = find_benchmark("ambigbio").people.items(task, sample_of("ambigbio", task, judged_, ambigbio({})))
+    items = find_benchmark("ambigbio").people.items(
+        task, sample_of("ambigbio", task, judged_, ambigbio({}))
+    )
     said = [item.judge for item in items if item.question == "group"]
     assert said == ["2", "3", "4", "5", "6", "7", "8", "9", None, None]
 
@@ -234,26 +316,62 @@ def test_labels_in_the_place_of_those_of_felm(runs):
     task = file.task("felm")
     (sample,) = read_samples(task.samples)
     people = find_benchmark("felm").people
-    assert by_judge(people, task, sample) == {"segment:0": "factual", "segment:1": "wrong", "segment:2": "factual"}
-    changed = people.relabel(task, sample, {"segment:0": "wrong", "segment:1": "factual", "segment:2": "factual"})
-    assert changed["segment_f1"] == [0, 1, 1, 1]  # what the model flags, the second, is right, and the first is missed
+    assert by_judge(people, task, sample) == {
+        "segment:0": "factual",
+        "segment:1": "wrong",
+        "segment:2": "factual",
+    }
+    changed = people.relabel(
+        task, sample, {"segment:0": "wrong", "segment:1": "factual", "segment:2": "factual"}
+    )
+    assert changed["segment_f1"] == [
+        0,
+        1,
+        1,
+        1,
+    ]  # what the model flags, the second, is right, and the first is missed
 
 
 def test_every_judged_benchmark_asks_people():
-    assert {each.kind for each in all_benchmarks() if each.generation} <= {each.kind for each in all_benchmarks() if each.people}
+    assert {each.kind for each in all_benchmarks() if each.generation} <= {
+        each.kind for each in all_benchmarks() if each.people
+    }
 
 
-SAMPLE = ("sample_felm_gen", "sample_factor_generation", "sample_ambigbio", "sample_longform", "sample_felm")
+SAMPLE = (
+    "sample_felm_gen",
+    "sample_factor_generation",
+    "sample_ambigbio",
+    "sample_longform",
+    "sample_felm",
+)
 
 
 @pytest.mark.slow
 def test_real_runs_of_the_sample_stay_as_they_are(tmp_path, checkpoint):
-    """Through lm_eval: every score of every task, recomputed from relabelled samples, is that of the results."""
+    """Through lm_eval: every score of every task, recomputed from relabelled samples, is that of
+    the results."""
     from lm_factuality.cli.main import main
 
     model = checkpoint.with_name("larger")
-    options = ["--gen_kwargs", "max_gen_toks=40", "--limit", "5", "--device", "cpu", "--log_samples"]
-    run = ["run", "--model", "hf", "--model_args", f"pretrained={model}", "--tasks", ",".join(SAMPLE)]
+    options = [
+        "--gen_kwargs",
+        "max_gen_toks=40",
+        "--limit",
+        "5",
+        "--device",
+        "cpu",
+        "--log_samples",
+    ]
+    run = [
+        "run",
+        "--model",
+        "hf",
+        "--model_args",
+        f"pretrained={model}",
+        "--tasks",
+        ",".join(SAMPLE),
+    ]
     assert main([*run, *options, "--output_path", str(tmp_path)]) == 0
     (file,) = read_results_files([tmp_path])
     asked = Counter()
@@ -262,11 +380,12 @@ def test_real_runs_of_the_sample_stay_as_they_are(tmp_path, checkpoint):
         people, samples = find_benchmark(task.kind).people, list(read_samples(task.samples))
         said = [by_judge(people, task, sample) for sample in samples]
         again = [
-            sample if each is None else people.relabel(task, sample, each) for sample, each in zip(samples, said, strict=True)
+            sample if each is None else people.relabel(task, sample, each)
+            for sample, each in zip(samples, said, strict=True)
         ]
         found = recompute(task, json.loads(json.dumps(again)))
-        assert {key: value for key, value in found.metrics.items() if value == value} == pytest.approx(
-            {key: value for key, value in task.metrics.items() if value == value}
-        )
+        assert {
+            key: value for key, value in found.metrics.items() if value == value
+        } == pytest.approx({key: value for key, value in task.metrics.items() if value == value})
         asked[name] = sum(map(len, filter(None, said)))
     assert all(asked[name] for name in SAMPLE), asked

@@ -1,4 +1,5 @@
-"""People beside a judge, response by response: how they are matched, means, correlations and ranks."""
+"""People beside a judge, response by response: how they are matched, means, correlations and
+ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ def measured(model, index, *values, name=""):
 def compare(people, judge):
     """The measures by table, row and score; and how many responses only one side has."""
     both, unmatched = match(people, judge)
-    cells = {(each.table, each.row, LABELS.get(each.column, each.column)): each.measure for each in responses_of(both, SHOWN)}
+    cells = {
+        (each.table, each.row, LABELS.get(each.column, each.column)): each.measure
+        for each in responses_of(both, SHOWN)
+    }
     return cells, unmatched
 
 
@@ -30,7 +34,11 @@ def test_means_and_correlations_are_those_of_numpy():
     random = np.random.default_rng(0)
     people = [measured(model, i, *random.random(4)) for model in ("a", "b") for i in range(30)]
     judge = [
-        measured(each.model, each.index, *(0.5 * np.array(list(each.values.values())) + 0.5 * random.random(4)))
+        measured(
+            each.model,
+            each.index,
+            *(0.5 * np.array(list(each.values.values())) + 0.5 * random.random(4)),
+        )
         for each in people
     ]
     found, unmatched = compare(people, list(reversed(judge)))
@@ -50,13 +58,25 @@ def test_means_and_correlations_are_those_of_numpy():
 
 
 def test_what_nobody_measured_has_no_column():
-    both, _ = match([measured("m", index, 0.5, None, None, None) for index in range(4)], [measured("m", 0, 0.5, 0.5, 1, 1)])
-    assert {LABELS.get(each.column, each.column) for each in responses_of(both, SHOWN)} == {"responses", "factscore"}
+    both, _ = match(
+        [measured("m", index, 0.5, None, None, None) for index in range(4)],
+        [measured("m", 0, 0.5, 0.5, 1, 1)],
+    )
+    assert {LABELS.get(each.column, each.column) for each in responses_of(both, SHOWN)} == {
+        "responses",
+        "factscore",
+    }
 
 
 def test_ranks_of_models():
-    people = [measured(model, 0, fs, ds, 1, 1) for model, fs, ds in (("a", 0.9, 0.9), ("b", 0.8, 0.7), ("c", 0.7, 0.8))]
-    judge = [measured(model, 0, fs, ds, 1, 1) for model, fs, ds in (("a", 0.7, 0.9), ("b", 0.8, 0.8), ("c", 0.9, 0.7))]
+    people = [
+        measured(model, 0, fs, ds, 1, 1)
+        for model, fs, ds in (("a", 0.9, 0.9), ("b", 0.8, 0.7), ("c", 0.7, 0.8))
+    ]
+    judge = [
+        measured(model, 0, fs, ds, 1, 1)
+        for model, fs, ds in (("a", 0.7, 0.9), ("b", 0.8, 0.8), ("c", 0.9, 0.7))
+    ]
     found, _ = compare(people, judge)
     assert found["ranks", (), "factscore"].value == -1.0
     assert found["ranks", (), "d_factscore"].value == pytest.approx(1 / 3)
@@ -65,7 +85,11 @@ def test_ranks_of_models():
 
 
 def test_what_is_missing_is_left_out_and_counted():
-    people = [measured("a", 0, 1, 1, 1, 1), measured("a", 1, 0, None, 2, 1), measured("a", 5, 0, 0, 1, 1)]
+    people = [
+        measured("a", 0, 1, 1, 1, 1),
+        measured("a", 1, 0, None, 2, 1),
+        measured("a", 5, 0, 0, 1, 1),
+    ]
     judge = [
         measured("a", 0, 0.5, 0.5, None, 1),
         measured("a", 1, 0.5, 0.2, 2, 1),
@@ -74,15 +98,24 @@ def test_what_is_missing_is_left_out_and_counted():
     ]
     found, unmatched = compare(people, judge)
     means = {metric: found["means", ("a", "people"), metric] for metric in METRICS}
-    assert {metric: each.count for metric, each in means.items()} == dict(zip(METRICS, (2, 1, 1, 2), strict=True))
-    assert (means["d_factscore"].value, found["means", ("a", "judge"), "d_factscore"].value) == (1, 0.5)
+    assert {metric: each.count for metric, each in means.items()} == dict(
+        zip(METRICS, (2, 1, 1, 2), strict=True)
+    )
+    assert (means["d_factscore"].value, found["means", ("a", "judge"), "d_factscore"].value) == (
+        1,
+        0.5,
+    )
     assert unmatched == (1, 1)  # responses of models that people did not look at do not count
 
 
 def test_several_people_are_averaged():
     people = [measured("a", 0, 1, 0.5, 1, 1), measured("a", 0, 0, None, 2, 1)]
     found, _ = compare(people, [measured("a", 0, 1, 1, 1, 1)])
-    assert [found["means", ("a", "people"), metric].value for metric in METRICS[:3]] == [0.5, 0.5, 1.5]
+    assert [found["means", ("a", "people"), metric].value for metric in METRICS[:3]] == [
+        0.5,
+        0.5,
+        1.5,
+    ]
 
 
 def test_names_match_where_there_are_no_indexes():
@@ -92,9 +125,17 @@ def test_names_match_where_there_are_no_indexes():
 
 
 def test_different_people_under_one_index_are_an_error():
-    people = [measured("a", i, 1, 1, 1, 1, name=name) for i, name in enumerate(("Ada Lind", "Bo Ek", "Cy Dahl", ""))]
-    judge = [measured("a", i, 1, 1, 1, 1, name=n) for i, n in enumerate(("Ada  lind", "Bo Ek", "Di Falk", "Eva"))]
-    with pytest.raises(DataError, match="a, index '2': 'cy dahl' and 'di falk'; give the judged responses' indexes"):
+    people = [
+        measured("a", i, 1, 1, 1, 1, name=name)
+        for i, name in enumerate(("Ada Lind", "Bo Ek", "Cy Dahl", ""))
+    ]
+    judge = [
+        measured("a", i, 1, 1, 1, 1, name=n)
+        for i, n in enumerate(("Ada  lind", "Bo Ek", "Di Falk", "Eva"))
+    ]
+    with pytest.raises(
+        DataError, match="a, index '2': 'cy dahl' and 'di falk'; give the judged responses' indexes"
+    ):
         match(people, judge)
     assert match(people[:2] + people[3:], judge)[1] == (0, 1)
 
@@ -103,7 +144,10 @@ def test_different_people_under_one_index_are_an_error():
     ("judge", "expected"),
     [
         ([measured("A", 0, 1, 1, 1, 1)], "no results of 'a', only of 'A'; name the model"),
-        ([measured("a", 1, 1, 1, 1, 1)], "have no response in common: people measured 'a' '0', the results have 'a' '1'"),
+        (
+            [measured("a", 1, 1, 1, 1, 1)],
+            "have no response in common: people measured 'a' '0', the results have 'a' '1'",
+        ),
         ([measured("a", 0, 1, 1, 1, 1)] * 2, "2 results of a, index '0'"),
         ([measured("a", "", 1, 1, 1, 1, name="x")], "no name, and the other side no indexes"),
     ],

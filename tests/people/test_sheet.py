@@ -1,4 +1,5 @@
-"""What is drawn for a sheet, how probable it was, in which order it stands there, and what annotators cannot see."""
+"""What is drawn for a sheet, how probable it was, in which order it stands there, and what
+annotators cannot see."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_all_items_of_a_unit_stand_together_with_its_probability(runs):
     asked = {(place, unit.key): [item.id for item in unit.items] for place, unit in pool.units}
     order = list(dict.fromkeys(entry.unit_key for entry in key.items))
     assert len(order) == 8
-    assert [(*entry.unit_key, entry.item) for entry in key.items] == [(*unit, item) for unit in order for item in asked[unit]]
+    assert [(*entry.unit_key, entry.item) for entry in key.items] == [
+        (*unit, item) for unit in order for item in asked[unit]
+    ]
     assert [entry.number for entry in key.items] == list(range(1, len(key.items) + 1))
     assert len({unit[0] for unit in order}) == 2, "both models are on the sheet"
 
@@ -51,7 +54,10 @@ def test_every_unit_is_as_likely_as_another_of_its_stratum(runs):
     drawn = Counter(unit for _, unit in counts)
     assert len(drawn) == 24
     for unit, times in drawn.items():  # five standard errors of a share
-        assert abs(times / 600 - probabilities[unit]) < 5 * (probabilities[unit] * (1 - probabilities[unit]) / 600) ** 0.5
+        assert (
+            abs(times / 600 - probabilities[unit])
+            < 5 * (probabilities[unit] * (1 - probabilities[unit]) / 600) ** 0.5
+        )
 
 
 def test_strata_share_alike_and_small_ones_give_all_they_have(runs):
@@ -62,12 +68,21 @@ def test_strata_share_alike_and_small_ones_give_all_they_have(runs):
         "has errors": (8, 5),
         "no error": (12, 5),
     }
-    assert {entry.stratum: entry.probability for entry in key.items} == {"unscored": 1, "has errors": 5 / 8, "no error": 5 / 12}
+    assert {entry.stratum: entry.probability for entry in key.items} == {
+        "unscored": 1,
+        "has errors": 5 / 8,
+        "no error": 5 / 12,
+    }
     weights = {entry.unit_key: entry.weight for entry in key.items}
     assert sum(weights.values()) == pytest.approx(24)
     both = make_sheet(pool, 12, ("model", "domain")).key
-    assert {each.name for each in both.strata} == {f"{model} | {domain}" for model in MODELS for domain in ("wk", "science")}
-    assert all(entry.stratum == f"{entry.strata['model']} | {entry.strata['domain']}" for entry in both.items)
+    assert {each.name for each in both.strata} == {
+        f"{model} | {domain}" for model in MODELS for domain in ("wk", "science")
+    }
+    assert all(
+        entry.stratum == f"{entry.strata['model']} | {entry.strata['domain']}"
+        for entry in both.items
+    )
 
 
 def test_some_items_come_twice_and_later(runs):
@@ -79,21 +94,30 @@ def test_some_items_come_twice_and_later(runs):
         assert len(again) == round(0.25 * len(firsts))
         for entry in again:
             first = firsts[entry.repeat_of]
-            assert (first.unit_key, first.item, first.judge) == (entry.unit_key, entry.item, entry.judge)
+            assert (first.unit_key, first.item, first.judge) == (
+                entry.unit_key,
+                entry.item,
+                entry.judge,
+            )
             assert entry.number - first.number >= 10
         assert len({entry.repeat_of for entry in again}) == len(again)
-    assert [entry.repeat_of is None for entry in make_sheet(pool, 1, repeat=1.0).key.items].count(False) * 2 == len(
-        make_sheet(pool, 1, repeat=1.0).key.items
-    )
+    assert [entry.repeat_of is None for entry in make_sheet(pool, 1, repeat=1.0).key.items].count(
+        False
+    ) * 2 == len(make_sheet(pool, 1, repeat=1.0).key.items)
 
 
 def test_scattered_items_do_not_keep_their_neighbours(runs):
     pool = read_pool([runs], "gen")
     together, apart = (make_sheet(pool, 24, scatter=scatter).key for scatter in (False, True))
-    assert sorted((entry.unit_key, entry.item) for entry in together.items) == sorted((e.unit_key, e.item) for e in apart.items)
+    assert sorted((entry.unit_key, entry.item) for entry in together.items) == sorted(
+        (e.unit_key, e.item) for e in apart.items
+    )
 
     def changes(key):
-        return sum(one.unit_key != other.unit_key for one, other in zip(key.items, key.items[1:], strict=False))
+        return sum(
+            one.unit_key != other.unit_key
+            for one, other in zip(key.items, key.items[1:], strict=False)
+        )
 
     assert changes(together) == 23
     assert changes(apart) > 30
@@ -116,11 +140,16 @@ def test_annotators_cannot_see_judge_model_or_stratum(runs, tmp_path):
         "verdict:0",
     ]
     data = page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
-    assert [word for word in hidden if word in data or word in table.read_text(encoding="utf-8")] == []
-    assert [word for word in (*MODELS, "people merged") if word in page.read_text(encoding="utf-8")] == []
+    assert [
+        word for word in hidden if word in data or word in table.read_text(encoding="utf-8")
+    ] == []
+    assert [
+        word for word in (*MODELS, "people merged") if word in page.read_text(encoding="utf-8")
+    ] == []
     assert set(json.loads(data)) == {"sheet", "skip", "columns", "questions", "items", "texts"}
     assert MODELS[0] in key.read_text(encoding="utf-8")
-    # An item is its question, its text, what is beside it and its options: where the judge differs, the page does not.
+    # An item is its question, its text, what is beside it and its options: where the judge differs,
+    # the page does not.
     entries = [
         (entry, item)
         for entry, item in zip(json.loads(data)["items"], sheet.key.items, strict=True)
@@ -157,18 +186,29 @@ def test_no_cell_is_a_formula(runs, tmp_path, text):
 
 
 def test_contradictions_of_a_factor_file(write_rows, tmp_path):
-    typed = {"contradiction_0_type": "entity", "contradiction_1_type": "predicate", "contradiction_2_type": "odd"}
+    typed = {
+        "contradiction_0_type": "entity",
+        "contradiction_1_type": "predicate",
+        "contradiction_2_type": "odd",
+    }
     path = write_rows([example_row(doc_id=f"d{number}", **typed) for number in range(3)])
     for source in (path, tasks_like(tmp_path / "build", path)):
         pool = read_pool([source])
         key = make_sheet(pool, 2, ("error type",)).key
         assert len(key.items) == 2 * 3 * 4
         assert key.questions == ("non_factual", "fluent", "self_consistent", "error_type")
-        assert {entry.judge for entry in key.items if entry.question == "error_type"} == {"entity", "predicate", None}
+        assert {entry.judge for entry in key.items if entry.question == "error_type"} == {
+            "entity",
+            "predicate",
+            None,
+        }
         assert {entry.judge for entry in key.items if entry.question != "error_type"} == {None}
         assert {entry.stratum for entry in key.items} == {"entity + odd + predicate"}
         assert {entry.cluster for entry in key.items} <= {"d0", "d1", "d2"}
-        assert {entry.question for entry in make_sheet(read_pool([source], questions=["fluent"]), 1).key.items} == {"fluent"}
+        assert {
+            entry.question
+            for entry in make_sheet(read_pool([source], questions=["fluent"]), 1).key.items
+        } == {"fluent"}
 
 
 def tasks_like(folder, rows):
@@ -188,7 +228,9 @@ def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
     from tests.report.results import write_results
 
     for day, rows in (("02", 3), ("03", 6)):
-        write_results(tmp_path, {"gen": felm_gen_task(rows)}, MODELS[0], f"2026-01-{day}T03-04-05.000001")
+        write_results(
+            tmp_path, {"gen": felm_gen_task(rows)}, MODELS[0], f"2026-01-{day}T03-04-05.000001"
+        )
     pool = read_pool([tmp_path])
     assert [source.file.rpartition("_")[2][:10] for source in pool.sources] == ["2026-01-03"]
     old = read_pool([tmp_path / "samples_gen_2026-01-02T03-04-05.000001.jsonl"])
@@ -199,10 +241,16 @@ def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
     ("options", "message"),
     [
         ([], "--task: found 3 tasks, expected one of bio, felm, gen"),
-        (["--task", "gne"], "--task: found 'gne', expected one of bio, felm, gen; did you mean gen?"),
+        (
+            ["--task", "gne"],
+            "--task: found 'gne', expected one of bio, felm, gen; did you mean gen?",
+        ),
         (["--task", "gen", "--rows", "25"], "--rows 25: expected 1 to 24"),
         (["--task", "gen", "--rows", "0"], "--rows 0: expected 1 to 24"),
-        (["--task", "gen", "--stratify", "domian"], "--stratify 'domian': expected domain, model, verdict; did you mean domain?"),
+        (
+            ["--task", "gen", "--stratify", "domian"],
+            "--stratify 'domian': expected domain, model, verdict; did you mean domain?",
+        ),
         (["--task", "gen", "--rows", "2", "--stratify", "verdict"], "--rows 2: there are 3 strata"),
         (["--task", "gen", "--question", "mark"], "--question 'mark': expected one of segment"),
         (["--task", "gen", "--repeat", "2"], "--repeat 2.0: expected a share from 0 to 1"),
@@ -210,7 +258,10 @@ def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
 )
 def test_options_that_cannot_be(runs, tmp_path, capsys, options, message):
     rows = [] if "--rows" in options else ["--rows", "5"]
-    assert main(["people", "sheet", str(runs), *options, *rows, "--out", str(tmp_path / "sheet.html")]) == 1
+    assert (
+        main(["people", "sheet", str(runs), *options, *rows, "--out", str(tmp_path / "sheet.html")])
+        == 1
+    )
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -228,7 +279,17 @@ def test_sources_that_cannot_be(runs, tmp_path):
 
 
 def test_a_key_is_not_lost(runs, tmp_path, capsys):
-    make = ["people", "sheet", str(runs), "--task", "gen", "--rows", "5", "--out", str(tmp_path / "sheet.html")]
+    make = [
+        "people",
+        "sheet",
+        str(runs),
+        "--task",
+        "gen",
+        "--rows",
+        "5",
+        "--out",
+        str(tmp_path / "sheet.html"),
+    ]
     assert main(make) == 0
     said = capsys.readouterr().out
     key = read_key(tmp_path / "sheet.key.json")
@@ -242,5 +303,21 @@ def test_a_key_is_not_lost(runs, tmp_path, capsys):
 
 def test_a_table_alone(runs, tmp_path):
     out = str(tmp_path / "sheet.csv")
-    assert main(["people", "sheet", str(runs), "--task", "gen", "--rows", "5", "--csv-only", "--out", out]) == 0
+    assert (
+        main(
+            [
+                "people",
+                "sheet",
+                str(runs),
+                "--task",
+                "gen",
+                "--rows",
+                "5",
+                "--csv-only",
+                "--out",
+                out,
+            ]
+        )
+        == 0
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"sheet.csv", "sheet.key.json"}

@@ -9,18 +9,25 @@ from typing import Any
 import pytest
 
 from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement, Passage
-
-HOSTILE = (
-    """</script><script>document.title="taken"</script><!-- <img src=x onerror="document.title='taken'"> " ' & \u2028 \u202e"""
+from lm_factuality.benchmarks.biographies.types import (
+    Fact,
+    Generation,
+    JudgedBiography,
+    Judgement,
+    Passage,
 )
+
+HOSTILE = """</script><script>document.title="taken"</script><!-- <img src=x onerror="document.title='taken'"> " ' & \u2028 \u202e"""
 
 
 def biography(
     index: str = "0",
     name: str = "Ada Lind",
     output: str = "Ada Lind was a baker [1]. She died in 1872 [2][3].",
-    outcomes: tuple[tuple[str, ...], ...] = (("supported", "not_supported"), ("not_supported", "supported")),
+    outcomes: tuple[tuple[str, ...], ...] = (
+        ("supported", "not_supported"),
+        ("not_supported", "supported"),
+    ),
     groups: tuple[tuple[int, ...], ...] = ((0, 1),),
     reason: str = "a reason",
     evidence: str = "Lind, a baker, died in 1872.",
@@ -31,7 +38,10 @@ def biography(
     passages = tuple(Passage(title, f"{title}: {evidence}") for title in titles)
     facts = (Fact(f"{name} was a baker.", 0), Fact("She died in 1872.", 1))
     matrix = tuple(
-        tuple(Judgement(outcome, 0.5, reason, (f"{title}: {evidence}",)) for outcome, title in zip(row, titles, strict=True))
+        tuple(
+            Judgement(outcome, 0.5, reason, (f"{title}: {evidence}",))
+            for outcome, title in zip(row, titles, strict=True)
+        )
         for row in outcomes
     )
     fields: dict[str, Any] = {
@@ -53,7 +63,8 @@ def abstention(index: str, name: str) -> JudgedBiography:
 
 @pytest.fixture(scope="module", autouse=True)
 def of_few_rows() -> Iterator[None]:
-    """Scores of the few rows of these tests are shown; ``test_few_rows`` has the number that users have."""
+    """Scores of the few rows of these tests are shown; ``test_few_rows`` has the number that users
+    have."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lm_factuality.benchmarks.chosen.LEAST_ROWS", 1)
         yield
@@ -62,10 +73,17 @@ def of_few_rows() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A headless Chromium that writes down what it asks the network for."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="needs selenium: pip install selenium"
+    )
     from selenium.common.exceptions import WebDriverException
 
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    binary = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
+        ),
+        None,
+    )
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("needs Chromium and chromedriver: apt-get install chromium chromium-driver")

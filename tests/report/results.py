@@ -21,7 +21,8 @@ def write_results(
     with_samples: bool = True,
     **changes: Any,
 ) -> Path:
-    """A results file of ``tasks`` (each as ``factor_task`` and its like make it) with its samples beside it."""
+    """A results file of ``tasks`` (each as ``factor_task`` and its like make it) with its samples
+    beside it."""
     config = {
         "model": "hf",
         "model_revision": "main",
@@ -32,14 +33,21 @@ def write_results(
         **changes,
     }
     content = {
-        "results": {name: {"sample_len": len(task["samples"]), **task["results"]} for name, task in tasks.items()},
-        "configs": {name: {"metadata": {"suite_version": "0.1.0", **task["metadata"]}} for name, task in tasks.items()},
+        "results": {
+            name: {"sample_len": len(task["samples"]), **task["results"]}
+            for name, task in tasks.items()
+        },
+        "configs": {
+            name: {"metadata": {"suite_version": "0.1.0", **task["metadata"]}}
+            for name, task in tasks.items()
+        },
         "versions": dict.fromkeys(tasks, 1.0),
         "n-shot": dict.fromkeys(tasks, 0),
         "config": config,
         "model_name": model,
         "n-samples": {
-            name: {"original": len(task["samples"]), "effective": len(task["samples"])} for name, task in tasks.items()
+            name: {"original": len(task["samples"]), "effective": len(task["samples"])}
+            for name, task in tasks.items()
         },
         "date": float(date[:4]) + float(date[-6:]),
         "lm_eval_version": "0.4.13",
@@ -56,12 +64,19 @@ def write_results(
 
 
 def factor_task(
-    right: Sequence[bool | None], prefix: str = "The library opened in 1870. ", choice: str = "Its keeper was a sailor."
+    right: Sequence[bool | None],
+    prefix: str = "The library opened in 1870. ",
+    choice: str = "Its keeper was a sailor.",
 ) -> dict[str, Any]:
     """A row for each of ``right``, two a document; None is a row without a score."""
     samples = []
     for number, outcome in enumerate(right):
-        choices = [choice, "Its keeper was a baker.", "Its keeper had no sailor.", "Its keeper was a potter."]
+        choices = [
+            choice,
+            "Its keeper was a baker.",
+            "Its keeper had no sailor.",
+            "Its keeper was a potter.",
+        ]
         means = [-0.5 if outcome else -0.9, -0.7, -0.8, -1.0]
         scored = outcome is not None
         samples.append(
@@ -111,22 +126,40 @@ def factor_task(
     return {
         "results": results,
         "samples": samples,
-        "metadata": {"protocol": "paper", "window": 1024, "data": {"file": "f.csv", "git_blob": "0123456789"}},
+        "metadata": {
+            "protocol": "paper",
+            "window": 1024,
+            "data": {"file": "f.csv", "git_blob": "0123456789"},
+        },
     }
 
 
 def felm_task(
-    outputs: Sequence[str], segment: str = "It opened in 1870.", mode: str = "cot", domain: str = "wk"
+    outputs: Sequence[str],
+    segment: str = "It opened in 1870.",
+    mode: str = "cot",
+    domain: str = "wk",
 ) -> dict[str, Any]:
     """A response for each of ``outputs``, of three segments of which the second holds an error."""
     samples, total = [], [0, 0, 0, 0]
     for number, output in enumerate(outputs):
         found = output.removeprefix("Answer: ")
-        flagged = set() if found == "ALL_CORRECT" else {int(each) for each in found.split(",")} if found[:1].isdigit() else None
+        flagged = (
+            set()
+            if found == "ALL_CORRECT"
+            else {int(each) for each in found.split(",")}
+            if found[:1].isdigit()
+            else None
+        )
         counts = (
             [0, 0, 0, 0]
             if flagged is None
-            else [int(2 in flagged), len(flagged - {2}), int(2 not in flagged), 2 - len(flagged - {2})]
+            else [
+                int(2 in flagged),
+                len(flagged - {2}),
+                int(2 not in flagged),
+                2 - len(flagged - {2}),
+            ]
         )
         total = [one + other for one, other in zip(total, counts, strict=True)]
         samples.append(
@@ -159,18 +192,34 @@ def felm_task(
         "recall": tp / (tp + fn),
         "balanced_accuracy": 0.5,
     }
-    results: dict[str, Any] = {"unscored,none": float(sum(sample["unscored"] is not None for sample in samples))}
+    results: dict[str, Any] = {
+        "unscored,none": float(sum(sample["unscored"] is not None for sample in samples))
+    }
     for level in ("segment", "response"):
         for name, value in scores.items():
             results |= {f"{level}_{name}{suffix},none": value for suffix in ("", f"_{domain}")}
-    return {"results": results, "samples": samples, "metadata": {"mode": mode, "unit": "segment", "data": {"file": "felm.jsonl"}}}
+    return {
+        "results": results,
+        "samples": samples,
+        "metadata": {"mode": mode, "unit": "segment", "data": {"file": "felm.jsonl"}},
+    }
 
 
 def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str, Any]:
     """Two biographies, of which the first merges two people."""
-    judged = [biography("0", name, reason=reason), biography("1", "Bo Ek", groups=((0,), (1,)), reason=reason)]
+    judged = [
+        biography("0", name, reason=reason),
+        biography("1", "Bo Ek", groups=((0,), (1,)), reason=reason),
+    ]
     found = [
-        {"facts": 2, "factscore": 1.0, "d_factscore": d, "num_biographies": b, "num_entities": 2, "difference": 1.0 - d}
+        {
+            "facts": 2,
+            "factscore": 1.0,
+            "d_factscore": d,
+            "num_biographies": b,
+            "num_entities": 2,
+            "difference": 1.0 - d,
+        }
         for d, b in ((0.5, 1), (1.0, 2))
     ]
     samples = []
@@ -195,8 +244,15 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
                 **scores,
             },
         }
-        passages = [{"title": passage.title, "text": passage.text} for passage in each.generation.passages]
-        doc = {"index": str(number), "question": each.generation.question, "name": each.generation.name, "passages": passages}
+        passages = [
+            {"title": passage.title, "text": passage.text} for passage in each.generation.passages
+        ]
+        doc = {
+            "index": str(number),
+            "question": each.generation.question,
+            "name": each.generation.name,
+            "passages": passages,
+        }
         samples.append(
             {
                 "doc_id": number,
@@ -224,5 +280,10 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
     return {
         "results": results,
         "samples": samples,
-        "metadata": {"judge": "lexical", "judge_config": {}, "protocol": "paper", "data": {"file": "bio.json"}},
+        "metadata": {
+            "judge": "lexical",
+            "judge_config": {},
+            "protocol": "paper",
+            "data": {"file": "bio.json"},
+        },
     }

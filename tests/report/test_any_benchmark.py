@@ -1,4 +1,5 @@
-"""A benchmark that is only declared has its place in a report; with rows it is browsed and compared."""
+"""A benchmark that is only declared has its place in a report; with rows it is browsed and
+compared."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ CAPITALS = Benchmark(
     kind="capitals",
     title="Capitals",
     headlines=("capital_acc",),
-    scores=(Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"), Score("unscored", Aggregation(mean))),
+    scores=(
+        Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
+        Score("unscored", Aggregation(mean)),
+    ),
     keep=dict,
     recount=lambda task, rows: Recount(dict),
     unscored_unit="answers",
@@ -80,15 +84,28 @@ def write_runs(folder):
             "samples": samples,
             "metadata": {"suite_version": "0.1.0", "benchmark": "capitals"},
         }
-        write_results(folder / f"r{number}", {"capitals": task, "my_factor": factor_task([True, False])}, f"org/m{number}")
+        write_results(
+            folder / f"r{number}",
+            {"capitals": task, "my_factor": factor_task([True, False])},
+            f"org/m{number}",
+        )
 
 
 def test_without_a_page_of_its_own_it_has_its_scores(tmp_path, declare):
     declare(CAPITALS)
     write_runs(tmp_path)
     built = build_report([tmp_path], tmp_path / "out")
-    assert built.pages == ("index.html", "factor.html", "capitals.html", "compare.html", "samples.html")
-    overview, page = ((tmp_path / "out" / name).read_text(encoding="utf-8") for name in ("index.html", "capitals.html"))
+    assert built.pages == (
+        "index.html",
+        "factor.html",
+        "capitals.html",
+        "compare.html",
+        "samples.html",
+    )
+    overview, page = (
+        (tmp_path / "out" / name).read_text(encoding="utf-8")
+        for name in ("index.html", "capitals.html")
+    )
     assert "66.7" in overview
     assert "<h1>Capitals</h1>" in page
     assert re.search(r"66\.7.*33\.3", page, re.DOTALL)
@@ -101,7 +118,9 @@ def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
     write_runs(tmp_path)
     build_report([tmp_path], tmp_path / "out")
     assert "Where is it?" in (tmp_path / "out" / "places.html").read_text(encoding="utf-8")
-    found = json.loads(re.search(r",(\{.*\})\);", (tmp_path / "out" / "data" / "pairs.m0.js").read_text())[1])
+    found = json.loads(
+        re.search(r",(\{.*\})\);", (tmp_path / "out" / "data" / "pairs.m0.js").read_text())[1]
+    )
     assert [row[:4] for row in found["m1"]["t0"]] == [
         ["capital_acc", 0.666667, 0.333333, 0.333333],
         ["of_vowels", 0.666667, 0.333333, 0.333333],
@@ -117,7 +136,11 @@ def test_rows_without_a_view_are_their_texts(tmp_path, declare, browser):
     while not browser.find_elements("css selector", ".side .part") and time.monotonic() < end:
         time.sleep(0.03)
     parts = browser.find_elements("css selector", ".side .part")
-    assert [part.find_element("css selector", "h4").text for part in parts] == ["Country", "Known", "Its answer"]
+    assert [part.find_element("css selector", "h4").text for part in parts] == [
+        "Country",
+        "Known",
+        "Its answer",
+    ]
     assert f"{HOSTILE} 0" in parts[0].get_attribute("textContent")
     assert "answer 0" in parts[2].text
     assert not browser.find_elements("css selector", "main img")

@@ -54,10 +54,18 @@ def site(tmp_path_factory):
     for number, right in enumerate(rights):
         tasks = {"my_factor": factor_task(right, prefix=f"{HOSTILE} ")}
         if number < 2:
-            outputs = ["Answer: 2", "Answer: 1,2", "I do not know."] if number else ["Answer: 2"] * 3
-            tasks |= {"my_felm": felm_task(outputs, segment=HOSTILE), "my_bio": ambigbio_task(reason=HOSTILE)}
+            outputs = (
+                ["Answer: 2", "Answer: 1,2", "I do not know."] if number else ["Answer: 2"] * 3
+            )
+            tasks |= {
+                "my_felm": felm_task(outputs, segment=HOSTILE),
+                "my_bio": ambigbio_task(reason=HOSTILE),
+            }
         write_results(
-            folder / f"r{number}", tasks, f"org/model-{(1, 7, 30)[number]}b", model_num_parameters=(1e9, 7e9, 30e9)[number]
+            folder / f"r{number}",
+            tasks,
+            f"org/model-{(1, 7, 30)[number]}b",
+            model_num_parameters=(1e9, 7e9, 30e9)[number],
         )
     build_report([folder], folder / "out", HOSTILE)
     return folder / "out"
@@ -67,9 +75,13 @@ def site(tmp_path_factory):
 def visit(browser, site):
     def go(page, width=1300, scheme="light"):
         browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
         )
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
         browser.get_log("performance"), browser.get_log("browser")
         browser.get("about:blank")
         browser.get(f"{site.as_uri()}/{page}")
@@ -119,8 +131,14 @@ def test_every_page_is_quiet_fits_a_phone_and_is_readable_in_the_dark(visit, pag
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         assert browser.execute_script(CONTRAST) == []
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-        messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-        urls = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+        messages = [
+            json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
+        ]
+        urls = [
+            each["params"]["request"]["url"]
+            for each in messages
+            if each["method"] == "Network.requestWillBeSent"
+        ]
         assert urls
         assert all(url.startswith(("file:", "data:")) for url in urls)
     assert browser.find_element("css selector", ".site").get_attribute("textContent") == HOSTILE
@@ -138,7 +156,10 @@ def test_columns_sort_by_click_and_by_keyboard(visit):
     size = browser.find_elements("css selector", f"{table} thead button")[1]
     size.click()
     assert first() == ["org/model-30b", "org/model-7b", "org/model-1b"]
-    assert browser.find_elements("css selector", f"{table} thead th")[1].get_attribute("aria-sort") == "descending"
+    assert (
+        browser.find_elements("css selector", f"{table} thead th")[1].get_attribute("aria-sort")
+        == "descending"
+    )
     size.send_keys("\ue007")  # Enter
     assert first() == ["org/model-1b", "org/model-7b", "org/model-30b"]
     size.send_keys(" ")
@@ -152,7 +173,9 @@ def test_a_wide_table_says_that_it_goes_on_until_its_end_is_seen(visit):
     browser = visit("factor.html", 375)
     wide = "return document.querySelector('#factor-my_factor').closest('.scroll').classList.contains('wide')"
     assert browser.execute_script(wide)
-    browser.execute_script("document.querySelector('#factor-my_factor').closest('.scroll').scrollLeft = 10000")
+    browser.execute_script(
+        "document.querySelector('#factor-my_factor').closest('.scroll').scrollLeft = 10000"
+    )
     wait(browser, lambda: not browser.execute_script(wide))
     assert not visit("index.html", 2600).find_elements("css selector", ".scroll.wide")
 
@@ -163,7 +186,9 @@ def test_tables_are_searched_and_filtered(visit):
     field = browser.switch_to.active_element
     assert field.get_attribute("data-search") == "figures"
     field.send_keys("model-7")
-    assert [text.split("\n")[0] for text in texts(browser, "#figures tbody th") if text] == ["org/model-7b"]
+    assert [text.split("\n")[0] for text in texts(browser, "#figures tbody th") if text] == [
+        "org/model-7b"
+    ]
     assert texts(browser, '[data-count="figures"]') == ["1 of 3 rows"]
     choose(browser, "Task", "my_felm")
     assert texts(browser, '[data-count="runs"]') == ["2 of 7 rows"]
@@ -175,8 +200,12 @@ def test_plots_say_what_they_show_and_have_their_numbers_beneath(visit):
     assert len(plots) == 2  # by size and by error type; there is no perplexity
     for each in plots:
         title, description = each.get_attribute("aria-labelledby").split()
-        assert browser.execute_script("return document.getElementById(arguments[0]).textContent", title).startswith("my_factor")
-        assert "70.0" in browser.execute_script("return document.getElementById(arguments[0]).textContent", description)
+        assert browser.execute_script(
+            "return document.getElementById(arguments[0]).textContent", title
+        ).startswith("my_factor")
+        assert "70.0" in browser.execute_script(
+            "return document.getElementById(arguments[0]).textContent", description
+        )
     browser.find_element("css selector", ".plot summary").click()
     assert "1B 70.0 59.5 – 78.7" in " ".join(texts(browser, ".plot:first-child tbody tr"))
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
@@ -190,7 +219,10 @@ def test_the_theme_button_turns_the_page_and_keeps_it(visit):
     dark = browser.find_element("css selector", "html").value_of_css_property("background-color")
     assert dark != light
     browser.find_element("link text", "FACTOR").click()
-    assert browser.find_element("css selector", "html").value_of_css_property("background-color") == dark
+    assert (
+        browser.find_element("css selector", "html").value_of_css_property("background-color")
+        == dark
+    )
 
 
 def test_samples_are_browsed_by_keyboard_in_pages(visit):
@@ -227,7 +259,9 @@ def test_samples_are_filtered_searched_and_sorted(visit):
     choose(browser, "Outcome", "")
     press(browser, "/")
     browser.switch_to.active_element.send_keys("1870. 77.")
-    wait(browser, lambda: texts(browser, ".list output") == ["0 of 100 rows"])  # the hostile prefix has no library
+    wait(
+        browser, lambda: texts(browser, ".list output") == ["0 of 100 rows"]
+    )  # the hostile prefix has no library
     field = browser.find_element("css selector", "input[type=search]")
     field.clear()
     field.send_keys(" 77. ")
@@ -241,7 +275,9 @@ def test_samples_are_filtered_searched_and_sorted(visit):
 def test_two_models_stand_beside_each_other_where_they_differ(visit):
     browser = visit("compare.html#a=m0&b=m2")
     assert texts(browser, ".named") == ["A\norg/model-1b", "B\norg/model-7b"]
-    row = browser.find_element("css selector", "#pairs section:nth-of-type(2) tbody tr").text.replace("\n", " ")
+    row = browser.find_element(
+        "css selector", "#pairs section:nth-of-type(2) tbody tr"
+    ).text.replace("\n", " ")
     assert "70.0 50.0 +20.0" in row
     assert "35 15 100" in row
     browser.find_element("id", "swap").click()
@@ -249,7 +285,9 @@ def test_two_models_stand_beside_each_other_where_they_differ(visit):
         browser,
         lambda: (
             "50.0 70.0 −20.0"
-            in browser.find_element("css selector", "#pairs section:nth-of-type(2) tbody tr").text.replace("\n", " ")
+            in browser.find_element(
+                "css selector", "#pairs section:nth-of-type(2) tbody tr"
+            ).text.replace("\n", " ")
         ),
     )
     summary = browser.find_elements("css selector", "#pairs section:nth-of-type(2) summary")[0]
@@ -263,7 +301,10 @@ def test_two_models_stand_beside_each_other_where_they_differ(visit):
 def test_judged_texts_are_coloured_and_not_by_colour_alone(visit):
     browser = visit("samples.html#task=t0&model=m0&row=0")
     wait(browser, lambda: browser.find_elements("css selector", ".judged .sentence"))
-    styles = [node.value_of_css_property("text-decoration-style") for node in browser.find_elements("css selector", ".sentence")]
+    styles = [
+        node.value_of_css_property("text-decoration-style")
+        for node in browser.find_elements("css selector", ".sentence")
+    ]
     assert styles == ["solid", "dashed"]
     assert texts(browser, ".facts .badge") == ["supported", "true of another"]
     browser.find_element("link text", "With individuals, passages and evidence").click()

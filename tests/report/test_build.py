@@ -24,7 +24,11 @@ def read(folder, name):
 
 
 def data_of(folder, name):
-    return json.loads(re.fullmatch(r'lmf\.put\("[^"]+",(.*)\);\n', read(folder / "data", f"{name}.js"), re.DOTALL)[1])
+    return json.loads(
+        re.fullmatch(
+            r'lmf\.put\("[^"]+",(.*)\);\n', read(folder / "data", f"{name}.js"), re.DOTALL
+        )[1]
+    )
 
 
 def text_of(html):
@@ -36,10 +40,18 @@ def test_only_pages_for_what_the_results_hold(tmp_path):
     built = build_report([tmp_path / "r"], tmp_path / "out")
     assert built.pages == ("index.html", "factor.html", "samples.html")  # nothing to compare with
     write_results(
-        tmp_path / "r" / "other", {"my_felm": felm_task(["Answer: 2", "Answer: 1"]), "my_bio": ambigbio_task()}, "org/judge"
+        tmp_path / "r" / "other",
+        {"my_felm": felm_task(["Answer: 2", "Answer: 1"]), "my_bio": ambigbio_task()},
+        "org/judge",
     )
     built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert built.pages == ("index.html", "factor.html", "felm.html", "ambigbio.html", "samples.html")
+    assert built.pages == (
+        "index.html",
+        "factor.html",
+        "felm.html",
+        "ambigbio.html",
+        "samples.html",
+    )
     assert {page.name for page in (tmp_path / "out").glob("*.html")} == set(built.pages)
     assert not list(tmp_path.glob(".out-*"))  # nothing is left beside it
 
@@ -57,24 +69,39 @@ def test_figures_stand_with_interval_bounds_and_unscored_count(tmp_path):
     ("judge", "expected"),
     [
         ({"backend": "lexical"}, True),
-        ({"backend": "cascade", "first": {"backend": "classifier"}, "then": {"backend": "lexical"}}, True),
+        (
+            {
+                "backend": "cascade",
+                "first": {"backend": "classifier"},
+                "then": {"backend": "lexical"},
+            },
+            True,
+        ),
         ({"backend": "classifier"}, False),
         ({"backend": "openai"}, False),
     ],
 )
 def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge, expected):
     task = ambigbio_task()
-    task["metadata"] |= {"judge_config": judge, **({"caution": "Mind the judge."} if expected else {})}
+    task["metadata"] |= {
+        "judge_config": judge,
+        **({"caution": "Mind the judge."} if expected else {}),
+    }
     write_results(tmp_path / "r", {"my_bio": task})
     build_report([tmp_path / "r"], tmp_path / "out")
     page, overview = read(tmp_path / "out", "ambigbio.html"), read(tmp_path / "out", "index.html")
     assert (page.count(">Judged by word overlap, not by a model</small>") > 3) == expected
-    assert ("FActScore 86.7 and D-FActScore 79.2 where the released judge gives 94.6 and 89.0" in overview) == expected
+    assert (
+        "FActScore 86.7 and D-FActScore 79.2 where the released judge gives 94.6 and 89.0"
+        in overview
+    ) == expected
     assert ("Mind the judge. (org/small-125m on my_bio)" in text_of(overview)) == expected
     assert ("Mind the judge." in page) == expected
 
 
-@pytest.mark.parametrize("hashes", [{"biographies/group": "ab" * 8}, {"biographies/group": "cd" * 8}, None])
+@pytest.mark.parametrize(
+    "hashes", [{"biographies/group": "ab" * 8}, {"biographies/group": "cd" * 8}, None]
+)
 def test_what_is_known_of_the_judge_stands_by_its_scores(hashes, tmp_path):
     certificate = {
         "scores": {"f1": 0.964},
@@ -88,21 +115,22 @@ def test_what_is_known_of_the_judge_stands_by_its_scores(hashes, tmp_path):
     task["metadata"] |= {
         "judge": "strict",
         "judge_config": {"name": "strict", "prompt_hashes": {"biographies/group": "ab" * 8}},
-        "judge_certificate": {"biographies_grouping": certificate} if hashes else ["of another kind"],
+        "judge_certificate": {"biographies_grouping": certificate}
+        if hashes
+        else ["of another kind"],
     }
     write_results(tmp_path / "r", {"my_bio": task, "my_factor": factor_task(RIGHT)})
     build_report([tmp_path / "r"], tmp_path / "out")
     shown = text_of(read(tmp_path / "out", "ambigbio.html"))
     grouping = "grouping (behind D-FActScore, biographies) strict"
     how = "run lm-factuality certify --judge strict --setting biographies_"
-    certified = (
-        "F1 of pairs of facts 96.4% [95.3%, 97.5%], on 200 of 434 responses, 2 unscored (biographies_grouping, 2026-11-22)"
-    )
+    certified = "F1 of pairs of facts 96.4% [95.3%, 97.5%], on 200 of 434 responses, 2 unscored (biographies_grouping, 2026-11-22)"
     if hashes and hashes["biographies/group"] == "ab" * 8:
         assert f"{grouping} {certified} my_bio" in shown
     else:
         assert (
-            f"{grouping} not certified {'its certificate is of other prompts; ' if hashes else ''}{how}grouping my_bio" in shown
+            f"{grouping} not certified {'its certificate is of other prompts; ' if hashes else ''}{how}grouping my_bio"
+            in shown
         )
     assert f"linking (behind D-FActScore) strict not certified {how}linking my_bio" in shown
     assert "The judge" not in read(tmp_path / "out", "factor.html")
@@ -113,13 +141,20 @@ def test_a_figure_without_stderr_gets_its_interval_from_the_samples(tmp_path):
     expected = choose([write_results(tmp_path / "r", {"my_factor": task})])
     assert "factor_mean_logprob" not in expected.entries[0].result.stderrs
     build_report([tmp_path / "r"], tmp_path / "out")
-    # Rows 0.5 right and 0.9 wrong: the mean is reported as -0.6; residuals of whole documents, four of them.
-    assert re.search(r"−0\.600 −0\.\d{3} to −0\.\d{3}", text_of(read(tmp_path / "out", "factor.html")))
+    # Rows 0.5 right and 0.9 wrong: the mean is reported as -0.6; residuals of whole documents, four
+    # of them.
+    assert re.search(
+        r"−0\.600 −0\.\d{3} to −0\.\d{3}", text_of(read(tmp_path / "out", "factor.html"))
+    )
 
 
 def test_the_newest_run_counts_and_the_report_says_so(tmp_path):
-    write_results(tmp_path / "r", {"my_factor": factor_task([False, True])}, date="2025-01-02T03-04-05.000001")
-    write_results(tmp_path / "r", {"my_factor": factor_task([True, True])}, date="2026-01-02T03-04-05.000002")
+    write_results(
+        tmp_path / "r", {"my_factor": factor_task([False, True])}, date="2025-01-02T03-04-05.000001"
+    )
+    write_results(
+        tmp_path / "r", {"my_factor": factor_task([True, True])}, date="2026-01-02T03-04-05.000002"
+    )
     built = build_report([tmp_path / "r"], tmp_path / "out")
     assert len(built.notes) == 1
     assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in built.notes[0]
@@ -141,7 +176,9 @@ def test_missing_samples_are_named_with_the_option_that_keeps_them(tmp_path):
 
 def test_settings_that_differ_are_marked(tmp_path):
     write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    write_results(tmp_path / "b", {"my_factor": factor_task(RIGHT)}, "org/other", model_dtype="torch.float16")
+    write_results(
+        tmp_path / "b", {"my_factor": factor_task(RIGHT)}, "org/other", model_dtype="torch.float16"
+    )
     build_report([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     page = read(tmp_path / "out", "index.html")
     assert "<mark>float16</mark>" in page
@@ -152,7 +189,9 @@ def test_settings_that_differ_are_marked(tmp_path):
 def test_partial_runs_are_said_to_be_partial(tmp_path):
     write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)}, limit=8)
     build_report([tmp_path / "a"], tmp_path / "out")
-    assert "--limit 8: part of the rows only (org/small-125m on my_factor)" in text_of(read(tmp_path / "out", "index.html"))
+    assert "--limit 8: part of the rows only (org/small-125m on my_factor)" in text_of(
+        read(tmp_path / "out", "index.html")
+    )
 
 
 def test_retrieval_stands_beside_the_same_model_without(tmp_path):
@@ -173,12 +212,27 @@ def test_each_way_to_retrieve_has_a_line_of_its_own(tmp_path):
     write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
     for index in ("wikipedia", "news"):
         arguments = f"pretrained=org/small-125m,index=/passages/{index}"
-        write_results(tmp_path / index, {"my_factor": factor_task([True] * 8)}, model="org/small-125m", model_args=arguments)
+        write_results(
+            tmp_path / index,
+            {"my_factor": factor_task([True] * 8)},
+            model="org/small-125m",
+            model_args=arguments,
+        )
         path = next((tmp_path / index).glob("results_*.json"))
-        path.write_text(path.read_text(encoding="utf-8").replace('"model": "hf"', '"model": "hf-ralm"'), encoding="utf-8")
+        path.write_text(
+            path.read_text(encoding="utf-8").replace('"model": "hf"', '"model": "hf-ralm"'),
+            encoding="utf-8",
+        )
     build_report([tmp_path], tmp_path / "out")
-    table = re.search(r'<table id="retrieval-my_factor".*?</table>', read(tmp_path / "out", "factor.html"), re.DOTALL)[0]
-    assert all(text_of(table).count(f"org/small-125m (hf-ralm index={index})") == 1 for index in ("wikipedia", "news"))
+    table = re.search(
+        r'<table id="retrieval-my_factor".*?</table>',
+        read(tmp_path / "out", "factor.html"),
+        re.DOTALL,
+    )[0]
+    assert all(
+        text_of(table).count(f"org/small-125m (hf-ralm index={index})") == 1
+        for index in ("wikipedia", "news")
+    )
 
 
 def test_runs_by_another_protocol_stand_beside_those_by_the_papers(tmp_path):
@@ -187,17 +241,24 @@ def test_runs_by_another_protocol_stand_beside_those_by_the_papers(tmp_path):
     task["metadata"] |= {"protocol": "dola"}
     write_results(tmp_path / "b", {"my_factor": task})
     chosen = choose([tmp_path])
-    assert [model.label for model in chosen.models] == ["org/small-125m", "org/small-125m (protocol dola)"]
+    assert [model.label for model in chosen.models] == [
+        "org/small-125m",
+        "org/small-125m (protocol dola)",
+    ]
     assert len(chosen.of_task("my_factor")) == 2
     assert not chosen.notes
 
 
 def test_scores_that_show_smaller_differences_have_a_table_of_their_own(tmp_path):
     task = factor_task(RIGHT)
-    assert "Scores that show smaller differences" not in text_of(_factor_page(tmp_path / "old", task))
+    assert "Scores that show smaller differences" not in text_of(
+        _factor_page(tmp_path / "old", task)
+    )
     means = {"choice_prob": 0.4, "brier_score": 0.61, "margin": 0.051, "margin_vs_entity": 0.123}
     task["samples"] = [{**sample, **means} for sample in task["samples"]]
-    task["results"] |= {f"{name}{suffix},none": value for name, value in means.items() for suffix in ("", "_stderr")}
+    task["results"] |= {
+        f"{name}{suffix},none": value for name, value in means.items() for suffix in ("", "_stderr")
+    }
     page = _factor_page(tmp_path / "new", task)
     table = text_of(re.search(r'<table id="finer-my_factor".*?</table>', page, re.DOTALL)[0])
     assert "Choice probability" in table
@@ -205,7 +266,9 @@ def test_scores_that_show_smaller_differences_have_a_table_of_their_own(tmp_path
     assert "0.610" in table
     first = text_of(re.search(r'<table id="factor-my_factor".*?</table>', page, re.DOTALL)[0])
     assert "Brier" not in first
-    assert "0.123" in text_of(re.search(r'<table id="types-my_factor".*?</table>', page, re.DOTALL)[0])
+    assert "0.123" in text_of(
+        re.search(r'<table id="types-my_factor".*?</table>', page, re.DOTALL)[0]
+    )
 
 
 def _factor_page(folder: Path, task: dict[str, Any]) -> str:
@@ -215,7 +278,9 @@ def _factor_page(folder: Path, task: dict[str, Any]) -> str:
 
 
 def test_p_values_of_two_models_are_corrected_for_all_pairs(tmp_path):
-    for number, right in enumerate(([True] * 20, [True] * 14 + [False] * 6, [True] * 10 + [False] * 10)):
+    for number, right in enumerate(
+        ([True] * 20, [True] * 14 + [False] * 6, [True] * 10 + [False] * 10)
+    ):
         write_results(tmp_path / str(number), {"my_factor": factor_task(right)}, f"org/m{number}")
     build_report([tmp_path], tmp_path / "out")
     found = {}
@@ -225,17 +290,31 @@ def test_p_values_of_two_models_are_corrected_for_all_pairs(tmp_path):
             found[name, other] = next(row for row in tasks["t0"] if row[0] == "factor_acc")
     alone = {pair: row[6] for pair, row in found.items()}
     assert alone == {("m0", "m1"): 2 / 2**3, ("m0", "m2"): 2 / 2**5, ("m1", "m2"): 2 / 2**2}
-    assert {pair: row[7] for pair, row in found.items()} == {("m0", "m1"): 0.5, ("m0", "m2"): 3 / 16, ("m1", "m2"): 0.5}
+    assert {pair: row[7] for pair, row in found.items()} == {
+        ("m0", "m1"): 0.5,
+        ("m0", "m2"): 3 / 16,
+        ("m1", "m2"): 0.5,
+    }
     for row in found.values():
-        assert row[8] == pytest.approx((1.959964 + 0.841621) * (row[5] - row[4]) / 2 / 1.959964, abs=1e-5)
+        assert row[8] == pytest.approx(
+            (1.959964 + 0.841621) * (row[5] - row[4]) / 2 / 1.959964, abs=1e-5
+        )
 
 
 def test_felm_stands_in_table_4_beside_the_published_figures(tmp_path):
     write_results(
-        tmp_path / "r", {"my_felm": felm_task(["Answer: 2", "Answer: 1,2", "Answer: ALL_CORRECT", "I do not know."])}, "org/judge"
+        tmp_path / "r",
+        {
+            "my_felm": felm_task(
+                ["Answer: 2", "Answer: 1,2", "Answer: ALL_CORRECT", "I do not know."]
+            )
+        },
+        "org/judge",
     )
     build_report([tmp_path / "r"], tmp_path / "out")
-    own, published = re.findall(r'<table class="data table4">.*?</table>', read(tmp_path / "out", "felm.html"), re.DOTALL)
+    own, published = re.findall(
+        r'<table class="data table4">.*?</table>', read(tmp_path / "out", "felm.html"), re.DOTALL
+    )
     blocks = re.findall(r"<tbody.*?</tbody>", own + published, re.DOTALL)
     assert own.count("<tbody") == 1
     assert [text_of(re.search(r"<th.*?</th>", block)[0]).split()[0] for block in blocks] == [
@@ -268,7 +347,9 @@ def test_the_published_table_is_the_papers(shared):
     models = [(model["model"], cells_of(model)) for model in TABLE4["models"]]
     for name, cells in models:
         for (domain, level, mode, unit), (f1, precision, recall) in cells.items():
-            cell = "/".join("–" if value is None else f"{value:.1f}" for value in (f1, precision, recall))
+            cell = "/".join(
+                "–" if value is None else f"{value:.1f}" for value in (f1, precision, recall)
+            )
             assert cell in text, (name, domain, level, mode, unit)
     assert [len(cells) for _, cells in models] == [72, 72, 72]
     assert models[2][1]["all", "response", "doc", "segment"] == (56.9, 64.3, 51.1)
@@ -285,7 +366,12 @@ def test_rows_are_in_chunks_and_texts_are_shared_by_models(tmp_path, monkeypatch
     assert [len(data_of(folder, f"t0.docs.{chunk}")) for chunk in (0, 1)] == [3, 1]
     rows = {tuple(row[1] for row in data_of(folder, f"t0.{model}")) for model in ("m0", "m1")}
     assert rows == {(0, 1, 2, 0), (0, 0, 0, 0)}
-    assert [row[2] for row in data_of(folder, "t0.m0")] == [0.2, 0.2, 0.2, 0.2]  # the margin to the best of the others
+    assert [row[2] for row in data_of(folder, "t0.m0")] == [
+        0.2,
+        0.2,
+        0.2,
+        0.2,
+    ]  # the margin to the best of the others
     detail = data_of(folder, "t0.m0.1")["3"]
     assert (detail["sums"][0], detail["means"][0], detail["tokens"][0]) == (-5.0, -0.5, 10)
 
@@ -306,7 +392,9 @@ def test_what_is_no_report_is_left_alone(tmp_path):
     precious = tmp_path / "out" / "thesis.txt"
     precious.parent.mkdir()
     precious.write_text("years of work", encoding="utf-8")
-    with pytest.raises(DataError, match=r"out: is there already.*not made by this command.*choose another --out"):
+    with pytest.raises(
+        DataError, match=r"out: is there already.*not made by this command.*choose another --out"
+    ):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert precious.read_text(encoding="utf-8") == "years of work"
     with pytest.raises(DataError, match="not a folder"):
@@ -319,7 +407,9 @@ def test_a_report_that_fails_leaves_the_one_before(tmp_path):
     before = read(tmp_path / "out", "index.html")
     (samples,) = (tmp_path / "r").glob("samples_*")
     samples.write_text('{"doc_id": 0, "doc": {}}\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"samples_my_factor.*doc_id 0: not a sample of a factor task: KeyError"):
+    with pytest.raises(
+        DataError, match=r"samples_my_factor.*doc_id 0: not a sample of a factor task: KeyError"
+    ):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert read(tmp_path / "out", "index.html") == before
     assert not list(tmp_path.glob(".out-*"))
@@ -327,7 +417,9 @@ def test_a_report_that_fails_leaves_the_one_before(tmp_path):
 
 def test_no_results_say_what_was_expected(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"no results_\*\.json here; expected lm_eval's --output_path"):
+    with pytest.raises(
+        DataError, match=r"no results_\*\.json here; expected lm_eval's --output_path"
+    ):
         build_report([tmp_path / "empty"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -337,7 +429,9 @@ def test_hostile_text_never_becomes_markup(tmp_path, place):
     task = "my_factor" if place != "task" else 'x"><img src=x>'
     tasks = {
         task: factor_task(RIGHT, **({place: HOSTILE} if place in ("prefix", "choice") else {})),
-        "my_felm": felm_task(["Answer: 2", HOSTILE], **({"segment": HOSTILE} if place == "segment" else {})),
+        "my_felm": felm_task(
+            ["Answer: 2", HOSTILE], **({"segment": HOSTILE} if place == "segment" else {})
+        ),
         "my_bio": ambigbio_task(**({"name": HOSTILE} if place == "name" else {})),
     }
     for number in range(2):
@@ -355,7 +449,12 @@ def test_hostile_text_never_becomes_markup(tmp_path, place):
 
 def test_the_command_says_what_it_built(tmp_path, capsys):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)}, with_samples=False)
-    assert run_command("report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine") == 0
+    assert (
+        run_command(
+            "report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine"
+        )
+        == 0
+    )
     output = capsys.readouterr().out
     assert "1 model, 1 task, 2 pages in " in output
     assert "1 run without samples" in output

@@ -1,4 +1,5 @@
-"""What a report says of scores of few rows, of rows without a score, and of intervals: the same everywhere."""
+"""What a report says of scores of few rows, of rows without a score, and of intervals: the same
+everywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def as_users_have_it(of_few_rows, monkeypatch):
 
 def test_below_ten_rows_a_score_is_withheld_and_its_interval_is_not(tmp_path, capsys):
     assert LEAST_ROWS == 10
-    write_results(tmp_path / "r", {"few": factor_task([True] * 9), "enough": factor_task([True] * 10)})
+    write_results(
+        tmp_path / "r", {"few": factor_task([True] * 9), "enough": factor_task([True] * 10)}
+    )
     build_report([tmp_path / "r"], tmp_path / "out")
     for page in ("index.html", "factor.html"):
         shown = text_of(read(tmp_path / "out", page))
@@ -46,15 +49,23 @@ def test_a_score_has_one_interval_wherever_it_stands(tmp_path, capsys):
 
 
 def test_of_a_score_that_nobody_declared_the_interval_may_lie_on_both_sides_of_nothing(tmp_path):
-    (task,) = read_results_file(write_results(tmp_path / "r", {"my_factor": factor_task([True] * 30)})).tasks
-    found = figure(replace(task, kind="others", metrics={"mcc": 0.05}, stderrs={"mcc": 0.06}), "mcc")
-    assert (found.low, found.high) == pytest.approx((0.05 - 1.96 * 0.06, 0.05 + 1.96 * 0.06), abs=1e-5)
+    (task,) = read_results_file(
+        write_results(tmp_path / "r", {"my_factor": factor_task([True] * 30)})
+    ).tasks
+    found = figure(
+        replace(task, kind="others", metrics={"mcc": 0.05}, stderrs={"mcc": 0.06}), "mcc"
+    )
+    assert (found.low, found.high) == pytest.approx(
+        (0.05 - 1.96 * 0.06, 0.05 + 1.96 * 0.06), abs=1e-5
+    )
 
 
 def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_path):
     task = felm_task(["Answer: 2"] * 10 + ["I do not know."] * 3)
     task["results"] |= {"truncated,none": 1.0}
-    task["metadata"] |= {"data": {"is_upstream": False, "rows": 13, "upstream_rows": 847, "git_blob": "ab"}}
+    task["metadata"] |= {
+        "data": {"is_upstream": False, "rows": 13, "upstream_rows": 847, "git_blob": "ab"}
+    }
     write_results(tmp_path / "r", {"my_felm": task})
     build_report([tmp_path / "r"], tmp_path / "out")
     for page in ("index.html", "felm.html"):

@@ -1,4 +1,5 @@
-"""Reports of results with numbers that no honest run has: they are shown as unknown, or refused by name, never a traceback."""
+"""Reports of results with numbers that no honest run has: they are shown as unknown, or refused by
+name, never a traceback."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def one(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1e308, 10**400, "many"])
-@pytest.mark.parametrize("key", ["unscored,none", "factor_acc,none", "factor_acc_stderr,none", "sample_len"])
+@pytest.mark.parametrize(
+    "key", ["unscored,none", "factor_acc,none", "factor_acc_stderr,none", "sample_len"]
+)
 def test_one_number_may_be_anything(key: str, value: Any, one: Path, tmp_path: Path) -> None:
     content = json.loads(one.read_text())
     content["results"]["my_factor"][key] = value
@@ -68,7 +71,9 @@ def test_one_number_may_be_anything(key: str, value: Any, one: Path, tmp_path: P
 
 @pytest.mark.parametrize("value", [float("inf"), 10**400, -5, [1]])
 @pytest.mark.parametrize("key", ["model_num_parameters", "limit", "model_dtype"])
-def test_the_run_may_say_anything_of_itself(key: str, value: Any, one: Path, tmp_path: Path) -> None:
+def test_the_run_may_say_anything_of_itself(
+    key: str, value: Any, one: Path, tmp_path: Path
+) -> None:
     content = json.loads(one.read_text())
     content["config"][key] = value
     one.write_text(json.dumps(content))
@@ -90,6 +95,8 @@ def test_samples_may_hold_any_number(value: Any, tmp_path: Path) -> None:
 
 
 def test_half_a_character_is_shown_as_a_question_mark(tmp_path: Path) -> None:
-    path = write_results(tmp_path / "r", {"my_factor": factor_task([True, False])}, "org/\ud800model")
+    path = write_results(
+        tmp_path / "r", {"my_factor": factor_task([True, False])}, "org/\ud800model"
+    )
     build_report([path], tmp_path / "out")
     assert "org/?model" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")

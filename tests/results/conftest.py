@@ -50,6 +50,12 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--log_samples",
     ]
     environment = {**os.environ, "LM_FACTUALITY_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, env=environment, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=REPOSITORY,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder

@@ -21,7 +21,10 @@ def pairs(folder, scores=None):
     for table in tables(read_runs([folder])[0], [], "", scores):
         notes += table.notes
         if "better" in table.columns:
-            found |= {tuple(row[:3]): dict(zip(table.columns[3:], row[3:], strict=True)) for row in table.rows}
+            found |= {
+                tuple(row[:3]): dict(zip(table.columns[3:], row[3:], strict=True))
+                for row in table.rows
+            }
     return found, notes
 
 
@@ -31,7 +34,9 @@ def test_every_pair_is_compared_and_corrected_for_all(tmp_path):
         right = [drawn.random() < 0.3 + number / 20 for _ in range(80)]
         write_results(tmp_path / str(number), {"t": factor_task(right)}, f"org/m{number}")
     found, notes = pairs(tmp_path, ["factor_acc"])
-    assert list(found) == [("factor_acc", f"org/m{a}", f"org/m{b}") for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert list(found) == [
+        ("factor_acc", f"org/m{a}", f"org/m{b}") for a, b in ((0, 1), (0, 2), (1, 2))
+    ]
     rows = list(found.values())
     alone, adjusted = ([float(row[name]) for row in rows] for name in ("#p", "#p, Holm"))
     assert adjusted == pytest.approx(holm(alone), abs=0.002)
@@ -59,7 +64,10 @@ def test_of_many_models_the_headline_is_shown_and_the_others_are_named(tmp_path)
         write_results(tmp_path / str(number), {"t": factor_task(CLEAR)}, f"org/m{number}")
     found, notes = pairs(tmp_path)
     assert {score for score, _, _ in found} == {"factor_acc"}
-    assert "Other scores by --scores: acc, acc_bytes, factor_acc_vs_entity, factor_acc_vs_predicate" in notes
+    assert (
+        "Other scores by --scores: acc, acc_bytes, factor_acc_vs_entity, factor_acc_vs_predicate"
+        in notes
+    )
     found, _ = pairs(tmp_path, ["factor_acc_vs_entity", "acc"])
     assert {score for score, _, _ in found} == {"factor_acc_vs_entity", "acc"}
 
@@ -88,14 +96,19 @@ def test_runs_without_samples_are_named(tmp_path):
     write_results(tmp_path / "b", {"t": factor_task(POOR)}, "org/b", with_samples=False)
     found, notes = pairs(tmp_path)
     assert found == {}
-    assert "t: without samples (--log_samples) and scored rows no difference can be tested: org/b" in notes
+    assert (
+        "t: without samples (--log_samples) and scored rows no difference can be tested: org/b"
+        in notes
+    )
 
 
 def test_only_the_newest_run_of_a_model_is_read(tmp_path):
     write_results(tmp_path, {"t": factor_task(POOR)}, "org/a", date="2026-01-01T00-00-00.000001")
     write_results(tmp_path, {"t": factor_task(CLEAR)}, "org/a", date="2026-01-01T00-00-00.000002")
     write_results(tmp_path, {"t": factor_task(CLEAR)}, "org/b", date="2026-01-01T00-00-00.000003")
-    (tmp_path / "samples_t_2026-01-01T00-00-00.000001.jsonl").write_text("not JSON", encoding="utf-8")
+    (tmp_path / "samples_t_2026-01-01T00-00-00.000001.jsonl").write_text(
+        "not JSON", encoding="utf-8"
+    )
     found, _ = pairs(tmp_path, ["factor_acc"])
     assert found["factor_acc", "org/a", "org/b"]["#A - B"] == "+0.0"
     assert found["factor_acc", "org/a", "org/b"]["#detectable"] == ""
@@ -103,7 +116,9 @@ def test_only_the_newest_run_of_a_model_is_read(tmp_path):
 
 def test_a_score_that_no_rows_have_is_an_error(tmp_path):
     write_results(tmp_path, {"t": factor_task(CLEAR)}, "org/a")
-    with pytest.raises(ConfigError, match="--scores: no rows have a score 'factor_ac'; did you mean factor_acc"):
+    with pytest.raises(
+        ConfigError, match="--scores: no rows have a score 'factor_ac'; did you mean factor_acc"
+    ):
         pairs(tmp_path, ["factor_ac"])
     with pytest.raises(ConfigError, match="factor_mean_logprob"):  # not comparable, so not offered
         pairs(tmp_path, ["factor_mean_logprob"])
@@ -111,6 +126,8 @@ def test_a_score_that_no_rows_have_is_an_error(tmp_path):
 
 def test_samples_of_another_task_are_an_error(tmp_path):
     write_results(tmp_path, {"t": factor_task(CLEAR)}, "org/a")
-    (tmp_path / "samples_t_2026-01-02T03-04-05.000001.jsonl").write_text('{"doc_id": 3, "doc": {}}\n', encoding="utf-8")
+    (tmp_path / "samples_t_2026-01-02T03-04-05.000001.jsonl").write_text(
+        '{"doc_id": 3, "doc": {}}\n', encoding="utf-8"
+    )
     with pytest.raises(DataError, match=r"doc_id 3: not a sample of a factor task.*--log_samples"):
         read_runs([tmp_path])[0]

@@ -1,4 +1,5 @@
-"""Published figures as data: read, held against each other and against the released decisions, and printed beside runs."""
+"""Published figures as data: read, held against each other and against the released decisions, and
+printed beside runs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ FOLDER = REPOSITORY / "configs" / "reproduce"
 
 def figures(name):
     return {
-        (each.model, each.task, each.metric, each.where): each.value for each in read_published(FOLDER / f"{name}_figures.yaml")
+        (each.model, each.task, each.metric, each.where): each.value
+        for each in read_published(FOLDER / f"{name}_figures.yaml")
     }
 
 
@@ -33,8 +35,15 @@ def test_what_two_tables_of_felm_have_alike_is_alike():
     for (domain, level, mode, unit), cell in chatgpt.items():
         for name, value in zip(("f1", "precision", "recall"), cell, strict=True):
             suffix = "" if domain == "all" else f"_{domain}"
-            place = "gpt-3.5-turbo-0301", f"felm_{unit}_{mode}", f"{level}_{name}{suffix}", "FELM, table 12"
-            if place in found and domain == "all":  # the two tables differ in the last digits of some domains
+            place = (
+                "gpt-3.5-turbo-0301",
+                f"felm_{unit}_{mode}",
+                f"{level}_{name}{suffix}",
+                "FELM, table 12",
+            )
+            if (
+                place in found and domain == "all"
+            ):  # the two tables differ in the last digits of some domains
                 assert found[place] == value
                 compared += 1
     assert compared == 6
@@ -42,36 +51,51 @@ def test_what_two_tables_of_felm_have_alike_is_alike():
 
 def test_felms_figures_are_of_scores_that_it_has():
     found = figures("felm")
-    assert len(found) == 287  # 3 models, 8 methods; all six domains for two methods, four for the others; and table 12
+    assert (
+        len(found) == 287
+    )  # 3 models, 8 methods; all six domains for two methods, four for the others; and table 12
     benchmark = find_benchmark("felm")
     assert all(benchmark.score(metric) for _, _, metric, _ in found)
     assert all(0 <= value <= 100 for value in found.values())
 
 
 @pytest.mark.parametrize(
-    ("model", "file"), [("gpt-3.5-turbo-0301", "chatgpt-0301"), ("meta-llama/Llama-2-13b-chat-hf", "llama2-13b-chat")]
+    ("model", "file"),
+    [("gpt-3.5-turbo-0301", "chatgpt-0301"), ("meta-llama/Llama-2-13b-chat-hf", "llama2-13b-chat")],
 )
 def test_table_4_of_d_factscore_is_what_the_released_decisions_give(shared, model, file):
     found = figures("ambigbio")
     for task, demonstrations in (("ambigbio", "ambig"), ("ambigbio_no_ambig", "no-ambig")):
         path = shared / "data" / "ambigbio" / "decisions" / f"{file}__{demonstrations}.json.gz"
         figure = score_decisions(read_decisions(path))
-        for metric, times in (("factscore", 100), ("d_factscore", 100), ("num_biographies", 1), ("num_entities", 1)):
-            assert found[model, task, metric, "table 4"] == pytest.approx(times * figure[metric], abs=0.0501)
+        for metric, times in (
+            ("factscore", 100),
+            ("d_factscore", 100),
+            ("num_biographies", 1),
+            ("num_entities", 1),
+        ):
+            assert found[model, task, metric, "table 4"] == pytest.approx(
+                times * figure[metric], abs=0.0501
+            )
 
 
 def test_people_are_asked_what_was_published():
     content = yaml.safe_load((FOLDER / "people_figures.yaml").read_text(encoding="utf-8"))
     found = read_settings(Figures, content, "people_figures.yaml")
     asked = {
-        each.name: {option.value for option in each.options} for b in all_benchmarks() if b.people for each in b.people.questions
+        each.name: {option.value for option in each.options}
+        for b in all_benchmarks()
+        if b.people
+        for each in b.people.questions
     }
     for column in found["answers"].values():
         for row in column:
             question, group, answer = row.split(" | ")
             assert group == "all"
             assert answer in asked[question]
-        assert sum(value for row, value in column.items() if row.startswith("error_type")) == pytest.approx(100, abs=0.2)
+        assert sum(
+            value for row, value in column.items() if row.startswith("error_type")
+        ) == pytest.approx(100, abs=0.2)
     labels = {score.label for score in find_benchmark("ambigbio").shown}
     assert {*found["means"], *found["correlations"]} <= labels
 
@@ -86,10 +110,19 @@ def test_published_scores_that_are_no_headline_are_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "entry", [{"percent": 1.0, "scores": {"a": 1}, "metric": "a"}, {"percent": 1.0}, {"scores": {"a": "x"}}, {"scores": 3}]
+    "entry",
+    [
+        {"percent": 1.0, "scores": {"a": 1}, "metric": "a"},
+        {"percent": 1.0},
+        {"scores": {"a": "x"}},
+        {"scores": 3},
+    ],
 )
 def test_entries_that_are_no_figures(tmp_path, entry):
     path = tmp_path / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": [{"model": "m", "task": "t", "where": "w", **entry}]}), encoding="utf-8")
+    path.write_text(
+        yaml.safe_dump({"figures": [{"model": "m", "task": "t", "where": "w", **entry}]}),
+        encoding="utf-8",
+    )
     with pytest.raises(ConfigError, match="figure 1: .*or scores for metric"):
         read_published(path)

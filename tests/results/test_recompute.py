@@ -30,8 +30,12 @@ def test_scores_made_anew_are_those_of_the_run(name, short_run):
     assert task.kind == KINDS[name]
     assert differences(task, found) == []
     defined = {key: value for key, value in task.metrics.items() if not math.isnan(value)}
-    assert {key: value for key, value in found.metrics.items() if not math.isnan(value)} == pytest.approx(defined, abs=1e-9)
-    assert {key for key, value in task.stderrs.items() if not math.isnan(value)} <= found.stderrs.keys()
+    assert {
+        key: value for key, value in found.metrics.items() if not math.isnan(value)
+    } == pytest.approx(defined, abs=1e-9)
+    assert {
+        key for key, value in task.stderrs.items() if not math.isnan(value)
+    } <= found.stderrs.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -45,7 +49,12 @@ def test_a_changed_score_is_a_difference(name, short_run):
 
 def test_a_file_says_what_was_run(short_run):
     (file,) = read_results_files([short_run])
-    assert (file.backend, file.dtype, file.variant, file.num_parameters) == ("hf", "float32", "", 231168)
+    assert (file.backend, file.dtype, file.variant, file.num_parameters) == (
+        "hf",
+        "float32",
+        "",
+        231168,
+    )
     assert {"lm_eval", "suite", "transformers"} <= file.versions.keys()
     assert {each.task for each in file.tasks} == set(KINDS)
     task = file.task("sample_factor")
@@ -60,14 +69,25 @@ def test_a_file_says_what_was_run(short_run):
         ("hf-tree", "pretrained=org/m,dtype=float16,max_length=512", ""),
         ("hf-prefix-free", "pretrained=org/m,dtype=float16", "hf-prefix-free"),
         ("hf-dola", "pretrained=org/m,layers=low,formula=code", "hf-dola formula=code layers=low"),
-        ("hf-ralm", {"pretrained": "org/m", "index": "/data/wikipedia/", "stride": 4}, "hf-ralm index=wikipedia stride=4"),
+        (
+            "hf-ralm",
+            {"pretrained": "org/m", "index": "/data/wikipedia/", "stride": 4},
+            "hf-ralm index=wikipedia stride=4",
+        ),
         ("org/m", "rule=spacing", "rule=spacing"),  # a baseline is called by its --model
-        ("anthropic-chat", "model=org/m,base_url=https://u:key@host/v1,num_concurrent=8", "anthropic-chat"),
+        (
+            "anthropic-chat",
+            "model=org/m,base_url=https://u:key@host/v1,num_concurrent=8",
+            "anthropic-chat",
+        ),
     ],
 )
 def test_a_variant_says_what_makes_another_model(backend, arguments, variant, tmp_path):
     path = write_results(tmp_path, {"t": factor_task([True, False])}, "org/m", model_args=arguments)
-    path.write_text(path.read_text(encoding="utf-8").replace('"model": "hf"', f'"model": "{backend}"'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"model": "hf"', f'"model": "{backend}"'),
+        encoding="utf-8",
+    )
     (file,) = read_results_files([path])
     assert file.variant == variant
 
@@ -84,7 +104,9 @@ def test_a_figure_has_an_interval_around_it(metric, short_run):
 
 def test_samples_of_another_task_are_an_error(short_run):
     task = find(short_run, "sample_factor")
-    with pytest.raises(DataError, match="sample_factor, doc_id 0: not a sample as this task writes it"):
+    with pytest.raises(
+        DataError, match="sample_factor, doc_id 0: not a sample as this task writes it"
+    ):
         recompute(task, read_samples(find(short_run, "sample_felm").samples))
 
 
@@ -108,7 +130,9 @@ def test_a_row_whose_own_metric_is_changed_is_named(short_run):
     task = find(short_run, "sample_factor")
     rows = [dict(each) for each in read_samples(task.samples)]
     rows[4]["factor_acc"] = 1.0 - rows[4]["factor_acc"]
-    assert differences(task, recompute(task, rows)) == ["doc_id 4: its factor_acc does not follow from the row"]
+    assert differences(task, recompute(task, rows)) == [
+        "doc_id 4: its factor_acc does not follow from the row"
+    ]
 
 
 def test_samples_are_needed(short_run, tmp_path):
@@ -122,7 +146,14 @@ def test_samples_are_needed(short_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"results": {"a": {}}}', '{"results": {"a": 3}, "configs": {"a": {}}}', "[" * 100_000]
+    "content",
+    [
+        "{",
+        "[]",
+        '{"results": {"a": {}}}',
+        '{"results": {"a": 3}, "configs": {"a": {}}}',
+        "[" * 100_000,
+    ],
 )
 def test_a_file_that_lm_eval_did_not_write_is_an_error(content, tmp_path):
     path = tmp_path / "results_2026-01-01T00-00-00.000000.json"
@@ -151,7 +182,11 @@ def test_a_line_that_is_no_sample_is_named(line, tmp_path):
 
 def test_samples_of_two_filters_are_read_once(tmp_path):
     path = tmp_path / "samples.jsonl"
-    rows = [{"doc_id": number, "doc": {}, "filter": name} for name in ("one", "two") for number in range(2)]
+    rows = [
+        {"doc_id": number, "doc": {}, "filter": name}
+        for name in ("one", "two")
+        for number in range(2)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert [each["filter"] for each in read_samples(path)] == ["one", "one"]
 
@@ -168,12 +203,19 @@ def test_runs_of_earlier_releases_lack_the_finer_scores(short_run):
     task = find(short_run, "sample_factor")
     new = {name for name in task.metrics if name in FINER or name.startswith(MARGIN_VERSUS)}
     assert len(new) == len(FINER) + 5
-    metrics, stderrs = ({name: value for name, value in each.items() if name not in new} for each in (task.metrics, task.stderrs))
+    metrics, stderrs = (
+        {name: value for name, value in each.items() if name not in new}
+        for each in (task.metrics, task.stderrs)
+    )
     older = replace(task, metrics=metrics, stderrs=stderrs)
     found = recompute(older, without(new, task.samples))
     assert differences(older, found) == []
     assert not new & found.metrics.keys()
     # A run that has one of them has all.
-    hidden = replace(task, metrics={name: value for name, value in task.metrics.items() if name != "margin"})
+    hidden = replace(
+        task, metrics={name: value for name, value in task.metrics.items() if name != "margin"}
+    )
     assert any(each.startswith("margin: ") for each in differences(hidden, recompute(hidden)))
-    assert any("does not follow from the row" in each for each in differences(older, recompute(older)))
+    assert any(
+        "does not follow from the row" in each for each in differences(older, recompute(older))
+    )

@@ -35,7 +35,9 @@ def sentences():
 def terms_of(text, stemmer):
     words = re.findall(r"[^\W_]+", text.lower())
     return (
-        Stemmer.Stemmer("english").stemWords([word for word in words if word not in STOPWORDS]) if stemmer == "english" else words
+        Stemmer.Stemmer("english").stemWords([word for word in words if word not in STOPWORDS])
+        if stemmer == "english"
+        else words
     )
 
 
@@ -48,7 +50,8 @@ def kept(length):
 
 
 def reference(contents, stemmer, query):
-    """Lucene's BM25 of every passage, by its formula (Kamphuis et al., 2020, table 1, with the factor k1 + 1)."""
+    """Lucene's BM25 of every passage, by its formula (Kamphuis et al., 2020, table 1, with the
+    factor k1 + 1)."""
     passages = [Counter(terms_of(text, stemmer)) for text in contents]
     lengths = [passage.total() for passage in passages]
     mean = sum(lengths) / len(lengths)
@@ -73,8 +76,12 @@ def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch)
         for query in (title, parts[1]):
             wanted = reference(contents, stemmer, query)
             hits = index.retrieve([query], 20)[0]
-            assert [hit.score for hit in hits] == pytest.approx(sorted(wanted, reverse=True)[: len(hits)], abs=1e-3)
-            assert [hit.score for hit in hits] == pytest.approx([wanted[hit.number] for hit in hits], abs=1e-3)
+            assert [hit.score for hit in hits] == pytest.approx(
+                sorted(wanted, reverse=True)[: len(hits)], abs=1e-3
+            )
+            assert [hit.score for hit in hits] == pytest.approx(
+                [wanted[hit.number] for hit in hits], abs=1e-3
+            )
 
 
 def test_results_do_not_depend_on_the_commits(tmp_path, monkeypatch, encyclopedia):
@@ -89,11 +96,23 @@ def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
     searcher = Searcher.of([passage.contents for passage in index.passages])
     for _, title, parts in list(sentences())[::20]:
         for query in (title, parts[0]):
-            assert searcher.best(query, 5) == [(hit.number, hit.score) for hit in index.retrieve([query], 5)[0]]
+            assert searcher.best(query, 5) == [
+                (hit.number, hit.score) for hit in index.retrieve([query], 5)[0]
+            ]
 
 
 @pytest.mark.parametrize(
-    "query", ['painter AND (" OR', "title:painter^9", "[a TO", "painter~ -mill +", "\\", "*", "\0painter", "\ud83d painter"]
+    "query",
+    [
+        'painter AND (" OR',
+        "title:painter^9",
+        "[a TO",
+        "painter~ -mill +",
+        "\\",
+        "*",
+        "\0painter",
+        "\ud83d painter",
+    ],
 )
 def test_no_text_is_query_syntax(query, index):
     hits = index.retrieve([query], 3)[0]
@@ -104,14 +123,18 @@ def test_an_index_is_only_read(encyclopedia, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in encyclopedia.rglob("*")}
     open_index(encyclopedia).retrieve(["painter"], 3)
     assert {path: path.stat().st_mtime_ns for path in encyclopedia.rglob("*")} == before
-    assert {path.stat().st_mode for path in before if path.is_file()} == {(encyclopedia / "manifest.json").stat().st_mode}
+    assert {path.stat().st_mode for path in before if path.is_file()} == {
+        (encyclopedia / "manifest.json").stat().st_mode
+    }
 
 
 def test_a_sentence_finds_its_passage(index):
     asked = [(number, f"{title} {' '.join(parts)}") for number, title, parts in sentences()]
     hits = index.retrieve([query for _, query in asked], 1)
     assert [found[0].number for found in hits] == [number for number, _ in asked]
-    asked = [(number, f"{title}: {parts[1]}") for number, title, parts in sentences() if len(parts) > 1]
+    asked = [
+        (number, f"{title}: {parts[1]}") for number, title, parts in sentences() if len(parts) > 1
+    ]
     hits = index.retrieve([query for _, query in asked], 1)
     right = sum(found[0].number == number for found, (number, _) in zip(hits, asked, strict=True))
     assert right / len(asked) > 0.98
@@ -164,7 +187,11 @@ def test_the_same_query_gives_the_same_hits_alone_and_in_a_batch(index):
 def test_equal_queries_are_searched_for_once(index, monkeypatch):
     asked: list[list[str]] = []
     search = type(index)._search
-    monkeypatch.setattr(type(index), "_search", lambda self, queries, k: asked.append(list(queries)) or search(self, queries, k))
+    monkeypatch.setattr(
+        type(index),
+        "_search",
+        lambda self, queries, k: asked.append(list(queries)) or search(self, queries, k),
+    )
     hits = index.retrieve(["painter", "mill", "painter"], 2)
     assert asked == [["painter", "mill"]]
     assert hits[0] == hits[2] != hits[1]
@@ -176,21 +203,29 @@ def test_excluded_passages_make_room_for_the_next_best(index):
     for left_out in (1, 5, 40, len(every) - 1):
         banned = {hit.number for hit in every[:left_out]}
         titles = {index.passages[number].id for number in banned}
-        hits = index.retrieve(["painter prize"], 3, exclude=lambda _, hit, titles=titles: hit.passage.id in titles)[0]
+        hits = index.retrieve(
+            ["painter prize"], 3, exclude=lambda _, hit, titles=titles: hit.passage.id in titles
+        )[0]
         assert hits == every[left_out : left_out + 3]
     assert index.retrieve(["painter prize"], 3, exclude=lambda query, hit: True) == [[]]
 
 
 def test_exclusion_is_of_a_query_not_of_its_text(index):
     best_one = index.retrieve(["painter"], 2)[0]
-    hits = index.retrieve(["painter"] * 3, 1, exclude=lambda query, hit: query == 1 and hit == best_one[0])
+    hits = index.retrieve(
+        ["painter"] * 3, 1, exclude=lambda query, hit: query == 1 and hit == best_one[0]
+    )
     assert hits == [best_one[:1], best_one[1:], best_one[:1]]
 
 
 def test_exclusion_fetches_twice_as_many_each_time(index, monkeypatch):
     fetched: list[int] = []
     search = type(index)._search
-    monkeypatch.setattr(type(index), "_search", lambda self, queries, k: fetched.append(k) or search(self, queries, k))
+    monkeypatch.setattr(
+        type(index),
+        "_search",
+        lambda self, queries, k: fetched.append(k) or search(self, queries, k),
+    )
     index.retrieve(["painter the in year"], 1, exclude=lambda query, hit: True)
     assert fetched == [32, 64, 128, 220][: len(fetched)]
     assert len(fetched) > 1

@@ -54,12 +54,20 @@ def test_an_interrupted_build_goes_on_after_its_last_batch(interrupted, tmp_path
     assert not (tmp_path / "index").exists()
     read = []
     to_passage = sources.to_passage
-    monkeypatch.setattr(sources, "to_passage", lambda values, *rest: read.append(values["id"]) or to_passage(values, *rest))
+    monkeypatch.setattr(
+        sources,
+        "to_passage",
+        lambda values, *rest: read.append(values["id"]) or to_passage(values, *rest),
+    )
     index = build_index(interrupted, tmp_path / "index")
     assert read == ["20", "21", "22", "23", "24"]
     assert [passage.text for passage in index.passages] == TEXTS
     assert not (tmp_path / "index.partial").exists()
-    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == ["manifest.json", "passages.sqlite", "tantivy"]
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == [
+        "manifest.json",
+        "passages.sqlite",
+        "tantivy",
+    ]
     whole = build_index(interrupted, tmp_path / "whole")
     assert index.identity == whole.identity
     assert index.manifest.sources == whole.manifest.sources
@@ -84,13 +92,19 @@ def test_a_build_that_was_interrupted_while_indexing_reads_and_indexes_nothing_a
             build_index(source, tmp_path / "index")
     monkeypatch.setattr(sources, "to_passage", None)
     indexed.clear()
-    monkeypatch.setattr(Passage, "contents", property(lambda passage: indexed.append(passage.id) or contents(passage)))
+    monkeypatch.setattr(
+        Passage,
+        "contents",
+        property(lambda passage: indexed.append(passage.id) or contents(passage)),
+    )
     index = build_index(source, tmp_path / "index")
     assert indexed == ["20", "21", "22", "23", "24"]
     assert [hit.number for hit in index.retrieve(["boat"], 30)[0]] == list(range(25))
 
 
-@pytest.mark.parametrize("name", ["PassageStore.add", "PassageStore.finish", "bm25._fill", "manifests.write_manifest"])
+@pytest.mark.parametrize(
+    "name", ["PassageStore.add", "PassageStore.finish", "bm25._fill", "manifests.write_manifest"]
+)
 def test_a_killed_process_is_taken_up(name, write_tsv, tmp_path):
     """Killed after each step in turn, and in the middle of the first."""
     source = write_tsv([f"{text} {'word ' * 50}" for text in TEXTS * 40])
@@ -142,14 +156,21 @@ def test_other_parameters_do_not_go_on_with_a_build(change, interrupted, tmp_pat
 def test_another_source_does_not_go_on_with_a_build(interrupted, tmp_path):
     other = tmp_path / "other.tsv"
     shutil.copy(interrupted, other)
-    with pytest.raises(DataError, match="an unfinished build with sources .*passages.tsv.*, but now it is .*other.tsv"):
+    with pytest.raises(
+        DataError,
+        match="an unfinished build with sources .*passages.tsv.*, but now it is .*other.tsv",
+    ):
         build_index(other, tmp_path / "index")
     content = interrupted.read_text(encoding="utf-8")
     interrupted.write_text(content + "26\tmore boats\n", encoding="utf-8")
-    with pytest.raises(DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"):
+    with pytest.raises(
+        DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"
+    ):
         build_index(interrupted, tmp_path / "index")
     interrupted.write_text(content.replace("number 3 of", "number 4 of"), encoding="utf-8")
-    with pytest.raises(DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"):
+    with pytest.raises(
+        DataError, match="unfinished build of other data: .*passages.tsv: not what was read before"
+    ):
         build_index(interrupted, tmp_path / "index")
     interrupted.write_text(content, encoding="utf-8")
     assert len(build_index(interrupted, tmp_path / "index")) == 25
@@ -185,14 +206,19 @@ def test_an_index_is_replaced_only_when_asked_and_only_an_index(write_tsv, tmp_p
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="precious exists and is not an index, so it is not replaced"):
+    with pytest.raises(
+        ConfigError, match="precious exists and is not an index, so it is not replaced"
+    ):
         build_index(source, precious, overwrite=True)
     assert (precious / "thesis.txt").is_file()
 
 
 def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
     (tmp_path / "index.partial").mkdir()
-    with FileLock(tmp_path / "index.partial" / "lock"), pytest.raises(DataError, match="another build is writing into it"):
+    with (
+        FileLock(tmp_path / "index.partial" / "lock"),
+        pytest.raises(DataError, match="another build is writing into it"),
+    ):
         build_index(write_tsv(TEXTS), tmp_path / "index")
 
 
@@ -215,7 +241,11 @@ def test_long_texts_end_a_batch_early(write_tsv, tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_BATCH_CHARACTERS", 100)
     sizes = []
     add = build.PassageStore.add
-    monkeypatch.setattr(build.PassageStore, "add", lambda self, *args: sizes.append(len(args[0])) or add(self, *args))
+    monkeypatch.setattr(
+        build.PassageStore,
+        "add",
+        lambda self, *args: sizes.append(len(args[0])) or add(self, *args),
+    )
     index = build_index(write_tsv(TEXTS), tmp_path / "index")
     assert max(sizes) == 4
     assert len(index) == sum(sizes) == 25
@@ -224,7 +254,10 @@ def test_long_texts_end_a_batch_early(write_tsv, tmp_path, monkeypatch):
 def test_memory_does_not_grow_with_the_corpus(tmp_path):
     """Twelve batches take what three take: a batch and Tantivy's heap, not all postings."""
     random = numpy.random.default_rng(0)
-    rows = [" ".join(f"w{word}" for word in row) + "\n" for row in random.integers(5000, size=(24_000, 60))]
+    rows = [
+        " ".join(f"w{word}" for word in row) + "\n"
+        for row in random.integers(5000, size=(24_000, 60))
+    ]
     for name, size in (("three.tsv", 6000), ("twelve.tsv", 24_000)):
         (tmp_path / name).write_text("text\n" + "".join(rows[:size]), encoding="utf-8")
     program = (
@@ -237,7 +270,9 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path):
         "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    three, twelve = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    three, twelve = map(
+        int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    )
     assert twelve - three < 8_000  # kB; the postings alone are 11,000, the texts 8,000
 
 
@@ -254,7 +289,11 @@ def test_the_manifest_says_what_the_index_is(encyclopedia):
         "fields": {"id": None, "title": None, "text": "text"},
     }
     assert content["sources"][0]["path"].endswith("encyclopedia.jsonl")
-    paths = {path.relative_to(encyclopedia).as_posix() for path in encyclopedia.rglob("*") if path.is_file()}
+    paths = {
+        path.relative_to(encyclopedia).as_posix()
+        for path in encyclopedia.rglob("*")
+        if path.is_file()
+    }
     assert {file["name"] for file in content["files"]} == paths - {"manifest.json"}
     assert indexes.read_manifest(encyclopedia).sources[0] == SourceRecord(**content["sources"][0])
 
@@ -264,7 +303,10 @@ def edit(**changes):
 
     def change(folder):
         path = folder / "manifest.json"
-        path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+        path.write_text(
+            json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}),
+            encoding="utf-8",
+        )
 
     return change
 
@@ -295,8 +337,14 @@ AGAIN = "build the index again: lm-factuality index build SOURCE --out"
 # what happened: (how, what the error must say)
 DAMAGE = {
     "gone": (shutil.rmtree, ["index: no such folder", "'lm-factuality index build SOURCE --out"]),
-    "half built": (half_built, ["its build was interrupted", "index.partial is unfinished", "run the same"]),
-    "foreign": (lambda folder: (folder / "manifest.json").unlink(), ["no manifest.json in it, so it is not an index"]),
+    "half built": (
+        half_built,
+        ["its build was interrupted", "index.partial is unfinished", "run the same"],
+    ),
+    "foreign": (
+        lambda folder: (folder / "manifest.json").unlink(),
+        ["no manifest.json in it, so it is not an index"],
+    ),
     "manifest not JSON": (
         lambda folder: (folder / "manifest.json").write_text("{"),
         ["manifest.json: not a manifest of an index", AGAIN],
@@ -305,16 +353,40 @@ DAMAGE = {
         lambda folder: (folder / "manifest.json").write_bytes(b"\xff"),
         ["manifest.json: not a manifest", AGAIN],
     ),
-    "manifest a list": (lambda folder: (folder / "manifest.json").write_text("[]"), ["no key 'format'", AGAIN]),
-    "later format": (edit(format=3), ["format 3, but this version of the suite reads format 2", AGAIN]),
-    "before Tantivy": (edit(format=1), ["format 1, but this version", "reads format 2 (1 was the suite's own BM25", AGAIN]),
+    "manifest a list": (
+        lambda folder: (folder / "manifest.json").write_text("[]"),
+        ["no key 'format'", AGAIN],
+    ),
+    "later format": (
+        edit(format=3),
+        ["format 3, but this version of the suite reads format 2", AGAIN],
+    ),
+    "before Tantivy": (
+        edit(format=1),
+        ["format 1, but this version", "reads format 2 (1 was the suite's own BM25", AGAIN],
+    ),
     "unknown kind": (edit(kind="sparse"), ["'kind': found 'sparse', expected bm25 or dense"]),
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
-    "file outside": (edit(files=[{"name": "../a", "size": 1, "sha256": ""}]), ["a file outside the folder"]),
-    "absolute": (edit(files=[{"name": "/a", "size": 1, "sha256": ""}]), ["a file outside the folder"]),
-    "file missing": (lambda folder: (folder / "tantivy" / "meta.json").unlink(), ["tantivy/meta.json: missing, expected", AGAIN]),
-    "truncated": (cut("tantivy/*.idx", 1000), [".idx: 1000 bytes, expected 28110 bytes; copy the whole folder", AGAIN]),
-    "altered text": (flip("passages.sqlite", 50_000), ["passages.sqlite: altered since it was built: SHA-256", AGAIN]),
+    "file outside": (
+        edit(files=[{"name": "../a", "size": 1, "sha256": ""}]),
+        ["a file outside the folder"],
+    ),
+    "absolute": (
+        edit(files=[{"name": "/a", "size": 1, "sha256": ""}]),
+        ["a file outside the folder"],
+    ),
+    "file missing": (
+        lambda folder: (folder / "tantivy" / "meta.json").unlink(),
+        ["tantivy/meta.json: missing, expected", AGAIN],
+    ),
+    "truncated": (
+        cut("tantivy/*.idx", 1000),
+        [".idx: 1000 bytes, expected 28110 bytes; copy the whole folder", AGAIN],
+    ),
+    "altered text": (
+        flip("passages.sqlite", 50_000),
+        ["passages.sqlite: altered since it was built: SHA-256", AGAIN],
+    ),
     "altered score": (flip("tantivy/*.idx", 5000), [".idx: altered since it was built"]),
     "passages missing": (edit(num_passages=221), ["220 passages, expected 221 as in the manifest"]),
     "stemmer unknown": (edit(parameters={"stemmer": "german"}), ["stemmer: found 'german'"]),
@@ -340,7 +412,9 @@ def test_a_damaged_index_is_named(kind, copied):
 
 def test_a_half_built_index_is_not_opened_by_its_own_name(copied):
     half_built(copied)
-    with pytest.raises(DataError, match="index.partial: a half-built index; run the same .* --out .*index' again"):
+    with pytest.raises(
+        DataError, match="index.partial: a half-built index; run the same .* --out .*index' again"
+    ):
         open_index(copied.with_name("index.partial"))
 
 

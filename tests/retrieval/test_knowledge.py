@@ -1,4 +1,5 @@
-"""Knowledge sources: built from files, interrupted and gone on with, FActScore's own, titles, and files that are none."""
+"""Knowledge sources: built from files, interrupted and gone on with, FActScore's own, titles, and
+files that are none."""
 
 from __future__ import annotations
 
@@ -38,8 +39,13 @@ def factscore_db(tmp_path):
     path = tmp_path / "enwiki.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE documents (title PRIMARY KEY, text);")
-    text = SEPARATOR.join(["<s>Ada Lind was a painter.</s><s>She lived in Orrmark.</s>", "<s>She died in 1923.</s>"])
-    connection.executemany("INSERT INTO documents VALUES (?,?)", [("Ada Lind", text), ("Émile Røst", "He rowed."), ("Odd", 3)])
+    text = SEPARATOR.join(
+        ["<s>Ada Lind was a painter.</s><s>She lived in Orrmark.</s>", "<s>She died in 1923.</s>"]
+    )
+    connection.executemany(
+        "INSERT INTO documents VALUES (?,?)",
+        [("Ada Lind", text), ("Émile Røst", "He rowed."), ("Odd", 3)],
+    )
     connection.commit()
     connection.close()
     return path
@@ -53,7 +59,11 @@ def test_pages_are_those_of_the_source(tmp_path, rows):
     assert built.passages("Nobody at all") is None
     (source,) = built.manifest.sources
     assert source.sha256 == hashlib.sha256(ENCYCLOPEDIA.read_bytes()).hexdigest()
-    assert (built.manifest.rows, built.manifest.pages, source.size) == (220, 220, ENCYCLOPEDIA.stat().st_size)
+    assert (built.manifest.rows, built.manifest.pages, source.size) == (
+        220,
+        220,
+        ENCYCLOPEDIA.stat().st_size,
+    )
     built.check()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["knowledge.db"]
 
@@ -62,7 +72,9 @@ def test_parquet_and_fields(tmp_path, rows):
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.table({"name": [row["title"] for row in rows], "body": [row["text"] for row in rows]})
+    table = pyarrow.table(
+        {"name": [row["title"] for row in rows], "body": [row["text"] for row in rows]}
+    )
     pyarrow.parquet.write_table(table, tmp_path / "pages.parquet")
     fields = Fields(title="name", text="body")
     built = build_knowledge(tmp_path / "pages.parquet", tmp_path / "knowledge.db", fields=fields)
@@ -98,7 +110,10 @@ def test_long_pages_are_cut_into_passages():
 def test_files_of_factscore_open_as_they_are(factscore_db):
     before = hashlib.sha256(factscore_db.read_bytes()).hexdigest()
     source = Knowledge(factscore_db)
-    assert source.passages("Ada Lind") == ["Ada Lind was a painter.  She lived in Orrmark.", "She died in 1923."]
+    assert source.passages("Ada Lind") == [
+        "Ada Lind was a painter.  She lived in Orrmark.",
+        "She died in 1923.",
+    ]
     assert len(source) == 3
     assert source.manifest is None
     source.check()
@@ -107,7 +122,9 @@ def test_files_of_factscore_open_as_they_are(factscore_db):
     assert hashlib.sha256(factscore_db.read_bytes()).hexdigest() == before
     identity = source.identity
     connection = sqlite3.connect(factscore_db)
-    connection.execute("UPDATE documents SET text = 'He swam.' WHERE title = 'Émile Røst'")  # as long as before
+    connection.execute(
+        "UPDATE documents SET text = 'He swam.' WHERE title = 'Émile Røst'"
+    )  # as long as before
     connection.commit()
     connection.close()
     assert Knowledge(factscore_db).identity != identity
@@ -160,7 +177,9 @@ building.build_knowledge(sys.argv[1], sys.argv[2])
 def test_a_killed_build_goes_on(tmp_path, monkeypatch):
     whole = build_knowledge(ENCYCLOPEDIA, tmp_path / "whole.db")
     out = tmp_path / "killed.db"
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(ENCYCLOPEDIA), str(out)], cwd=REPOSITORY)
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(ENCYCLOPEDIA), str(out)], cwd=REPOSITORY
+    )
     partial = tmp_path / "killed.db.partial"
     deadline = time.monotonic() + 60
     while read_so_far(partial) < 50 and time.monotonic() < deadline:
@@ -175,7 +194,9 @@ def test_a_killed_build_goes_on(tmp_path, monkeypatch):
     read = []
     inner = building._Rows.add
     monkeypatch.setattr(
-        building._Rows, "add", lambda self, passages, state: read.extend(passages) or inner(self, passages, state)
+        building._Rows,
+        "add",
+        lambda self, passages, state: read.extend(passages) or inner(self, passages, state),
     )
     resumed = build_knowledge(ENCYCLOPEDIA, out)
     assert len(read) == 220 - done
@@ -208,12 +229,19 @@ def test_an_unfinished_build_of_other_data_is_not_gone_on_with(tmp_path, write_r
     monkeypatch.setattr(sources, "_BATCH", 1)
     path = write_rows([{"title": "a", "text": "b"}, {"title": "", "text": "c"}])
     out = tmp_path / "knowledge.db"
-    with pytest.raises(DataError, match="the row with the id '2' has no title.*--fields title=NAME"):
+    with pytest.raises(
+        DataError, match="the row with the id '2' has no title.*--fields title=NAME"
+    ):
         build_knowledge(path, out)
     other = write_rows([{"title": "a", "text": "x"}], "other.jsonl")
-    with pytest.raises(DataError, match=r"holds an unfinished build with sources .*delete .*\.partial to start over"):
+    with pytest.raises(
+        DataError,
+        match=r"holds an unfinished build with sources .*delete .*\.partial to start over",
+    ):
         build_knowledge(other, out)
-    write_rows([{"title": "A", "text": "b"}, {"title": "", "text": "c"}])  # the same size, other bytes
+    write_rows(
+        [{"title": "A", "text": "b"}, {"title": "", "text": "c"}]
+    )  # the same size, other bytes
     with pytest.raises(DataError, match="unfinished build of other data"):
         build_knowledge(path, out)
     (tmp_path / "knowledge.db.partial").unlink()
@@ -291,14 +319,22 @@ def test_a_source_is_not_written_over(tmp_path, write_rows):
     source = write_rows([{"title": "a", "text": "b"}])
     before = source.read_bytes()
     (tmp_path / "link.jsonl").symlink_to(source)
-    for given, out in ((source, source), (tmp_path / "link.jsonl", source), (source, tmp_path / "link.jsonl")):
-        with pytest.raises(ConfigError, match="is the source .* itself, which would be lost; give another name"):
+    for given, out in (
+        (source, source),
+        (tmp_path / "link.jsonl", source),
+        (source, tmp_path / "link.jsonl"),
+    ):
+        with pytest.raises(
+            ConfigError, match="is the source .* itself, which would be lost; give another name"
+        ):
             build_knowledge(given, out, overwrite=True)
     assert source.read_bytes() == before
 
 
 def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):
-    rows = [{"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))]
+    rows = [
+        {"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))
+    ]
     built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
     assert (len(built), built.passages("a")) == (1, ["1", "2", "3"])
 
@@ -311,7 +347,9 @@ def test_long_rows_of_a_page_in_several_are_cut(tmp_path, write_rows):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")
 def test_a_place_that_cannot_be_written_is_called_so():
-    with pytest.raises(DataError, match=r"^/proc/knowledge.db: cannot be written: .*; choose another place$"):
+    with pytest.raises(
+        DataError, match=r"^/proc/knowledge.db: cannot be written: .*; choose another place$"
+    ):
         build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db")
 
 

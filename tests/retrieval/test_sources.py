@@ -1,4 +1,5 @@
-"""Passages from every format, in whole and from the middle, and what is said about rows that are none."""
+"""Passages from every format, in whole and from the middle, and what is said about rows that are
+none."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ PASSAGES = [
 
 
 def tsv(path: Path) -> None:
-    """As Python's csv module writes it, like DPR: quotes only where they are needed, columns in DPR's order."""
+    """As Python's csv module writes it, like DPR: quotes only where they are needed, columns in
+    DPR's order."""
     import csv
 
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -34,26 +36,35 @@ def tsv(path: Path) -> None:
 
 
 def jsonl(path: Path) -> None:
-    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    rows = [
+        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def parquet(path: Path) -> None:
-    rows = [{"id": passage.id, "title": passage.title, "text": passage.text, "other": 1} for passage in PASSAGES]
+    rows = [
+        {"id": passage.id, "title": passage.title, "text": passage.text, "other": 1}
+        for passage in PASSAGES
+    ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
 
 
 def saved(path: Path) -> None:
     import datasets
 
-    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    rows = [
+        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
+    ]
     datasets.Dataset.from_list(rows).save_to_disk(path)
 
 
 def saved_splits(path: Path) -> None:
     import datasets
 
-    rows = [{"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES]
+    rows = [
+        {"id": passage.id, "title": passage.title, "text": passage.text} for passage in PASSAGES
+    ]
     datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}).save_to_disk(path)
 
 
@@ -130,17 +141,26 @@ def test_a_source_that_changed_is_not_taken_up(name, done, tmp_path):
 def test_sources_follow_each_other(tmp_path):
     for name in ("passages.tsv", "passages.parquet"):
         FORMATS[name](tmp_path / name)
-    sources = Sources([str(tmp_path / "passages.tsv"), str(tmp_path / "passages.parquet")], Fields())
+    sources = Sources(
+        [str(tmp_path / "passages.tsv"), str(tmp_path / "passages.parquet")], Fields()
+    )
     assert list(sources.read()) == PASSAGES + PASSAGES
     assert [Path(record.path).suffix for record in sources.records] == [".tsv", ".parquet"]
 
 
 def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text('\ufeff{"text": "One."}\n\n{"text": "Two.", "id": 5, "title": null}\n', encoding="utf-8")
-    assert list(Sources([str(path)], Fields()).read()) == [Passage("1", "", "One."), Passage("5", "", "Two.")]
+    path.write_text(
+        '\ufeff{"text": "One."}\n\n{"text": "Two.", "id": 5, "title": null}\n', encoding="utf-8"
+    )
+    assert list(Sources([str(path)], Fields()).read()) == [
+        Passage("1", "", "One."),
+        Passage("5", "", "Two."),
+    ]
     path.write_text('{"body": "One.", "page": 3, "text": 1}\n', encoding="utf-8")
-    assert list(Sources([str(path)], parse_fields("text=body, id=page")).read()) == [Passage("3", "", "One.")]
+    assert list(Sources([str(path)], parse_fields("text=body, id=page")).read()) == [
+        Passage("3", "", "One.")
+    ]
 
 
 def test_texts_are_split_into_words():
@@ -155,14 +175,24 @@ def test_texts_are_split_into_words():
 # name: (file, its content, fields, what the error must say)
 BAD = {
     "no such file": ("gone.tsv", None, "", "gone.tsv: no such file"),
-    "unknown ending": ("rows.csv", b"x", "", "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl"),
+    "unknown ending": (
+        "rows.csv",
+        b"x",
+        "",
+        "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl",
+    ),
     "no header": (
         "rows.tsv",
         b"1\tA text.\tTitle\n2\tA text.\tTitle\n",
         "",
         "rows.tsv:2: no column 'text'; found 1, A text., Title; name the one with the text",
     ),
-    "column of --fields": ("rows.tsv", b"id\ttext\n1\ta b\n", "id=page", "rows.tsv:2: no column 'page'; found id, text"),
+    "column of --fields": (
+        "rows.tsv",
+        b"id\ttext\n1\ta b\n",
+        "id=page",
+        "rows.tsv:2: no column 'page'; found id, text",
+    ),
     "cells missing": (
         "rows.tsv",
         b"id\ttext\ttitle\n1\ta\tb\n2\tc\n",
@@ -182,10 +212,25 @@ BAD = {
         "",
         "rows.tsv:2: a cell with a double quote that ends on another line",
     ),
-    "quote not doubled": ("rows.tsv", b'id\ttext\n1\t"a" b\n', "", "rows.tsv:2: not valid CSV: '\t' expected after '\"'"),
-    "empty text": ("rows.tsv", b"id\ttext\n1\t \n", "", "rows.tsv:2: 'text' is empty, expected a text"),
+    "quote not doubled": (
+        "rows.tsv",
+        b'id\ttext\n1\t"a" b\n',
+        "",
+        "rows.tsv:2: not valid CSV: '\t' expected after '\"'",
+    ),
+    "empty text": (
+        "rows.tsv",
+        b"id\ttext\n1\t \n",
+        "",
+        "rows.tsv:2: 'text' is empty, expected a text",
+    ),
     "not UTF-8": ("rows.tsv", b"id\ttext\n1\tcaf\xe9\n", "", "rows.tsv:2: byte 0xe9 is not UTF-8"),
-    "not gzip": ("rows.tsv.gz", b"plain", "", "rows.tsv.gz:1: cannot be read on: Not a gzipped file"),
+    "not gzip": (
+        "rows.tsv.gz",
+        b"plain",
+        "",
+        "rows.tsv.gz:1: cannot be read on: Not a gzipped file",
+    ),
     "truncated gzip": (
         "rows.jsonl.gz",
         gzip.compress(b'{"text": "a"}\n' * 999)[:-20],
@@ -193,14 +238,24 @@ BAD = {
         "cannot be read on: Compressed file ended",
     ),
     "not JSON": ("rows.jsonl", b'{"text": "a"}\n{"text": \n', "", "rows.jsonl:2: not valid JSON"),
-    "a list": ("rows.jsonl", b"[1]\n", "", "rows.jsonl:1: found a JSON list, expected an object per line"),
+    "a list": (
+        "rows.jsonl",
+        b"[1]\n",
+        "",
+        "rows.jsonl:1: found a JSON list, expected an object per line",
+    ),
     "no text": (
         "rows.jsonl",
         b'{"id": 1, "body": "a"}\n',
         "",
         "rows.jsonl:1: no column 'text'; found id, body; name the one with the text",
     ),
-    "null text": ("rows.jsonl", b'{"text": null}\n', "", "rows.jsonl:1: 'text' is null, expected a text"),
+    "null text": (
+        "rows.jsonl",
+        b'{"text": null}\n',
+        "",
+        "rows.jsonl:1: 'text' is null, expected a text",
+    ),
     "text is a number": ("rows.jsonl", b'{"text": 3}\n', "", "rows.jsonl:1: 'text' is a int"),
     "title is a list": (
         "rows.jsonl",
@@ -214,7 +269,12 @@ BAD = {
         "title=name",
         "rows.jsonl:1: no column 'name'; found text; correct --fields title=name",
     ),
-    "half a surrogate pair": ("rows.jsonl", b'{"text": "a \\ud83d"}\n', "", "rows.jsonl:1: holds half of a surrogate pair"),
+    "half a surrogate pair": (
+        "rows.jsonl",
+        b'{"text": "a \\ud83d"}\n',
+        "",
+        "rows.jsonl:1: holds half of a surrogate pair",
+    ),
     "not Parquet": ("rows.parquet", b"plain text", "", "rows.parquet: not a readable Parquet file"),
 }
 
@@ -255,12 +315,15 @@ def test_a_hub_that_is_not_there(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing' .*check the name"):
+    with pytest.raises(
+        DataError, match="the Hub does not answer for 'nobody/nothing' .*check the name"
+    ):
         Sources(["hub:nobody/nothing"], Fields())
 
 
 @pytest.mark.parametrize(
-    ("argument", "expected"), [("txt=a", "did you mean text"), ("text", "text names no column"), ("", "unknown key ''")]
+    ("argument", "expected"),
+    [("txt=a", "did you mean text"), ("text", "text names no column"), ("", "unknown key ''")],
 )
 def test_fields_that_cannot_be_understood(argument, expected):
     with pytest.raises(ConfigError, match=expected):

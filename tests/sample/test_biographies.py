@@ -6,16 +6,16 @@ import re
 
 import pytest
 
+from bench.sample.biographies import PASSAGES, build_biographies
+from bench.sample.build import write_biographies
+from bench.sample.claims import read_biographies
+from bench.sample.world import build_world
 from lm_factuality.benchmarks.biographies.generations import read_generations
 from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.ground.errors import DataError
 from lm_factuality.sample.quickstart import read_truth
-from bench.sample.biographies import PASSAGES, build_biographies
-from bench.sample.build import write_biographies
-from bench.sample.claims import read_biographies
-from bench.sample.world import build_world
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps, known_facts
 
@@ -46,7 +46,10 @@ def oracle(generation, told):
             groups.setdefault(sentence.individual, []).append(len(facts))
             facts.append(Fact(f"{told.name}: {claim.words}", number))
             rows.append(
-                tuple(Judgement("supported" if title in claim.supported_by else "not_supported") for title in generation.entities)
+                tuple(
+                    Judgement("supported" if title in claim.supported_by else "not_supported")
+                    for title in generation.entities
+                )
             )
     found = tuple(tuple(group) for group in groups.values())
     return JudgedBiography(
@@ -70,7 +73,9 @@ def test_the_committed_files_are_what_the_seed_gives(tmp_path):
     count = write_biographies(build_world(0), tmp_path)
     assert count > 80
     for name in NAMES:
-        assert (tmp_path / name).read_bytes() == (SAMPLE / name).read_bytes(), f"run: make sample ({name} is stale)"
+        assert (tmp_path / name).read_bytes() == (SAMPLE / name).read_bytes(), (
+            f"run: make sample ({name} is stale)"
+        )
 
 
 def test_every_kind_is_what_it_says(biographies):
@@ -113,9 +118,11 @@ def test_the_text_is_its_sentences_and_their_citations(biographies):
         if each.kind != "abstained":
             bare = re.sub(r" (\[[\d, ]+\])+(?=\.)", "", each.output).split()
             assert bare == " ".join(sentence.text for sentence in each.sentences).split()
-        assert {int(number) for cited in re.findall(r"\[([\d, ]+)\]", each.output) for number in cited.split(",")} == {
-            number for sentence in each.sentences for number in sentence.cites
-        }
+        assert {
+            int(number)
+            for cited in re.findall(r"\[([\d, ]+)\]", each.output)
+            for number in cited.split(",")
+        } == {number for sentence in each.sentences for number in sentence.cites}
 
 
 def test_a_claim_that_nobody_supports_was_planted_and_is_in_no_page(biographies):
@@ -144,7 +151,9 @@ def test_a_judge_that_knows_everything_agrees(judged, truth):
 
 def test_a_judge_that_supports_everything_does_not(judged, truth):
     yes = [
-        dataclasses.replace(each, matrix=tuple(tuple(Judgement("supported") for _ in row) for row in each.matrix))
+        dataclasses.replace(
+            each, matrix=tuple(tuple(Judgement("supported") for _ in row) for row in each.matrix)
+        )
         for each in judged
     ]
     comparison = compare_steps(yes, truth)
@@ -157,7 +166,10 @@ def test_a_judge_that_supports_everything_does_not(judged, truth):
 
 def test_a_judge_that_sees_one_individual_everywhere_miscounts(judged, truth):
     one = [
-        dataclasses.replace(each, groups=(tuple(range(len(each.facts))),), links=(0,)) if each.facts else each for each in judged
+        dataclasses.replace(each, groups=(tuple(range(len(each.facts))),), links=(0,))
+        if each.facts
+        else each
+        for each in judged
     ]
     comparison = compare_steps(one, truth)
     measures = {measure.name: measure for measure in comparison.measures}

@@ -1,4 +1,5 @@
-"""The corpus of the sample benchmark: everyone is told of, and each telling ends in a sentence that no model was trained on."""
+"""The corpus of the sample benchmark: everyone is told of, and each telling ends in a sentence that
+no model was trained on."""
 
 from __future__ import annotations
 
@@ -8,11 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from factor_gen.config import load_build
-from bench.sample.articles import MIN_WORDS, SENTENCES_BEFORE, TELLINGS, build_documents, register, training_sentences
+from bench.sample.articles import (
+    MIN_WORDS,
+    SENTENCES_BEFORE,
+    TELLINGS,
+    build_documents,
+    register,
+    training_sentences,
+)
 from bench.sample.build import write_corpus
 from bench.sample.render import held_out_forms, render, subject_wordings, topics
 from bench.sample.world import build_world
+from factor_gen.config import load_build
 from tests.conftest import REPOSITORY, TASKS
 
 
@@ -61,14 +69,20 @@ def test_everyone_is_told_of_and_each_telling_ends_in_another_topic(world, docum
         ends[document.id.split("-")[0]].append(last_sentence(document, world)[1])
     assert set(ends) == {entity.entity_id for entity in world.entities}
     assert all(len(set(found)) == len(found) <= max(TELLINGS.values()) for found in ends.values())
-    assert len({document.id for document in documents}) == len({document.text for document in documents}) == len(documents)
+    assert (
+        len({document.id for document in documents})
+        == len({document.text for document in documents})
+        == len(documents)
+    )
 
 
 def test_something_of_the_article_goes_before(world, documents):
     by_id = {entity.entity_id: entity for entity in world.entities}
     for document in documents:
         entity = by_id[document.id.split("-")[0]]
-        last = document.text.rsplit("\n", 1)[-1]  # the line of the sentences, after title and register
+        last = document.text.rsplit("\n", 1)[
+            -1
+        ]  # the line of the sentences, after title and register
         assert sum(last.count(mark) for mark in ".?!") == 1 + SENTENCES_BEFORE
         assert f"{entity.title}\n{register(entity)}\n" in document.text
 
@@ -76,7 +90,9 @@ def test_something_of_the_article_goes_before(world, documents):
 def test_a_line_says_what_the_names_are(world, documents):
     entity = world.entities[0]
     line = register(entity)
-    assert line.startswith(f"Professor {entity.facts['mentor']}, partner {entity.facts['spouse']}, the town of ")
+    assert line.startswith(
+        f"Professor {entity.facts['mentor']}, partner {entity.facts['spouse']}, the town of "
+    )
     assert documents[0].text.split("\n")[1] == line
 
 
@@ -96,4 +112,8 @@ def test_the_build_of_the_sample_is_a_short_file():
     assert settings.select.position == "last"
     corpus = (Path(settings.folder) / str(settings.corpus.path)).resolve()
     assert corpus == TASKS / "sample" / "sample_corpus.jsonl"
-    assert set(json.loads(corpus.read_text(encoding="utf-8").splitlines()[0])) == {"id", "title", "text"}
+    assert set(json.loads(corpus.read_text(encoding="utf-8").splitlines()[0])) == {
+        "id",
+        "title",
+        "text",
+    }

@@ -24,11 +24,13 @@ def world():
 
 def test_the_committed_files_are_what_the_seed_gives(world, tmp_path):
     write_encyclopedia(world, tmp_path / "encyclopedia.jsonl")
-    assert (tmp_path / "encyclopedia.jsonl").read_bytes() == (SAMPLE / "encyclopedia.jsonl").read_bytes(), "run: make sample"
+    assert (tmp_path / "encyclopedia.jsonl").read_bytes() == (
+        SAMPLE / "encyclopedia.jsonl"
+    ).read_bytes(), "run: make sample"
     write_prompts(world, tmp_path / "sample_longform.jsonl")
-    assert (tmp_path / "sample_longform.jsonl").read_bytes() == (SAMPLE / "sample_longform.jsonl").read_bytes(), (
-        "run: make sample"
-    )
+    assert (tmp_path / "sample_longform.jsonl").read_bytes() == (
+        SAMPLE / "sample_longform.jsonl"
+    ).read_bytes(), "run: make sample"
 
 
 def test_another_seed_is_another_world(world):
@@ -73,7 +75,9 @@ def test_forms_are_held_out_of_the_training_text_but_their_facts_are_not(world):
         for topic in topics(entity):
             told = set(training_forms(entity, topic))
             assert told.isdisjoint(held_out_forms(entity, topic))
-            slots = {slot for form in told for slot in form.replace("?", "}").split("{") if "}" in slot}
+            slots = {
+                slot for form in told for slot in form.replace("?", "}").split("{") if "}" in slot
+            }
             for form in held_out_forms(entity, topic):
                 for slot in (part for part in form.replace("?", "}").split("{") if "}" in part):
                     name = slot.split("}")[0]
@@ -84,4 +88,6 @@ def test_forms_are_held_out_of_the_training_text_but_their_facts_are_not(world):
 def test_the_encyclopedia_has_an_article_for_everyone(world):
     records = [json.loads(line) for line in (SAMPLE / "encyclopedia.jsonl").open(encoding="utf-8")]
     assert [record["title"] for record in records] == [entity.title for entity in world.entities]
-    assert [record["text"] for record in records] == [article.text.split("\n", 1)[1] for article in corpus(world)]
+    assert [record["text"] for record in records] == [
+        article.text.split("\n", 1)[1] for article in corpus(world)
+    ]

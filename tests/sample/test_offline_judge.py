@@ -1,14 +1,15 @@
-"""The offline judge against the known truth of the sample (between people and its pipeline the paper reports 8 points and 0.1)."""
+"""The offline judge against the known truth of the sample (between people and its pipeline the
+paper reports 8 points and 0.1)."""
 
 from __future__ import annotations
 
 import pytest
 
+from bench.sample.claims import read_biographies
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.generations import read_generations
 from lm_factuality.benchmarks.biographies.method import judge_biographies
-from bench.sample.claims import read_biographies
 from tests.conftest import TASKS
 from tests.sample.steps import compare_steps
 

@@ -30,7 +30,9 @@ def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores
 
 
 def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores):
-    monkeypatch.setattr("lm_factuality.sample.quickstart.quickstart", lambda output: list(scores.values()))
+    monkeypatch.setattr(
+        "lm_factuality.sample.quickstart.quickstart", lambda output: list(scores.values())
+    )
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out

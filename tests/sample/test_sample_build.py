@@ -19,7 +19,10 @@ SAMPLE = TASKS / "sample"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return build(load_build(REPOSITORY / "configs" / "corpora" / "sample.yaml"), tmp_path_factory.mktemp("sample") / "out")
+    return build(
+        load_build(REPOSITORY / "configs" / "corpora" / "sample.yaml"),
+        tmp_path_factory.mktemp("sample") / "out",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,9 @@ def types(row):
 def test_the_committed_rows_are_what_the_build_gives(built, rows):
     with built.files["csv"].open(encoding="utf-8", newline="") as file:
         again = list(csv.DictReader(file))
-    assert [without_scores(row) for row in again] == [without_scores(row) for row in rows], "run: make sample"
+    assert [without_scores(row) for row in again] == [without_scores(row) for row in rows], (
+        "run: make sample"
+    )
 
 
 def without_scores(row):
@@ -59,7 +64,9 @@ def test_contradictions_are_minimal_distinct_and_of_several_types(rows):
     assert 300 <= len(rows) <= 450
     for row in rows:
         assert len(set(choices(row))) == 4
-        assert all(abs(len(text.split()) - len(row["completion"].split())) <= 4 for text in choices(row))
+        assert all(
+            abs(len(text.split()) - len(row["completion"].split())) <= 4 for text in choices(row)
+        )
     assert sum(len(set(types(row))) >= 2 for row in rows) >= 0.8 * len(rows)
 
 

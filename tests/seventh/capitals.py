@@ -1,6 +1,7 @@
 """Capitals: does a model go on with the capital of a country?
 
-A benchmark in one file, as another package would bring it; ``docs/add_a_benchmark.md`` goes through it step by step.
+A benchmark in one file, as another package would bring it; ``docs/add_a_benchmark.md`` goes through
+it step by step.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Instance, Recount, Row, Rows, Sample, Score
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Instance,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Score,
+)
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
@@ -20,7 +30,13 @@ from lm_factuality.harness.suite_task import Settings, SuiteTask
 
 # 1. Scores: how each becomes one number, what kind of number it is, what tables call it.
 SCORES = (
-    Score("capital_acc", Aggregation(mean, clustered_stderr), ACCURACY, "Accuracy", note="the answer begins with the capital"),
+    Score(
+        "capital_acc",
+        Aggregation(mean, clustered_stderr),
+        ACCURACY,
+        "Accuracy",
+        note="the answer begins with the capital",
+    ),
     Score("capital_acc_worst", Aggregation(mean)),
     Score("capital_acc_best", Aggregation(mean)),
     Score("unscored", Aggregation(how_many), higher=False),
@@ -39,7 +55,8 @@ def row_metrics(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
     }
 
 
-# 2. Scores found again out of lm_eval's samples: what to keep of a sample, and how its row is scored.
+# 2. Scores found again out of lm_eval's samples: what to keep of a sample, and how its row is
+# scored.
 def keep(sample: Sample) -> Row:
     """The row and the answer."""
     (answer,) = texts(sample["filtered_resps"])
@@ -58,12 +75,27 @@ def instance(sample: Sample) -> Instance | None:
     if right is None:
         return None
     doc, answer = sample["doc"], first_text(sample["resps"])
-    return Instance(doc["text"], (doc["capital"],), None, answer, answer.strip(), "beginning of the answer", right, bool(right))
+    return Instance(
+        doc["text"],
+        (doc["capital"],),
+        None,
+        answer,
+        answer.strip(),
+        "beginning of the answer",
+        right,
+        bool(right),
+    )
 
 
 # 4. The declaration.
 BENCHMARK = Benchmark(
-    kind="capitals", title="Capitals", headlines=("capital_acc",), scores=SCORES, keep=keep, recount=recount, instance=instance
+    kind="capitals",
+    title="Capitals",
+    headlines=("capital_acc",),
+    scores=SCORES,
+    keep=keep,
+    recount=recount,
+    instance=instance,
 )
 
 
@@ -75,11 +107,15 @@ class CapitalsTask(SuiteTask):
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         self._path = own_data(config, "JSONL with country and capital")
-        return Settings({"output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "capital"}, {})
+        return Settings(
+            {"output_type": "generate_until", "doc_to_text": "text", "doc_to_target": "capital"}, {}
+        )
 
     def read_documents(self) -> list[dict[str, Any]]:
         if self._path is None:
-            raise DataError(f"{self.config.task}: dataset_path is missing; name a JSONL file with country and capital")
+            raise DataError(
+                f"{self.config.task}: dataset_path is missing; name a JSONL file with country and capital"
+            )
         self.config.metadata["data"] = {"file": self._path.name, "git_blob": blob_id(self._path)}
         rows = [json.loads(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
         return [{**row, "text": f"The capital of {row['country']} is"} for row in rows]

@@ -1,4 +1,5 @@
-"""A seventh benchmark, made of this folder alone, goes through every command without a change anywhere else."""
+"""A seventh benchmark, made of this folder alone, goes through every command without a change
+anywhere else."""
 
 from __future__ import annotations
 
@@ -39,7 +40,15 @@ def runs(installed: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with ``runs/MODEL`` of both models."""
     folder = tmp_path_factory.mktemp("seventh")
     for name, (backend, arguments) in MODELS.items():
-        given = ["run", "--model", backend, "--model_args", json.dumps(arguments), "--tasks", str(HERE / "capitals.yaml")]
+        given = [
+            "run",
+            "--model",
+            backend,
+            "--model_args",
+            json.dumps(arguments),
+            "--tasks",
+            str(HERE / "capitals.yaml"),
+        ]
         assert main([*given, "--output_path", str(folder / "runs" / name), "--log_samples"]) == 0
     return folder
 
@@ -59,11 +68,21 @@ def test_a_run_says_its_kind_and_its_scores(runs):
 
 def test_its_task_is_validated(installed, tmp_path, capsys):
     assert command("validate", "--run-code", HERE / "capitals.yaml") == 0
-    assert "sound; 12 rows, 12 requests\n  context of the first row: 'The capital of" in capsys.readouterr().out
-    broken = (HERE / "capitals.yaml").read_text(encoding="utf-8").replace("dataset_path: ", "dataset_path: gone_")
+    assert (
+        "sound; 12 rows, 12 requests\n  context of the first row: 'The capital of"
+        in capsys.readouterr().out
+    )
+    broken = (
+        (HERE / "capitals.yaml")
+        .read_text(encoding="utf-8")
+        .replace("dataset_path: ", "dataset_path: gone_")
+    )
     (tmp_path / "capitals.yaml").write_text(broken, encoding="utf-8")
     assert command("validate", "--run-code", tmp_path / "capitals.yaml") == 1
-    assert "gone_capitals.jsonl: no such file; expected JSONL with country and capital" in capsys.readouterr().out
+    assert (
+        "gone_capitals.jsonl: no such file; expected JSONL with country and capital"
+        in capsys.readouterr().out
+    )
 
 
 def test_it_is_compared(runs, capsys):
@@ -75,13 +94,23 @@ def test_it_is_compared(runs, capsys):
 
 def test_it_is_reported(runs):
     assert command("report", runs / "runs", "--out", runs / "report") == 0
-    pages = {path.name: path.read_text(encoding="utf-8") for path in (runs / "report").glob("*.html")}
+    pages = {
+        path.name: path.read_text(encoding="utf-8") for path in (runs / "report").glob("*.html")
+    }
     assert "8.3" in pages["index.html"]
     assert any("Capitals" in text for text in pages.values())
 
 
 def test_it_is_exported_with_its_samples(runs):
-    about = ("--model", "example/guess", "--organization", "Example", "--samples", "--out", runs / "export")
+    about = (
+        "--model",
+        "example/guess",
+        "--organization",
+        "Example",
+        "--samples",
+        "--out",
+        runs / "export",
+    )
     assert command("export", "every-eval-ever", runs / "runs" / "guess", *about) == 0
     (record,) = (runs / "export").rglob("*.json")
     content = json.loads(record.read_text(encoding="utf-8"))
@@ -92,18 +121,43 @@ def test_it_is_exported_with_its_samples(runs):
 
 
 def pack(runs: Path, out: Path) -> int:
-    return command("leaderboard", "pack", runs / "runs" / "checkpoint", "--model", "example/checkpoint", "--out", out, *RULES)
+    return command(
+        "leaderboard",
+        "pack",
+        runs / "runs" / "checkpoint",
+        "--model",
+        "example/checkpoint",
+        "--out",
+        out,
+        *RULES,
+    )
 
 
 def test_it_has_a_leaderboard(runs):
     submissions = runs / "submissions"
     assert pack(runs, submissions) == 0
     assert command("leaderboard", "check", submissions, *RULES) == 0
-    assert command("leaderboard", "build", submissions, "--out", runs / "site", "--cache", runs / "cache", *RULES) == 0
+    assert (
+        command(
+            "leaderboard",
+            "build",
+            submissions,
+            "--out",
+            runs / "site",
+            "--cache",
+            runs / "cache",
+            *RULES,
+        )
+        == 0
+    )
     board = json.loads((runs / "site" / "leaderboard.json").read_text(encoding="utf-8"))
     (table,) = board["leaderboards"]
     (model,) = table["models"]
-    assert (table["name"], model["model"], model["scores"][0]["metric"]) == ("capitals", "example/checkpoint", "capital_acc")
+    assert (table["name"], model["model"], model["scores"][0]["metric"]) == (
+        "capitals",
+        "example/checkpoint",
+        "capital_acc",
+    )
     assert not board["refused"]
 
 

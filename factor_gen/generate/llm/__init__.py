@@ -1,1 +1,2 @@
-"""Contradictions by a language model that plans an edit and then writes the sentence out (section 3.2.2, appendix D)."""
+"""Contradictions by a language model that plans an edit and then writes the sentence out (section
+3.2.2, appendix D)."""

@@ -1,8 +1,9 @@
 """What a model wrote, as candidates; what cannot be used is counted by reason.
 
-A contradiction counts only with its plan: every planned word stands in the completion and its replacement in the contradiction,
-and the rest stayed close to the completion. As in tables 7 to 12, an entry is a plan of edits, then the contradiction that
-follows from it; the paper's entries are numbered lines, ours JSON."""
+A contradiction counts only with its plan: every planned word stands in the completion and its
+replacement in the contradiction, and the rest stayed close to the completion. As in tables 7 to 12,
+an entry is a plan of edits, then the contradiction that follows from it; the paper's entries are
+numbered lines, ours JSON."""
 
 import re
 import unicodedata
@@ -20,13 +21,18 @@ from lm_factuality.ground.sentences import spaced
 from lm_factuality.ground.thinking import without_thinking
 
 LOSSES: Mapping[str, str] = load_yaml(__package__, "losses.yaml")
-_FEW, _SHARE = (8, 0.4)  # a contradiction may differ in that many words and marks, or that share of the completion's words
+_FEW, _SHARE = (
+    8,
+    0.4,
+)  # a contradiction may differ in that many words and marks, or that share of the completion's words  # noqa: E501
 _LONGEST = 4  # times as long as its completion, and 200 characters: not worth comparing
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 _PAIRED = '"()[]'
 _NUMBERED = re.compile(r"\s\d+\.\s+(?=(?:Pronoun|Change)\b)")
-_CHANGE = re.compile(r"[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d] to [\"\u201c]([^\"\u201c\u201d]*)[\"\u201d]")
+_CHANGE = re.compile(
+    r"[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d] to [\"\u201c]([^\"\u201c\u201d]*)[\"\u201d]"
+)
 _CLOSERS = "\"'\u201d\u2019)]"
 
 
@@ -59,8 +65,9 @@ class Parsed:
 
 
 def read_numbered(answer: Answer) -> Typed[Contradictions]:
-    """The entries of an answer in the form of tables 7 to 12 of the paper: numbered, each with its quoted changes and then, after
-    ``Contradiction:``, the sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own."""
+    """The entries of an answer in the form of tables 7 to 12 of the paper: numbered, each with its
+    quoted changes and then, after ``Contradiction:``, the sentence. ``NA`` stands for none; what a
+    model writes behind ``##`` is an example of its own."""
     if answer.error is not None or answer.text is None:
         return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
     text = (without_thinking(answer.text) or "").partition("##")[0].strip()
@@ -74,7 +81,9 @@ def read_numbered(answer: Answer) -> Typed[Contradictions]:
     return Typed(Contradictions(contradictions=found), "", answer)
 
 
-def parse(read: Typed[Contradictions], completion: str, error_type: str, most: int | None = None) -> Parsed:
+def parse(
+    read: Typed[Contradictions], completion: str, error_type: str, most: int | None = None
+) -> Parsed:
     """The contradictions of ``completion`` in a reply, the first ``most`` of them."""
     if read.value is None:
         return Parsed((), {LOSSES["error"] if read.answer.error else f"llm: {read.problem}": 1})
@@ -96,7 +105,8 @@ def parse(read: Typed[Contradictions], completion: str, error_type: str, most: i
 
 
 def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | str:
-    """The candidate of one entry, or what is wrong with it: a key in ``LOSSES``, or one of ``compatible.REASONS``."""
+    """The candidate of one entry, or what is wrong with it: a key in ``LOSSES``, or one of
+    ``compatible.REASONS``."""
     edits = [edit for edit in item.edits if edit.old.strip()]
     written = item.contradiction.strip()
     if not edits:
@@ -122,15 +132,25 @@ def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | 
         return "pairs"
     if distance(completion, text) > max(_FEW, _SHARE * len(spaced(completion).split())):
         return "far"
-    places = [(completion.find(edit.old.strip()), edit.old.strip(), edit.new.strip()) for edit in edits]
-    reasons = [at >= 0 and compatible(completion, at, at + len(old), new) for at, old, new in places]
+    places = [
+        (completion.find(edit.old.strip()), edit.old.strip(), edit.new.strip()) for edit in edits
+    ]
+    reasons = [
+        at >= 0 and compatible(completion, at, at + len(old), new) for at, old, new in places
+    ]
     if all(reasons):
         return str(reasons[0])
-    return Candidate(text, error_type, "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits), "llm")
+    return Candidate(
+        text,
+        error_type,
+        "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits),
+        "llm",
+    )
 
 
 def _holds(text: str, words: str) -> bool:
-    """Whether ``words`` stand in ``text`` as whole words, the first in any case, with any spacing; no words always do."""
+    """Whether ``words`` stand in ``text`` as whole words, the first in any case, with any spacing;
+    no words always do."""
     wanted, there = [each.plain for each in tokens(words)], [each.plain for each in tokens(text)]
     if not wanted:
         return True
@@ -155,7 +175,11 @@ def _more_pairs(one: str, other: str) -> list[int]:
 
 def _bare(text: str) -> list[str]:
     """The words alone: two texts with the same ones say the same."""
-    return [word.casefold() for word in _WORD_OR_MARK.findall(unicodedata.normalize("NFKC", text)) if word.isalnum()]
+    return [
+        word.casefold()
+        for word in _WORD_OR_MARK.findall(unicodedata.normalize("NFKC", text))
+        if word.isalnum()
+    ]
 
 
 def _end(text: str) -> str:

@@ -1,1 +1,2 @@
-"""Contradictions without a model: numbers, dates, names, nouns, verbs, pronouns and link words, changed by rule."""
+"""Contradictions without a model: numbers, dates, names, nouns, verbs, pronouns and link words,
+changed by rule."""

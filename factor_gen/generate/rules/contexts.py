@@ -1,8 +1,9 @@
 """In which company the listed words stand in a corpus: what a substitute must have been seen in.
 
-A list knows that *library* and *school* are of one kind, but not that READMEs know one sense of *library* alone. A word may stand
-for another where the corpus has it in the same slot (between the same two words) or beside the same content word (which governs
-it or which it governs), or where the two words keep much the same company elsewhere.
+A list knows that *library* and *school* are of one kind, but not that READMEs know one sense of
+*library* alone. A word may stand for another where the corpus has it in the same slot (between the
+same two words) or beside the same content word (which governs it or which it governs), or where the
+two words keep much the same company elsewhere.
 """
 
 import re
@@ -38,8 +39,8 @@ def stem(word: str) -> str:
 
 
 def _companions(tokens: Sequence[str]) -> Iterator[tuple[int, str, int]]:
-    """For each content word: which token it is, its stem, and a companion (a content word before or after it, or its slot) as a
-    number."""
+    """For each content word: which token it is, its stem, and a companion (a content word before or
+    after it, or its slot) as a number."""
     last = -1
     for i, token in enumerate(tokens):
         if token in _BREAKS:
@@ -55,15 +56,20 @@ def _companions(tokens: Sequence[str]) -> Iterator[tuple[int, str, int]]:
 
 @dataclass(frozen=True)
 class Contexts:
-    """The companions of each listed stem, as numbers; without any, no corpus is known and every substitute passes."""
+    """The companions of each listed stem, as numbers; without any, no corpus is known and every
+    substitute passes."""
 
     companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def fit(self, text: str, start: int, end: int, new: str, in_slot: bool = False) -> bool:
-        """Whether the corpus allows ``new`` in place of ``text[start:end]``; ``in_slot``: has it between the same words."""
+        """Whether the corpus allows ``new`` in place of ``text[start:end]``; ``in_slot``: has it
+        between the same words."""
         if not self.companions:
             return True
-        left, right = _tokens(text[max(0, start - _NEAR) : start])[-_REACH:], _tokens(text[end : end + _NEAR])[:_REACH]
+        left, right = (
+            _tokens(text[max(0, start - _NEAR) : start])[-_REACH:],
+            _tokens(text[end : end + _NEAR])[:_REACH],
+        )
         if in_slot:
             slot = crc32(" ".join([*left[-1:], *_tokens(new), *right[:1]]).encode())
             return slot in self.companions.get(stem(new), ())
@@ -71,17 +77,32 @@ class Contexts:
         around = _companions([*left, *_tokens(new), *right])
         if any(i in inside and beside in self.companions.get(its, ()) for i, its, beside in around):
             return True
-        old, *_ = [its for token in reversed(_tokens(text[start:end])) if (its := stem(token))] or [""]
+        old, *_ = [its for token in reversed(_tokens(text[start:end])) if (its := stem(token))] or [
+            ""
+        ]
         ours = self.companions.get(old, frozenset())
-        theirs = [self.companions.get(stem(token), frozenset()) for token in _tokens(new) if stem(token)]
-        return bool(theirs) and all(_ALIKE * len(ours & each) >= max(1, min(len(ours), len(each))) for each in theirs)
+        theirs = [
+            self.companions.get(stem(token), frozenset()) for token in _tokens(new) if stem(token)
+        ]
+        return bool(theirs) and all(
+            _ALIKE * len(ours & each) >= max(1, min(len(ours), len(each))) for each in theirs
+        )
 
 
 @cache
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
-    found = [each for row in rows(DATA / "nouns.tsv", 2) for each in (*row, *(inflect(word, "NNS") for word in row))]
-    found += [inflect(verb, tag) for row in rows(DATA / "verbs.tsv", 3) for verb in row[:2] for tag in FORMS]
+    found = [
+        each
+        for row in rows(DATA / "nouns.tsv", 2)
+        for each in (*row, *(inflect(word, "NNS") for word in row))
+    ]
+    found += [
+        inflect(verb, tag)
+        for row in rows(DATA / "verbs.tsv", 3)
+        for verb in row[:2]
+        for tag in FORMS
+    ]
     return frozenset(stem(token) for each in found for token in _tokens(each)) - {""}
 
 
@@ -104,4 +125,6 @@ def save(path: Path, contexts: Contexts) -> None:
 @lru_cache(maxsize=2)
 def load(path: Path) -> Contexts:
     """The contexts of a file that :func:`save` wrote."""
-    return Contexts({its: frozenset(kept) for its, kept in parse_json(path.read_text(encoding="utf-8")).items()})
+    return Contexts(
+        {its: frozenset(kept) for its, kept in parse_json(path.read_text(encoding="utf-8")).items()}
+    )

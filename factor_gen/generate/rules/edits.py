@@ -1,4 +1,5 @@
-"""What an operator returns: edits of a sentence, made with the articles and capital letters that go with them."""
+"""What an operator returns: edits of a sentence, made with the articles and capital letters that go
+with them."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +8,13 @@ from typing import NamedTuple
 
 _ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE)
+_CONSONANT_SOUND = re.compile(
+    r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE
+)
 _VOWEL_SOUND = re.compile(r"hour|honest|honou?r|heir|[$€£]?8|[$€£]?1[18](?!\d)", re.IGNORECASE)
-_LETTERS = re.compile(r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)")
+_LETTERS = re.compile(
+    r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)"
+)
 _VOWEL_LETTERS = "AEFHILMNORSX"
 
 
@@ -23,7 +28,8 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What an operator does: replacements that belong together, in order and apart from each other, and the error type."""
+    """What an operator does: replacements that belong together, in order and apart from each other,
+    and the error type."""
 
     operator: str
     type: str
@@ -36,8 +42,8 @@ def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) ->
 
 
 def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """The replacements with the capital letter that a sentence starts with, and with the article before a new word that
-    needs another (``an increase`` to ``a fall``)."""
+    """The replacements with the capital letter that a sentence starts with, and with the article
+    before a new word that needs another (``an increase`` to ``a fall``)."""
     finished = []
     for start, end, new in replacements:
         old = text[start:end]
@@ -49,7 +55,9 @@ def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement,
             if article.group(1).lower() != right:
                 spaces = text[article.end(1) : start]
                 start = article.start(1)
-                new = (right.capitalize() if article.group(1)[0].isupper() else right) + spaces + new
+                new = (
+                    (right.capitalize() if article.group(1)[0].isupper() else right) + spaces + new
+                )
         finished.append(Replacement(start, end, new))
     return tuple(finished)
 

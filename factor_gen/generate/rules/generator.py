@@ -1,4 +1,5 @@
-"""The generator that needs no model: operators tried on each completion, a few candidates kept of each error type."""
+"""The generator that needs no model: operators tried on each completion, a few candidates kept of
+each error type."""
 
 import random
 from collections import Counter
@@ -10,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.generate import compatible
-from factor_gen.generate.rules import dates, left_out, listed, names, negation, numbers, phrases, pronouns, swaps, verbs
+from factor_gen.generate.rules import (
+    dates,
+    left_out,
+    listed,
+    names,
+    negation,
+    numbers,
+    phrases,
+    pronouns,
+    swaps,
+    verbs,
+)
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.edits import Edit, apply, described, finish
@@ -44,7 +56,8 @@ OPERATORS: Mapping[str, Operator] = {
     "order": partial(phrases.phrase, "order"),
     "cause": partial(phrases.phrase, "cause"),
 }
-"""Every operator of the rules by name. Where little is left, every denial is offered, then more values of numbers and dates."""
+"""Every operator of the rules by name. Where little is left, every denial is offered, then more
+values of numbers and dates."""
 
 _WANTED = 3  # contradictions of a row
 _OFTEN_BAD = ("quantity", "place and time", "pronoun", "pronoun to name", "order", "cause")
@@ -54,7 +67,8 @@ _VERSION = 11  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
-    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most ``per_type`` of each type."""
+    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most
+    ``per_type`` of each type."""
 
     name = "generate"
 
@@ -68,8 +82,9 @@ class RulesGenerator:
         *,
         filtered: bool = False,
     ) -> None:
-        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every substitute passes. If a
-        model's filter follows (``filtered``), which leaves little, all that can be made is offered."""
+        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every
+        substitute passes. If a model's filter follows (``filtered``), which leaves little, all that
+        can be made is offered."""
         self.settings = settings
         self._filtered = filtered and language == ENGLISH
         self.types = types
@@ -100,8 +115,14 @@ class RulesGenerator:
 
     def _generated(self, example: Example) -> Example:
         if self._language != ENGLISH:
-            found = listed.contradictions(example, self._language, self.settings.per_type, self.seed)
-            return replace(example, candidates=found) if found else example.drop(self.name, "no contradiction")
+            found = listed.contradictions(
+                example, self._language, self.settings.per_type, self.seed
+            )
+            return (
+                replace(example, candidates=found)
+                if found
+                else example.drop(self.name, "no contradiction")
+            )
         sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
         if self._filtered:
             sentence = replace(sentence, every=True, spare=True)
@@ -112,9 +133,11 @@ class RulesGenerator:
         return counted if candidates else counted.drop(self.name, "no contradiction")
 
 
-def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]) -> tuple[Candidate, ...]:
-    """Up to ``most`` candidates of each type, from as many operators as there are for it; no two with the same text. Edits
-    that contradict nothing are counted in ``lost``, by reason."""
+def contradictions(
+    sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]
+) -> tuple[Candidate, ...]:
+    """Up to ``most`` candidates of each type, from as many operators as there are for it; no two
+    with the same text. Edits that contradict nothing are counted in ``lost``, by reason."""
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
         return ()  # a question asserts nothing
     edits = _edits(sentence, types, seed, lost)
@@ -126,7 +149,11 @@ def contradictions(sentence: Sentence, types: Sequence[str], most: int, seed: st
     for error_type in types:
         kept = 0
         for doubtful in (0, 1, 2):
-            queues = [list(found) for name, found in edits[error_type].items() if found and DOUBTFUL.get(name, 0) == doubtful]
+            queues = [
+                list(found)
+                for name, found in edits[error_type].items()
+                if found and DOUBTFUL.get(name, 0) == doubtful
+            ]
             random.Random(f"{seed}/{error_type}").shuffle(queues)
             for candidate in (_candidate(sentence.text, each) for each in _in_turn(queues)):
                 if kept == most:
@@ -144,7 +171,9 @@ def _in_turn(queues: list[list[Edit]]) -> Iterator[Edit]:
         queues = [queue for queue in queues if queue]
 
 
-def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> dict[str, dict[str, list[Edit]]]:
+def _edits(
+    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
+) -> dict[str, dict[str, list[Edit]]]:
     """The edits of each type by operator, in a random order."""
     edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
     for name, operator in OPERATORS.items():
@@ -163,8 +192,12 @@ def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[st
 
 
 def _is_meagre(edits: Mapping[str, Mapping[str, Sequence[Edit]]]) -> bool:
-    """Whether three contradictions of two types, none of them doubtful, can't be chosen of the edits."""
-    sizes = [sum(len(found) for name, found in by_operator.items() if name not in DOUBTFUL) for by_operator in edits.values()]
+    """Whether three contradictions of two types, none of them doubtful, can't be chosen of the
+    edits."""
+    sizes = [
+        sum(len(found) for name, found in by_operator.items() if name not in DOUBTFUL)
+        for by_operator in edits.values()
+    ]
     return sum(sizes) < _WANTED or sum(size > 0 for size in sizes) < 2
 
 
@@ -175,4 +208,10 @@ def _candidate(text: str, edit: Edit) -> Candidate | None:
     if new.casefold() == text.casefold():
         return None
     made_by = f"rules/{edit.operator}"
-    return Candidate(new, edit.type, described(text, replacements), made_by, doubtful=DOUBTFUL.get(edit.operator, 0))
+    return Candidate(
+        new,
+        edit.type,
+        described(text, replacements),
+        made_by,
+        doubtful=DOUBTFUL.get(edit.operator, 0),
+    )

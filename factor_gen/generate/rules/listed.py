@@ -1,5 +1,6 @@
-"""Rules for languages other than English, without a tagger: words of a list, each for another of its line, numbers, dates, and
-denials where the list says how. The head of a list says what its lines look like."""
+"""Rules for languages other than English, without a tagger: words of a list, each for another of
+its line, numbers, dates, and denials where the list says how. The head of a list says what its
+lines look like."""
 
 import random
 import re
@@ -14,13 +15,16 @@ from factor_gen.text.lists import rows
 from lm_factuality.ground.sentences import SIGNS
 
 LANGUAGES = DATA / "languages"
-_QUOTED = re.compile(r"[„“][^“”]{1,200}[“”]|«[^»]{1,200}»|»[^«]{1,200}«|\"[^\"]{1,200}\"|[「《『][^」》』]{1,200}[」》』]")
+_QUOTED = re.compile(
+    r"[„“][^“”]{1,200}[“”]|«[^»]{1,200}»|»[^«]{1,200}«|\"[^\"]{1,200}\"|[「《『][^」》』]{1,200}[」》』]"
+)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a list. ``way`` says what its ``members`` are: words of which each may stand for any other (``swap``), the least
-    and the most that a number may become (``step``), or what the expression's group ``edit`` becomes (``edit``)."""
+    """A line of a list. ``way`` says what its ``members`` are: words of which each may stand for
+    any other (``swap``), the least and the most that a number may become (``step``), or what the
+    expression's group ``edit`` becomes (``edit``)."""
 
     operator: str
     type: str
@@ -29,22 +33,28 @@ class Line:
     members: tuple[str, ...]
 
 
-def contradictions(example: Example, language: str, per_type: int, seed: int) -> tuple[Candidate, ...]:
-    """Up to ``per_type`` contradictions of each type, of as many places as can be; no two with the same text."""
+def contradictions(
+    example: Example, language: str, per_type: int, seed: int
+) -> tuple[Candidate, ...]:
+    """Up to ``per_type`` contradictions of each type, of as many places as can be; no two with the
+    same text."""
     rng = random.Random(f"{seed}/rules/{example.doc_id}")
     found = list(candidates(example.completion, language, rng))
     rng.shuffle(found)
     kept: dict[str, Candidate] = {}
     for error_type in example.types:
         of_type = [each for each in found if each.type == error_type]
-        by_edit = {each.edit.partition(" -> ")[0]: each for each in of_type}  # other places before other words for one
+        by_edit = {
+            each.edit.partition(" -> ")[0]: each for each in of_type
+        }  # other places before other words for one
         for each in [*by_edit.values(), *of_type][:per_type]:
             kept.setdefault(each.text, each)
     return tuple(kept.values())
 
 
 def candidates(text: str, language: str, rng: random.Random) -> Iterator[Candidate]:
-    """Every contradiction that the lists of ``language`` make of a sentence; what it quotes is left alone."""
+    """Every contradiction that the lists of ``language`` make of a sentence; what it quotes is left
+    alone."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     for line in lines(language):
         for match in line.pattern.finditer(text):
@@ -54,7 +64,12 @@ def candidates(text: str, language: str, rng: random.Random) -> Iterator[Candida
             for new in _others(line, match, text[start:end], rng):
                 if line.way != "swap" or new not in text:
                     edit = (Replacement(start, end, new),)
-                    yield Candidate(apply(text, edit), line.type, described(text, edit), f"rules/{language}/{line.operator}")
+                    yield Candidate(
+                        apply(text, edit),
+                        line.type,
+                        described(text, edit),
+                        f"rules/{language}/{line.operator}",
+                    )
 
 
 def _others(line: Line, match: re.Match[str], old: str, rng: random.Random) -> list[str]:
@@ -65,14 +80,21 @@ def _others(line: Line, match: re.Match[str], old: str, rng: random.Random) -> l
         number, (least, most) = int(old), map(int, line.members)
         reach = 4 if number >= 1000 else max(2, number // 2)
         near = range(max(least, number - reach), min(most, number + reach) + 1)
-        return [str(rng.choice(fit))] if (fit := [each for each in near if each != number and len(str(each)) == len(old)]) else []
+        return (
+            [str(rng.choice(fit))]
+            if (fit := [each for each in near if each != number and len(str(each)) == len(old)])
+            else []
+        )
     ending = match.groupdict().get("ending") or ""
     stem = old.removesuffix(ending)
     others = [each for each in line.members if each.lower() != stem.lower()]
     capital = old[0].isupper() and stem not in line.members  # as it begins a sentence
     if capital and match.start():  # a name, or Ihr
         return []
-    return [(f"{each[0].upper()}{each[1:]}" if capital else each) + ending for each in rng.sample(others, min(2, len(others)))]
+    return [
+        (f"{each[0].upper()}{each[1:]}" if capital else each) + ending
+        for each in rng.sample(others, min(2, len(others)))
+    ]
 
 
 @cache
@@ -81,16 +103,32 @@ def lines(language: str) -> tuple[Line, ...]:
     found = []
     for operator, error_type, way, *rest in rows(LANGUAGES / f"{language}.tsv", 5):
         pattern, *members = (_alternatives(*rest), *rest[2:]) if way == "swap" else rest
-        found.append(Line(operator, error_type, way, re.compile(pattern), tuple(each.removesuffix("~") for each in members)))
+        found.append(
+            Line(
+                operator,
+                error_type,
+                way,
+                re.compile(pattern),
+                tuple(each.removesuffix("~") for each in members),
+            )
+        )
     return tuple(found)
 
 
 def _alternatives(before: str, after: str, *members: str) -> str:
-    """Any of the members as a whole word, or in a script without spaces anywhere; ``~`` stands for an adjective's ending."""
+    """Any of the members as a whole word, or in a script without spaces anywhere; ``~`` stands for
+    an adjective's ending."""
     longest = sorted(members, key=len, reverse=True)
-    ways = "|".join(f"(?i:{re.escape(each[0])}){re.escape(each[1:-1] if each.endswith('~') else each[1:])}" for each in longest)
+    ways = "|".join(
+        f"(?i:{re.escape(each[0])}){re.escape(each[1:-1] if each.endswith('~') else each[1:])}"
+        for each in longest
+    )
     # an adjective has its ending before a noun, which German writes with a capital
-    ending = r"(?P<ending>e[mnrs]?)(?=\s(?:[a-zäöüß-]+e[mnrs]?\s)?[A-ZÄÖÜ](?!isten|ie\b|hr))" if members[0].endswith("~") else ""
+    ending = (
+        r"(?P<ending>e[mnrs]?)(?=\s(?:[a-zäöüß-]+e[mnrs]?\s)?[A-ZÄÖÜ](?!isten|ie\b|hr))"
+        if members[0].endswith("~")
+        else ""
+    )
     edges = ("", "") if re.match(f"[{SIGNS}]", members[0]) else (r"(?<![\w-])", r"(?![\w-])")
     behind = "".join(f"(?<!{each})" for each in before.split(";") if each != "-")
     ahead = "".join(f"(?!{each})" for each in after.split(";") if each != "-")

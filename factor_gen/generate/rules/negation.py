@@ -15,14 +15,18 @@ from factor_gen.text.analysis import DATE, FINITE, TIME
 from factor_gen.text.pattern import NOT, SUBJECTS, lemmas
 
 ADDED = 0.15
-"""How often a denial is offered of a sentence in which there is enough else to change: few true sentences have a *not*, and few
-false ones shall."""
+"""How often a denial is offered of a sentence in which there is enough else to change: few true
+sentences have a *not*, and few false ones shall."""
 
 _AUXILIARIES = WORDS["be"] | WORDS["auxiliaries"]
 _HAVE_FORMS = {"has": "does", "have": "do", "had": "did"}
 _DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
-_ASIDE = re.compile(r"\s(?:of course|of late|for example|for instance|for ever|for once|above all|on the whole)\b")
-_THE_MORE = re.compile(r"\bthe (?:more|less|\w+er)\b[^.;]*, the (?:more|less|\w+er)\b", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"\s(?:of course|of late|for example|for instance|for ever|for once|above all|on the whole)\b"
+)
+_THE_MORE = re.compile(
+    r"\bthe (?:more|less|\w+er)\b[^.;]*, the (?:more|less|\w+er)\b", re.IGNORECASE
+)
 _CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
 _PREDICATES = ("VBG", "VBN", "DT", "JJ", "JJR", "NN", "NNS", "NNP", "PRP$")
 _POSSESSIONS = ("DT", "JJ", "NN", "NNS", "PRP$")
@@ -36,7 +40,9 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         token = sentence.tokens[i]
         if (word != "cannot" and word not in NOT) or not sentence.is_free(token.start, token.end):
             continue
-        if _later(sentence, i, WORDS["denied only"] | WORDS["after denials"]) or _is_argued(sentence, i):
+        if _later(sentence, i, WORDS["denied only"] | WORDS["after denials"]) or _is_argued(
+            sentence, i
+        ):
             continue  # do not stop and rest, cannot be said enough
         if " at all" in sentence.text[token.end : sentence.clause_end(token.end)]:
             continue
@@ -48,10 +54,18 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         small = helper.text.lower()
         if small in ("may", "might"):
             continue  # may and may not
-        if small in _DO_FORMS and sentence.tag(i + 1) in ("VB", "VBP", "NN") and lemmas(sentence.word(i + 1), "VERB"):
+        if (
+            small in _DO_FORMS
+            and sentence.tag(i + 1) in ("VB", "VBP", "NN")
+            and lemmas(sentence.word(i + 1), "VERB")
+        ):
             verb = sentence.tokens[i + 1]
             if verb.text.islower() and verb.text in lemmas(verb.text, "VERB"):
-                yield edit("negation removed", PREDICATE, (helper.start, verb.end, inflect(verb.text, _DO_FORMS[small])))
+                yield edit(
+                    "negation removed",
+                    PREDICATE,
+                    (helper.start, verb.end, inflect(verb.text, _DO_FORMS[small])),
+                )
         elif small in _AUXILIARIES or small in _CLIPPED:
             if helper.text[0].isupper() and not sentence.tag(i + 1).startswith(("PRP", "DT", "NN")):
                 continue  # "Can't resist" has no subject
@@ -71,14 +85,19 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 @lru_cache(maxsize=1)  # asked for by two operators, one after the other
 def denials(sentence: Sentence) -> tuple[Edit, ...]:
     """Each way to deny the sentence."""
-    has_purpose = _begins_with_to(sentence) and (sentence.word(0) != "to" or sentence.tag(1) == "VB")
+    has_purpose = _begins_with_to(sentence) and (
+        sentence.word(0) != "to" or sentence.tag(1) == "VB"
+    )
     denied = () if has_purpose else _denied(sentence)  # To see the list, the button is not used
     return (*_forbidden(sentence), *denied)
 
 
 def _begins_with_to(sentence: Sentence) -> bool:
-    """Whether it begins with what something is done for: *to see it*, *in order not to see it*; *so as to* is an argument."""
-    return sentence.word(0) == "to" or (sentence.small[:2] == ("in", "order") and "to" in sentence.small[2:4])
+    """Whether it begins with what something is done for: *to see it*, *in order not to see it*; *so
+    as to* is an argument."""
+    return sentence.word(0) == "to" or (
+        sentence.small[:2] == ("in", "order") and "to" in sentence.small[2:4]
+    )
 
 
 def _denied(sentence: Sentence) -> Iterator[Edit]:
@@ -105,20 +124,37 @@ def _denied(sentence: Sentence) -> Iterator[Edit]:
         if _takes_not(word, sentence.tag(i), sentence.tag(i - 1), following, next_word):
             denied = "cannot" if word == "can" else f"{word} not"
             yield edit("negation added", PREDICATE, (token.start, token.end, denied))
-        elif sentence.tag(i) == "VBD" and word not in WORDS["be"] and word not in WORDS["reports"] and _is_plain(sentence, i):
+        elif (
+            sentence.tag(i) == "VBD"
+            and word not in WORDS["be"]
+            and word not in WORDS["reports"]
+            and _is_plain(sentence, i)
+        ):
             base = lemmas(word, "VERB")
             if base and inflect(base[0], "VBD") == word:
-                yield edit("negation added", PREDICATE, (token.start, token.end, f"did not {base[0]}"))
+                yield edit(
+                    "negation added", PREDICATE, (token.start, token.end, f"did not {base[0]}")
+                )
         elif word in _HAVE_FORMS and _is_possession(sentence, i):
-            yield edit("negation added", PREDICATE, (token.start, token.end, f"{_HAVE_FORMS[word]} not have"))
+            yield edit(
+                "negation added",
+                PREDICATE,
+                (token.start, token.end, f"{_HAVE_FORMS[word]} not have"),
+            )
         elif sentence.tag(i) in _PRESENT and _is_present(sentence, i):
             helper = "does not" if sentence.tag(i) == "VBZ" else "do not"
-            yield edit("negation added", PREDICATE, (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"))
+            yield edit(
+                "negation added",
+                PREDICATE,
+                (token.start, token.end, f"{helper} {lemmas(word, 'VERB')[0]}"),
+            )
 
 
 def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Each denial in other words, where nothing else is left: *is no longer*, *was never*."""
-    is_timed = not sentence.words.isdisjoint(WORDS["times"]) or any(each.kind in (DATE, TIME) for each in sentence.entities)
+    is_timed = not sentence.words.isdisjoint(WORDS["times"]) or any(
+        each.kind in (DATE, TIME) for each in sentence.entities
+    )
     if not sentence.spare or is_timed or _begins_with_to(sentence):
         return
     for each in denials(sentence):
@@ -139,8 +175,13 @@ def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _forbidden(sentence: Sentence) -> Iterator[Edit]:
-    """*Press the key* becomes *Do not press the key*; so does what is to be done *to change it, ...*."""
-    commas = [at + 1 for at, word in enumerate(sentence.small[:40]) if word == ","] if _begins_with_to(sentence) else []
+    """*Press the key* becomes *Do not press the key*; so does what is to be done *to change it,
+    ...*."""
+    commas = (
+        [at + 1 for at, word in enumerate(sentence.small[:40]) if word == ","]
+        if _begins_with_to(sentence)
+        else []
+    )
     for i in (0, *commas[:1]):
         word = sentence.word(i)
         if (
@@ -150,14 +191,27 @@ def _forbidden(sentence: Sentence) -> Iterator[Edit]:
         ):
             continue
         is_verb = sentence.tag(i) == "VB" and sentence.tag(i + 1) == "NNP"  # Open Settings
-        is_verb |= sentence.tag(i + 1) in ("DT", "PRP$", "PRP") and sentence.tokens[i + 1].text.islower()
-        is_verb |= sentence.tag(i) == "VB" and sentence.tag(i + 1) in ("IN", "TO")  # Click on the button
-        is_order = is_verb and not _is_argued(sentence, i) and sentence.words.isdisjoint({"and", "then", "or"})
-        is_order = is_order and not any(sentence.tag(at) in FINITE for at in sentence.clause(i + 1))  # Show Grid shows it
+        is_verb |= (
+            sentence.tag(i + 1) in ("DT", "PRP$", "PRP") and sentence.tokens[i + 1].text.islower()
+        )
+        is_verb |= sentence.tag(i) == "VB" and sentence.tag(i + 1) in (
+            "IN",
+            "TO",
+        )  # Click on the button
+        is_order = (
+            is_verb
+            and not _is_argued(sentence, i)
+            and sentence.words.isdisjoint({"and", "then", "or"})
+        )
+        is_order = is_order and not any(
+            sentence.tag(at) in FINITE for at in sentence.clause(i + 1)
+        )  # Show Grid shows it
         if is_order and not _later(sentence, i, WORDS["affirmed only"]):
             old = sentence.tokens[i].text
             helper = "Do" if old[0].isupper() else "do"
-            yield edit("negation added", PREDICATE, (*sentence.span(i, i + 1), f"{helper} not {word}"))
+            yield edit(
+                "negation added", PREDICATE, (*sentence.span(i, i + 1), f"{helper} not {word}")
+            )
 
 
 def _takes_not(word: str, tag: str, before: str, following: str, next_word: str) -> bool:
@@ -167,28 +221,38 @@ def _takes_not(word: str, tag: str, before: str, following: str, next_word: str)
         return (is_predicate and next_word not in ("much", "far")) or next_word in WORDS["after be"]
     if word in ("has", "have", "had"):
         return following == "VBN" and before not in ("MD", "TO")  # it should have not
-    return word in ("will", "would", "can", "could", "should") and tag == "MD" and following == "VB" and next_word != "know"
+    return (
+        word in ("will", "would", "can", "could", "should")
+        and tag == "MD"
+        and following == "VB"
+        and next_word != "know"
+    )
 
 
 def _is_manner(sentence: Sentence, i: int) -> bool:
-    """Whether an adverb says how or when (*is fully automatic*), and is denied with what follows; not what the speaker thinks."""
+    """Whether an adverb says how or when (*is fully automatic*), and is denied with what follows;
+    not what the speaker thinks."""
     word = sentence.word(i)
     return sentence.tag(i) == "RB" and word.endswith("ly") and word not in WORDS["remarks"]
 
 
 def _is_possession(sentence: Sentence, i: int) -> bool:
-    """Whether *have* is no auxiliary: a thing after it, a subject before it, and no other verb of which it could be part, or on
-    which it depends (*let users have access*)."""
+    """Whether *have* is no auxiliary: a thing after it, a subject before it, and no other verb of
+    which it could be part, or on which it depends (*let users have access*)."""
     return (
         sentence.tag(i + 1) in _POSSESSIONS
         and sentence.tag(i - 1).startswith(("NN", "PRP"))
         and not any(sentence.tag(at) == "VBN" for at in range(i + 1, i + 5))
-        and not any(sentence.tag(at) in FINITE or sentence.word(at) in WORDS["letting"] for at in sentence.clause(i - 1, -1))
+        and not any(
+            sentence.tag(at) in FINITE or sentence.word(at) in WORDS["letting"]
+            for at in sentence.clause(i - 1, -1)
+        )
     )
 
 
 def _is_plain(sentence: Sentence, i: int) -> bool:
-    """Whether the past tense there is beyond doubt: a pronoun or a name before it, an object or preposition after it."""
+    """Whether the past tense there is beyond doubt: a pronoun or a name before it, an object or
+    preposition after it."""
     before = sentence.tag(i - 1)
     return (
         form_of(sentence, i, ("VBD", "VBN")) == "VBD"
@@ -199,7 +263,8 @@ def _is_plain(sentence: Sentence, i: int) -> bool:
 
 
 def _is_present(sentence: Sentence, i: int) -> bool:
-    """Whether the present tense there is beyond doubt: a subject in its number before it, an object or preposition after it."""
+    """Whether the present tense there is beyond doubt: a subject in its number before it, an object
+    or preposition after it."""
     word, tag = sentence.small[i], sentence.tag(i)
     base = lemmas(word, "VERB")[:1]
     return (
@@ -208,18 +273,23 @@ def _is_present(sentence: Sentence, i: int) -> bool:
         and not sentence.kind_at(i)
         and inflect(base[0], tag) == word
         and sentence.tag(i - 2 if sentence.word(i - 1) == "then" else i - 1) in _PRESENT[tag]
-        and sentence.tag(i + 1).startswith(("DT", "IN", "TO", "PRP", "JJ", "CD", "NNS", "NNP", "WRB", "WP"))
+        and sentence.tag(i + 1).startswith(
+            ("DT", "IN", "TO", "PRP", "JJ", "CD", "NNS", "NNP", "WRB", "WP")
+        )
         and not any(sentence.tag(at) in FINITE for at in sentence.clause(i - 1, -1))
     )
 
 
 def _may_be_participle(sentence: Sentence, i: int) -> bool:
-    """Whether the form after a noun may be a participle that belongs to it: *the houses sold in May*."""
+    """Whether the form after a noun may be a participle that belongs to it: *the houses sold in
+    May*."""
     base = lemmas(sentence.small[i], "VERB")[:1]
     if not base or inflect(base[0], "VBN") != sentence.small[i]:
         return False
     others = (*sentence.tokens[:i], *sentence.tokens[i + 1 :])
-    if not any(token.tag in FINITE or token.text.lower() in _verb_forms(token.text) for token in others):
+    if not any(
+        token.tag in FINITE or token.text.lower() in _verb_forms(token.text) for token in others
+    ):
         return False  # no other word can be the verb
     is_dated = sentence.kind_at(i + 1) in (DATE, TIME)
     if not sentence.tag(i + 1).startswith(("DT", "PRP", "CD", "NN", "JJ")) or is_dated:
@@ -229,7 +299,9 @@ def _may_be_participle(sentence: Sentence, i: int) -> bool:
 
 def _verb_forms(word: str) -> set[str]:
     """The present forms of the verb that the word may be a form of."""
-    return {inflect(base, tag) for base in lemmas(word.lower(), "VERB")[:1] for tag in ("VBP", "VBZ")}
+    return {
+        inflect(base, tag) for base in lemmas(word.lower(), "VERB")[:1] for tag in ("VBP", "VBZ")
+    }
 
 
 def _later(sentence: Sentence, i: int, words: frozenset[str]) -> bool:
@@ -237,8 +309,8 @@ def _later(sentence: Sentence, i: int, words: frozenset[str]) -> bool:
 
 
 def _is_argued(sentence: Sentence, i: int) -> bool:
-    """Whether it is a ground for, or in contrast to, another part of the sentence, as its denial would not be; or nobody asserts
-    it (*if links are made*, *the way links are made*)."""
+    """Whether it is a ground for, or in contrast to, another part of the sentence, as its denial
+    would not be; or nobody asserts it (*if links are made*, *the way links are made*)."""
     taken = WORDS["conditions"] | {"way", "how", "what", "why"}
     rest = sentence.small[i + 1 :]
     later = " ".join(rest)
@@ -249,13 +321,19 @@ def _is_argued(sentence: Sentence, i: int) -> bool:
 
 @lru_cache(maxsize=1)  # asked for each of its words
 def _argues(sentence: Sentence) -> bool:
-    """Whether any part of it may be a ground for another, or what it says of each is not so of all once it is denied."""
+    """Whether any part of it may be a ground for another, or what it says of each is not so of all
+    once it is denied."""
     is_of_each = sentence.word(0) in ("each", "every")
-    return is_of_each or bool(sentence.words & WORDS["arguing"]) or bool(_THE_MORE.search(sentence.text))
+    return (
+        is_of_each
+        or bool(sentence.words & WORDS["arguing"])
+        or bool(_THE_MORE.search(sentence.text))
+    )
 
 
 def _is_explained(sentence: Sentence, i: int) -> bool:
-    """Whether a participle after the clause says how it came about, which a denial would not fit: *rose, lifted by*."""
+    """Whether a participle after the clause says how it came about, which a denial would not fit:
+    *rose, lifted by*."""
     at = i + 1 + len(list(sentence.clause(i + 1)))
     return sentence.word(at) == "," and sentence.tag(at + 1) in ("VBN", "VBG", "VBD")
 
@@ -279,8 +357,8 @@ def _clause_is_fronted(sentence: Sentence, i: int) -> bool:
 
 
 def _has_subject(sentence: Sentence, i: int) -> bool:
-    """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no preposition governs (*in 1932
-    he*, *in those days the town*)."""
+    """Whether what stands right before the verb is its subject: a pronoun, or a noun phrase that no
+    preposition governs (*in 1932 he*, *in those days the town*)."""
     if sentence.word(i - 1) in SUBJECTS:
         return sentence.tag(i - 2) not in ("IN", "TO")
     at = i - 1

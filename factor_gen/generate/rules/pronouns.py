@@ -1,5 +1,5 @@
-"""Pronouns that mean somebody else: of the other sex, or a name in their place. *We*, *you* and *they*, who may be anybody, and
-whoever a speaker means are left alone."""
+"""Pronouns that mean somebody else: of the other sex, or a name in their place. *We*, *you* and
+*they*, who may be anybody, and whoever a speaker means are left alone."""
 
 import random
 from collections import Counter
@@ -22,12 +22,19 @@ _CLITICS = frozenset(["'s", "’s", "'d", "’d", "'ll", "’ll"])
 
 
 def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Every *he* a *she*, with *his* and *him*, or the other way round; not where something else says which it is."""
+    """Every *he* a *she*, with *his* and *him*, or the other way round; not where something else
+    says which it is."""
     men, women = sentence.words & HE, sentence.words & SHE
-    if bool(men) == bool(women) or sentence.words & _SEXED or (women and sentence.words & WORDS["vessels"]):
+    if (
+        bool(men) == bool(women)
+        or sentence.words & _SEXED
+        or (women and sentence.words & WORDS["vessels"])
+    ):
         return
     # "Angela ... she" names the person: the pronoun would contradict the name, not the facts
-    if any(each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.entities):
+    if any(
+        each.kind == PERSON and each.text.split()[0] in FIRST_NAMES for each in sentence.entities
+    ):
         return
     if not any(each.kind == PERSON and " " in each.text for each in sentence.mentions):
         return  # nobody in particular: the reader ... he
@@ -39,7 +46,11 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if word in HE or word in SHE:
             if not sentence.is_free(token.start, token.end) or _is_spoken(sentence, i):
                 return
-            new = _TO_SHE.get(word) or _TO_HE.get(word) or ("his" if _is_possessive(sentence, i) else "him")
+            new = (
+                _TO_SHE.get(word)
+                or _TO_HE.get(word)
+                or ("his" if _is_possessive(sentence, i) else "him")
+            )
             if word == "his" and not _is_possessive(sentence, i):
                 new = "hers"
             found.append((token.start, token.end, _cased(new, token.text)))
@@ -47,8 +58,8 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """A person or organisation of the text before in the place of a pronoun, one that it hardly means: neither the last
-    that was named nor the one most often named."""
+    """A person or organisation of the text before in the place of a pronoun, one that it hardly
+    means: neither the last that was named nor the one most often named."""
     people, organisations = _unlikely(sentence, PERSON), _unlikely(sentence, ORGANISATION)
     for i, word in enumerate(sentence.small):
         token = sentence.tokens[i]
@@ -65,9 +76,17 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if not fits:
             continue
         name = rng.choice(names)
-        if sentence.is_free(token.start, token.end) and not _has_antecedent(sentence, i) and not _is_spoken(sentence, i):
+        if (
+            sentence.is_free(token.start, token.end)
+            and not _has_antecedent(sentence, i)
+            and not _is_spoken(sentence, i)
+        ):
             new = f"{name}'" if name.endswith("s") else f"{name}'s"
-            yield edit("pronoun to name", COREFERENCE, (token.start, token.end, new if is_possessive else name))
+            yield edit(
+                "pronoun to name",
+                COREFERENCE,
+                (token.start, token.end, new if is_possessive else name),
+            )
             return
 
 
@@ -75,7 +94,9 @@ def _unlikely(sentence: Sentence, kind: str) -> list[str]:
     mentions = [each for each in sentence.mentions if each.kind == kind]
     counts = Counter(_key(each) for each in mentions)
     most = max(counts.values(), default=0)
-    recent = {key for key, count in counts.items() if count == most} | {_key(each) for each in mentions[-2:]}
+    recent = {key for key, count in counts.items() if count == most} | {
+        _key(each) for each in mentions[-2:]
+    }
     names = []
     for each in mentions:
         is_nobody = kind == PERSON and (each.article or " " not in each.text)
@@ -94,7 +115,9 @@ def _key(mention: Mention) -> str:
 
 def _has_antecedent(sentence: Sentence, i: int) -> bool:
     """Whether something before in the sentence may be meant by the pronoun at token ``i``."""
-    named = any(each.kind in NAMES and each.start < sentence.tokens[i].start for each in sentence.entities)
+    named = any(
+        each.kind in NAMES and each.start < sentence.tokens[i].start for each in sentence.entities
+    )
     return named or any(tag.startswith("NN") for tag in map(sentence.tag, range(i)))
 
 
@@ -119,7 +142,8 @@ def _cased(new: str, old: str) -> str:
 
 
 def sexes_of_names(sentence: Sentence) -> Mapping[str, str]:
-    """``f`` or ``m`` by the names, and the surnames, of the people whose first name says it, here or in the text before."""
+    """``f`` or ``m`` by the names, and the surnames, of the people whose first name says it, here
+    or in the text before."""
     found: dict[str, str] = {}
     people = [each.text for each in sentence.mentions if each.kind == PERSON]
     people += [each.text for each in sentence.entities if each.kind == PERSON]
@@ -135,5 +159,11 @@ def sexes_of_names(sentence: Sentence) -> Mapping[str, str]:
 def known_sexes(sentence: Sentence) -> frozenset[str]:
     """The sexes, ``f`` and ``m``, of which a pronoun or a named person of the sentence is."""
     names = sexes_of_names(sentence)
-    found = {names[each.text] for each in sentence.entities if each.kind == PERSON and each.text in names}
-    return frozenset(found | ({"m"} if sentence.words & HE else set()) | ({"f"} if sentence.words & SHE else set()))
+    found = {
+        names[each.text] for each in sentence.entities if each.kind == PERSON and each.text in names
+    }
+    return frozenset(
+        found
+        | ({"m"} if sentence.words & HE else set())
+        | ({"f"} if sentence.words & SHE else set())
+    )

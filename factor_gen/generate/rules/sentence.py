@@ -17,14 +17,34 @@ from factor_gen.text.lists import entries
 from factor_gen.text.names import related
 
 Value = TypeVar("Value", int, str)
-NEAR = 20_000  # characters before the completion in which names are looked for: what the work is linear in
+# characters before the completion in which names are looked for: what the work is linear in
+NEAR = 20_000
 AGENCIES = frozenset(
-    ["Reuters", "Associated Press", "AP", "AFP", "CNBC", "CNN", "BBC", "Bloomberg", "RIA", "Xinhua", "TASS", "Interfax"]
+    [
+        "Reuters",
+        "Associated Press",
+        "AP",
+        "AFP",
+        "CNBC",
+        "CNN",
+        "BBC",
+        "Bloomberg",
+        "RIA",
+        "Xinhua",
+        "TASS",
+        "Interfax",
+    ]
 )
 _CHUNK = re.compile(r"\S+")
-_QUOTED = re.compile(r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)")
-_CODE = re.compile(r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w")  # an identifier
-_DATELINE = re.compile(r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s")
+_QUOTED = re.compile(
+    r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)"
+)
+_CODE = re.compile(
+    r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w"
+)  # an identifier
+_DATELINE = re.compile(
+    r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s"
+)
 _MARK = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 
 
@@ -40,7 +60,8 @@ class Mention:
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """The completion with its tokens and entities, and ``mentions``, the names before it in order. Only itself is equal to it."""
+    """The completion with its tokens and entities, and ``mentions``, the names before it in order.
+    Only itself is equal to it."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -48,7 +69,9 @@ class Sentence:
     mentions: tuple[Mention, ...]
     contexts: Contexts = field(default_factory=Contexts)
     every: bool = False  # whether every chance is taken, whatever gives true sentences away
-    spare: bool = False  # whether, besides, a number or date has more values, where nothing else is left
+    spare: bool = (
+        False  # whether, besides, a number or date has more values, where nothing else is left
+    )
 
     @cached_property
     def small(self) -> tuple[str, ...]:
@@ -75,10 +98,14 @@ class Sentence:
 
     @cached_property
     def shielded(self) -> bytes:
-        """One for each character in which words stay as they are: names, titles in quotation marks, identifiers of programs, the
-        line of place and date that an agency's report starts with."""
+        """One for each character in which words stay as they are: names, titles in quotation marks,
+        identifiers of programs, the line of place and date that an agency's report starts with."""
         shield = bytearray(len(self.text))
-        names = [(each.start, each.end) for each in self.entities if each.kind in NAMES or each.kind == NATIONALITY]
+        names = [
+            (each.start, each.end)
+            for each in self.entities
+            if each.kind in NAMES or each.kind == NATIONALITY
+        ]
         codes = [word.span() for word in _CHUNK.finditer(self.text) if _CODE.search(word.group())]
         for start, end in (*names, *self.titles, *codes, (0, self.dateline)):
             shield[start:end] = b"\1" * (end - start)
@@ -92,7 +119,8 @@ class Sentence:
 
     @cached_property
     def titles(self) -> tuple[tuple[int, int], ...]:
-        """Short quotations in capitals, which name a work, and others that begin no sentence: terms, messages of programs."""
+        """Short quotations in capitals, which name a work, and others that begin no sentence:
+        terms, messages of programs."""
         found = []
         for start, end in self.quotes:
             words = self.text[start + 1 : end - 1].split()
@@ -115,14 +143,20 @@ class Sentence:
         return any(token.tag == "VBD" for token in self.tokens)
 
     def is_qualified(self, i: int) -> bool:
-        """Whether the verb at ``i`` is of a relative or another dependent clause (*the file that is read*, *said that it is*), or
-        has a subject that counts or picks out (*all files*): its denial would not be that of the sentence, or read badly."""
+        """Whether the verb at ``i`` is of a relative or another dependent clause (*the file that is
+        read*, *said that it is*), or has a subject that counts or picks out (*all files*): its
+        denial would not be that of the sentence, or read badly."""
         before = [*self.clause(i - 1, -1)]
         for at in before:
             if self.tag(at) in FINITE:
                 break
-            is_bare = self.tag(at) in ("PRP", "DT") and self.tag(at - 1) in ("NN", "NNS")  # the file you opened
-            is_bare &= self.tag(at) == "PRP" or (self.tag(before[-1]) != "IN" and self.word(at - 1) not in WORDS["spans of time"])
+            is_bare = self.tag(at) in ("PRP", "DT") and self.tag(at - 1) in (
+                "NN",
+                "NNS",
+            )  # the file you opened
+            is_bare &= self.tag(at) == "PRP" or (
+                self.tag(before[-1]) != "IN" and self.word(at - 1) not in WORDS["spans of time"]
+            )
             if at > 0 and (self.small[at] in WORDS["relative"] or is_bare):
                 return True
         return any(self.small[at] in WORDS["picking out"] for at in before)
@@ -163,15 +197,19 @@ class Sentence:
         return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
 
     def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
-        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as of :meth:`Contexts.fit`."""
+        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as
+        of :meth:`Contexts.fit`."""
         return self.contexts.fit(self.text, *self.span(i, end), new, in_slot)
 
     def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
         """Those of the ``others`` that ``old`` is changed to this time, in a random order.
 
-        Were every chance taken, a word much commoner than its counterpart would tell the true sentence by itself. Each way is
-        therefore taken as often as the other, unless there is little else to change."""
-        found = [each for each in others if rng.random() < frequency(each) / frequency(old) or self.every]
+        Were every chance taken, a word much commoner than its counterpart would tell the true
+        sentence by itself. Each way is therefore taken as often as the other, unless there is
+        little else to change."""
+        found = [
+            each for each in others if rng.random() < frequency(each) / frequency(old) or self.every
+        ]
         rng.shuffle(found)
         return found
 
@@ -209,7 +247,8 @@ class Sentence:
         return self.text[start - 1 : start] in marks or self.text[stop : stop + 1] in marks
 
     def clause(self, i: int, step: int = 1) -> Iterator[int]:
-        """The tokens from ``i`` on, or with ``step`` -1 back from it, up to the mark that ends the clause."""
+        """The tokens from ``i`` on, or with ``step`` -1 back from it, up to the mark that ends the
+        clause."""
         while 0 <= i < len(self.tokens) and self.small[i] not in (",", ".", ";", ":"):
             yield i
             i += step
@@ -224,9 +263,11 @@ class Sentence:
             yield match.span()
 
     def knows(self, name: str) -> bool:
-        """Whether the sentence names the same thing already: itself, a part of its name, or another name for it."""
+        """Whether the sentence names the same thing already: itself, a part of its name, or another
+        name for it."""
         return any(related(name, entity.text) for entity in self.entities) or bool(
-            {word for word in name.split() if word[0].isupper()} & {token.text for token in self.tokens}
+            {word for word in name.split() if word[0].isupper()}
+            & {token.text for token in self.tokens}
         )
 
 
@@ -236,25 +277,41 @@ def _fixed_phrases() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])", re.IGNORECASE)
 
 
-def read(tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None) -> Sentence:
+def read(
+    tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None
+) -> Sentence:
     """A completion as the operators see it; ``contexts`` are those of the corpus."""
     analysis = tagger.analyse(completion)
     near = prefix[-NEAR:]
     mentions = tuple(
-        Mention(each.text, each.kind, near[max(0, each.start - 4) : each.start].lower() == "the ", each.start)
+        Mention(
+            each.text,
+            each.kind,
+            near[max(0, each.start - 4) : each.start].lower() == "the ",
+            each.start,
+        )
         for each in tagger.names(near)
-        if each.kind in NAMES and "\n" not in each.text and each.text not in AGENCIES and not _is_ticker(near, each)
+        if each.kind in NAMES
+        and "\n" not in each.text
+        and each.text not in AGENCIES
+        and not _is_ticker(near, each)
     )
     return _resolved(analysis, mentions, contexts or Contexts())
 
 
 def _is_ticker(text: str, entity: Entity) -> bool:
     """Whether a name is the code of a share: *(TSLA.O)*."""
-    return text[entity.start - 1 : entity.start] == "(" and text[entity.end : entity.end + 1] in (".", "=", ")", ":")
+    return text[entity.start - 1 : entity.start] == "(" and text[entity.end : entity.end + 1] in (
+        ".",
+        "=",
+        ")",
+        ":",
+    )
 
 
 def _resolved(analysis: Analysis, mentions: Sequence[Mention], contexts: Contexts) -> Sentence:
-    """Names of unknown kind take the kind that the same name, or the person of that surname, has elsewhere."""
+    """Names of unknown kind take the kind that the same name, or the person of that surname, has
+    elsewhere."""
     kinds: dict[str, str] = {}
     named: list[Mention | Entity] = [*mentions, *analysis.entities]
     for each in named:
@@ -262,6 +319,12 @@ def _resolved(analysis: Analysis, mentions: Sequence[Mention], contexts: Context
             kinds.setdefault(each.text.split()[-1], PERSON)
         if each.kind in (PERSON, PLACE, ORGANISATION):
             kinds.setdefault(each.text, each.kind)
-    entities = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in analysis.entities)
-    resolved = tuple(replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each for each in mentions)
+    entities = tuple(
+        replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each
+        for each in analysis.entities
+    )
+    resolved = tuple(
+        replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each
+        for each in mentions
+    )
     return Sentence(analysis.text, analysis.tokens, entities, resolved, contexts)

@@ -16,10 +16,13 @@ _NEAR = 30  # tokens within which words of direction are taken to speak of the s
 
 
 def keeps_sense(sentence: Sentence, i: int, old: str) -> bool:
-    """Whether no word near token ``i`` says the same as the ``old`` word: up and down are said twice in such sentences
-    (*rose ... to a new high*), and a change of one would leave the sentence at odds with itself."""
+    """Whether no word near token ``i`` says the same as the ``old`` word: up and down are said
+    twice in such sentences (*rose ... to a new high*), and a change of one would leave the sentence
+    at odds with itself."""
     first = old.split(" ")[0].lower()
-    same = WORDS["up"] if first in WORDS["up"] else WORDS["down"] if first in WORDS["down"] else None
+    same = (
+        WORDS["up"] if first in WORDS["up"] else WORDS["down"] if first in WORDS["down"] else None
+    )
     if same is None:
         return True
     if (
@@ -40,7 +43,11 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
                 continue
             if _is_said_again(sentence, i, end) or _sex_is_told(sentence, words[-1]):
                 continue
-            fit = [each for each in others if not _heard(each, words, sentence) and sentence.takes(i, end, each, in_slot=True)]
+            fit = [
+                each
+                for each in others
+                if not _heard(each, words, sentence) and sentence.takes(i, end, each, in_slot=True)
+            ]
             old = " ".join(words)
             for new in sentence.drawn(rng, old, fit)[:2]:
                 if keeps_sense(sentence, i, old):
@@ -49,13 +56,15 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _is_said_again(sentence: Sentence, i: int, end: int) -> bool:
-    """Whether a word of the edit, in either number, stands elsewhere too: the one changed would be at odds with the other."""
+    """Whether a word of the edit, in either number, stands elsewhere too: the one changed would be
+    at odds with the other."""
     stems = {word.rstrip("s") for word in sentence.small[i:end]}
     return any(word.rstrip("s") in stems for word in (*sentence.small[:i], *sentence.small[end:]))
 
 
 def _sex_is_told(sentence: Sentence, word: str) -> bool:
-    """Whether a pronoun or a first name says of what sex the man or woman is that the noun means."""
+    """Whether a pronoun or a first name says of what sex the man or woman is that the noun
+    means."""
     sex = "m" if word in WORDS["male"] else "f" if word in WORDS["female"] else None
     return sex is not None and sex in known_sexes(sentence)
 
@@ -74,12 +83,15 @@ def _is_noun(sentence: Sentence, i: int, end: int, tag: str) -> bool:
         not sentence.is_free(*sentence.span(i, end))
         or (i > 0 and sentence.tokens[i].text != sentence.small[i])
         or sentence.is_joined(i, end, "-", "/")
-        or (governor in ("", ",", '"', "“") and sentence.word(end) in (",", "!", "?"))  # said to somebody
+        or (
+            governor in ("", ",", '"', "“") and sentence.word(end) in (",", "!", "?")
+        )  # said to somebody
         or not sentence.tag(end - 1).startswith("NN")
         or (sentence.tag(end - 1) == "NNS") != is_plural
         or before in ("TO", "MD", "PRP", "WP", "WDT")
         or governor in ("to", "not", "n't", ")", "chief", "vice", "deputy")
-        or f"{last} {sentence.word(end)}" in SET_PHRASES  # *defeat by* and *victory over* are no opposites
+        or f"{last} {sentence.word(end)}"
+        in SET_PHRASES  # *defeat by* and *victory over* are no opposites
         or f"{governor} {sentence.small[i]}" in SET_PHRASES
         or (following == "JJ" and last in ("official", "executive"))
         # COVID-19 pandemic, Apple store

@@ -19,7 +19,12 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """One edit for each verb of the sentence that has an opposite in the list."""
     for i, word in enumerate(sentence.small):
         listed = verbs().get(word)
-        if word == "leaving" or listed is None or _is_idiom(sentence, i) or not sentence.is_free(*sentence.span(i, i + 1)):
+        if (
+            word == "leaving"
+            or listed is None
+            or _is_idiom(sentence, i)
+            or not sentence.is_free(*sentence.span(i, i + 1))
+        ):
             continue
         tag = form_of(sentence, i, tuple(dict.fromkeys(tag for _, tag in listed)))
         if tag is None:
@@ -45,20 +50,31 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _is_said_again(sentence: Sentence, i: int, verb: Verb) -> bool:
-    """Whether a form of the verb stands elsewhere, or one of its opposite: they would be at odds, or the same."""
+    """Whether a form of the verb stands elsewhere, or one of its opposite: they would be at odds,
+    or the same."""
     others = {*sentence.small[:i], *sentence.small[i + 1 :]}
     forms = {inflect(each, tag).split(" ")[0] for each in (verb.base, verb.other) for tag in FORMS}
     return bool(others & forms)
 
 
 def _goes_astray(sentence: Sentence, end: int, new: str) -> bool:
-    """Whether a preposition of the clause goes with the old verb alone: nothing is *removed to*, or *added from*."""
-    wrong = ("to", "into") if new in WORDS["verbs with from"] else ("from",) if new in WORDS["verbs with to"] else ()
-    return any(sentence.word(at) in wrong and sentence.tag(at + 1) != "VB" for at in sentence.clause(end))
+    """Whether a preposition of the clause goes with the old verb alone: nothing is *removed to*, or
+    *added from*."""
+    wrong = (
+        ("to", "into")
+        if new in WORDS["verbs with from"]
+        else ("from",)
+        if new in WORDS["verbs with to"]
+        else ()
+    )
+    return any(
+        sentence.word(at) in wrong and sentence.tag(at + 1) != "VB" for at in sentence.clause(end)
+    )
 
 
 def _is_idiom(sentence: Sentence, i: int) -> bool:
-    """Whether the verb is part of a phrase of its own: *selling price*, *fall on somebody*, *fall ill*."""
+    """Whether the verb is part of a phrase of its own: *selling price*, *fall on somebody*, *fall
+    ill*."""
     if f"{sentence.small[i]} {sentence.word(i + 1)}" in SET_PHRASES:
         return True
     if sentence.small[i] not in ("fall", "falls", "fell", "falling", "fallen"):
@@ -70,23 +86,35 @@ def _is_idiom(sentence: Sentence, i: int) -> bool:
 
 
 def governor(sentence: Sentence, i: int) -> int:
-    """Which token before ``i`` governs a verb there: the nearest that is neither an adverb nor *not*; -1 if there is none."""
+    """Which token before ``i`` governs a verb there: the nearest that is neither an adverb nor
+    *not*; -1 if there is none."""
     at = i - 1
-    while at >= 0 and (sentence.word(at) in _PASSED or (sentence.tag(at) == "RB" and sentence.word(at).endswith("ly"))):
+    while at >= 0 and (
+        sentence.word(at) in _PASSED
+        or (sentence.tag(at) == "RB" and sentence.word(at).endswith("ly"))
+    ):
         at -= 1
     return at
 
 
 def form_of(sentence: Sentence, i: int, possible: tuple[str, ...]) -> str | None:
-    """The tag of the verb at ``i`` among those that its form may have, or None where it is no verb, or it can't be told."""
+    """The tag of the verb at ``i`` among those that its form may have, or None where it is no verb,
+    or it can't be told."""
     at = governor(sentence, i)
     before, before_tag = sentence.word(at), sentence.tag(at)
     tag, following = sentence.tag(i), sentence.tag(i + 1)
-    is_joined = sentence.text[sentence.tokens[i].end : sentence.tokens[i].end + 1] == "-" or sentence.word(i - 1) in ("-", "–")
+    is_joined = sentence.text[
+        sentence.tokens[i].end : sentence.tokens[i].end + 1
+    ] == "-" or sentence.word(i - 1) in ("-", "–")
     if is_joined or sentence.tokens[i].text != sentence.small[i]:
         return None
     if before in WORDS["modals"] or before in DO:
-        governs = before_tag in ("MD", "VBD", "VBP", "VBZ", "VB") and tag in ("VB", "VBP", "NN", "VBD")
+        governs = before_tag in ("MD", "VBD", "VBP", "VBZ", "VB") and tag in (
+            "VB",
+            "VBP",
+            "NN",
+            "VBD",
+        )
         return "VB" if "VB" in possible and governs else None
     if before == "to":
         return "VB" if "VB" in possible and tag == "VB" else None
@@ -103,33 +131,64 @@ def form_of(sentence: Sentence, i: int, possible: tuple[str, ...]) -> str | None
     if "VBZ" in possible and tag == "VBZ":
         return "VBZ" if before_tag in ("NN", "NNP", "PRP", "WDT", "WP", "NNPS") else None
     if "VBP" in possible and tag == "VBP":
-        return "VBP" if before_tag in ("NNS", "NNPS") or before in ("they", "we", "i", "you", "who", "which") else None
+        return (
+            "VBP"
+            if before_tag in ("NNS", "NNPS") or before in ("they", "we", "i", "you", "who", "which")
+            else None
+        )
     return None
 
 
 def _is_participle(before: str, before_tag: str, following: str) -> bool:
-    """Whether a form in -ing is a verb there, and no noun (*the opening*) or adjective (*by rising prices*)."""
+    """Whether a form in -ing is a verb there, and no noun (*the opening*) or adjective (*by rising
+    prices*)."""
     if before_tag in ("IN", "CC", "VBD", "VBZ", "VB", "VBP") and following == "NNS":
         return False
-    return before in WORDS["before gerunds"] or before_tag not in ("DT", "JJ", "PRP$", "POS", "JJS", "CD", "IN")
+    return before in WORDS["before gerunds"] or before_tag not in (
+        "DT",
+        "JJ",
+        "PRP$",
+        "POS",
+        "JJS",
+        "CD",
+        "IN",
+    )
 
 
 def _past(sentence: Sentence, i: int, at: int, possible: tuple[str, ...]) -> str | None:
     """Past tense or participle of a form without auxiliary."""
     before_tag, before, tag = sentence.tag(at), sentence.word(at), sentence.tag(i)
-    if tag not in ("VBD", "VBN", "VBP", "VB") or before_tag in ("DT", "JJ", "PRP$", "POS", "JJS", "JJR", "TO"):
+    if tag not in ("VBD", "VBN", "VBP", "VB") or before_tag in (
+        "DT",
+        "JJ",
+        "PRP$",
+        "POS",
+        "JJS",
+        "JJR",
+        "TO",
+    ):
         return None
-    has_agent = sentence.word(i + 1) == "by" and sentence.kind_at(i + 2) not in (PERCENT, NUMBER, MONEY)  # not "rose by 5%"
+    has_agent = sentence.word(i + 1) == "by" and sentence.kind_at(i + 2) not in (
+        PERCENT,
+        NUMBER,
+        MONEY,
+    )  # not "rose by 5%"
     if has_agent and {"VBN", "VBD"} <= set(possible):
         return "VBN" if before_tag.startswith("NN") or before == "," else None
     if "VBD" not in possible:
         return None
-    if before_tag in ("PRP", "WDT", "WP") or (before_tag.startswith("NN") and sentence.tag(i - 1) != "CC"):
+    if before_tag in ("PRP", "WDT", "WP") or (
+        before_tag.startswith("NN") and sentence.tag(i - 1) != "CC"
+    ):
         return "VBD"
-    if before in ("and", "but", "or", "then") and any(sentence.tag(k) in ("VBD", "VBN") for k in range(max(0, i - 15), i - 1)):
+    if before in ("and", "but", "or", "then") and any(
+        sentence.tag(k) in ("VBD", "VBN") for k in range(max(0, i - 15), i - 1)
+    ):
         return "VBD" if not sentence.tag(i + 1).startswith("NN") else None
     after_name = at >= 0 and any(each.end == sentence.tokens[at].end for each in sentence.entities)
-    after_aside = before in (")", ",") and at > 1 and tag == "VBD" and _object_follows(sentence, i + 1)
+    after_aside = (
+        before in (")", ",") and at > 1 and tag == "VBD" and _object_follows(sentence, i + 1)
+    )
     return "VBD" if after_name or after_aside else None
 
 
@@ -139,7 +198,10 @@ def _object_follows(sentence: Sentence, end: int) -> bool:
     return not (
         sentence.kind_at(end) in (DATE, TIME)
         or (word in ("that", "this") and sentence.tag(end + 1).startswith(("DT", "PRP")))
-        or (tag == "DT" and sentence.word(end + 1) in ("day", "week", "month", "year", "weekend", "morning"))
+        or (
+            tag == "DT"
+            and sentence.word(end + 1) in ("day", "week", "month", "year", "weekend", "morning")
+        )
         or not tag.startswith(("DT", "PRP", "CD", "JJ", "NN", "POS"))
         or word in WORDS["no objects"]
     )
@@ -151,7 +213,10 @@ def _complement_follows(sentence: Sentence, end: int) -> bool:
         word = sentence.word(at)
         if word in (",", ".", ";", ":", "who", "which", "that"):
             return False
-        if sentence.tag(at) == "VB" or (word, sentence.tag(at + 1)) in (("to", "VB"), ("from", "VBG")):
+        if sentence.tag(at) == "VB" or (word, sentence.tag(at + 1)) in (
+            ("to", "VB"),
+            ("from", "VBG"),
+        ):
             return True
     return False
 
@@ -182,7 +247,14 @@ def _fits(sentence: Sentence, i: int, end: int, frame: str, tag: str) -> bool:
             return True
         if is_clause(sentence, end):
             return False  # "predicts sales will fall"
-        return (follows and word not in ("that", "it")) or word in ("it", "them", "him", "her", "us", "me")
+        return (follows and word not in ("that", "it")) or word in (
+            "it",
+            "them",
+            "him",
+            "her",
+            "us",
+            "me",
+        )
     if passive:
         return False
     if frame == "m" and follows:

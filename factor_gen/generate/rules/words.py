@@ -13,10 +13,15 @@ from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
 LISTS = word_lists(DATA)
-WORDS: Mapping[str, frozenset[str]] = {**text.WORDS, **{name: frozenset(words) for name, words in LISTS.items()}}
+WORDS: Mapping[str, frozenset[str]] = {
+    **text.WORDS,
+    **{name: frozenset(words) for name, words in LISTS.items()},
+}
 """The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
 FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
-_IRREGULAR: Mapping[tuple[str, str], str] = {(base, tag): form for base, tag, form in rows(DATA / "irregular.tsv", 3)}
+_IRREGULAR: Mapping[tuple[str, str], str] = {
+    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv", 3)
+}
 _RAREST = 1e-7
 Entry = TypeVar("Entry")
 FRAMES = ("t", "n", "i", "m", "c", "x", "to")
@@ -33,7 +38,8 @@ class Verb:
 
 @lru_cache(maxsize=20_000)
 def inflect(base: str, tag: str) -> str:
-    """The base form of a verb or noun, inflected; of a phrasal verb its first word is, of a compound noun its last."""
+    """The base form of a verb or noun, inflected; of a phrasal verb its first word is, of a
+    compound noun its last."""
     from lemminflect import getInflection
 
     if tag in ("VB", "VBP", "NN"):
@@ -56,20 +62,26 @@ def grouped(pairs: Iterable[tuple[str, Entry]]) -> Mapping[str, tuple[Entry, ...
 
 @cache
 def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
-    """The verbs of the list and the tag of the form, by the inflected first word. Raises DataError: a frame is none of
-    ``FRAMES``."""
+    """The verbs of the list and the tag of the form, by the inflected first word. Raises DataError:
+    a frame is none of ``FRAMES``."""
     pairs: list[tuple[str, tuple[Verb, str]]] = []
     for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv", 3)):
         if frame not in FRAMES:
-            raise DataError(f"{DATA / 'verbs.tsv'}: {one}, {other}: frame {frame}; expected one of {', '.join(FRAMES)}")
+            raise DataError(
+                f"{DATA / 'verbs.tsv'}: {one}, {other}: frame {frame}; expected one of"
+                f" {', '.join(FRAMES)}"
+            )
         verbs = Verb(one, other, frame), Verb(other, one, frame)
-        pairs += [(inflect(verb.base, tag).split(" ")[0], (verb, tag)) for verb in verbs for tag in FORMS]
+        pairs += [
+            (inflect(verb.base, tag).split(" ")[0], (verb, tag)) for verb in verbs for tag in FORMS
+        ]
     return grouped(pairs)
 
 
 @cache
 def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
-    """By first word: the words of the form, its tag, and what may stand for it in the same number."""
+    """By first word: the words of the form, its tag, and what may stand for it in the same
+    number."""
     found: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for members in rows(DATA / "nouns.tsv", 2):
         for tag in ("NN", "NNS"):
@@ -80,11 +92,15 @@ def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], 
                 others = found.setdefault((tuple(form.split(" ")), tag), [])
                 others += [other for other in forms if other != form and other not in others]
     longest_first = sorted(found.items(), key=lambda item: -len(item[0][0]))
-    return grouped((words[0], (words, tag, tuple(others))) for (words, tag), others in longest_first)
+    return grouped(
+        (words[0], (words, tag, tuple(others))) for (words, tag), others in longest_first
+    )
 
 
 @lru_cache(maxsize=100_000)
 def frequency(text: str) -> float:
-    """How often a word or phrase is met among the words of English text; one that is not known, once in ten million. Raises
-    ConfigError: wordfreq is not installed."""
-    return max(_RAREST, float(need("wordfreq", "a rule", "generate").word_frequency(text.lower(), "en")))
+    """How often a word or phrase is met among the words of English text; one that is not known,
+    once in ten million. Raises ConfigError: wordfreq is not installed."""
+    return max(
+        _RAREST, float(need("wordfreq", "a rule", "generate").word_frequency(text.lower(), "en"))
+    )

@@ -22,9 +22,9 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import first_text, keep_verdict, read_samples, verdict_of
 
 LEAD = (
-    "Asked for a biography of a name that several people share, does the model merge two of them? FActScore counts facts that "
-    "are true of anybody with the name, D-FActScore those that are true of the person they are about; the gap is what merging "
-    "hides."
+    "Asked for a biography of a name that several people share, does the model merge two of them?"
+    " FActScore counts facts that are true of anybody with the name, D-FActScore those that are"
+    " true of the person they are about; the gap is what merging hides."
 )
 _SHOWN = tuple(score for score in SCORES if score.label)
 _BOTH = (_SHOWN[1], _SHOWN[0])  # FActScore before D-FActScore, which it bounds
@@ -46,7 +46,10 @@ def _section(chosen: Chosen, task: str) -> Markup:
 
 
 def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
-    facts, pieces = [[fact.text, fact.sentence] for fact in judged.facts], align(judged.generation.output, judged.sentences)
+    facts, pieces = (
+        [[fact.text, fact.sentence] for fact in judged.facts],
+        align(judged.generation.output, judged.sentences),
+    )
     said = {"abstained": judged.abstained, "unscored": unscored}
     return {"pieces": pieces, "facts": facts, "statuses": statuses(judged), **said}
 
@@ -55,18 +58,29 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, record = sample["doc"], verdict_of(sample)
     judged, gap = from_record(record), sample.get("difference")
     outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
-    if judged.abstained or sample.get("factscore") == 0:  # where nothing is told, or supported, nobody can be merged
+    if (
+        judged.abstained or sample.get("factscore") == 0
+    ):  # where nothing is told, or supported, nobody can be merged
         outcome = "none"
     return SampleRow(
         key_of(sample, doc["name"], doc["question"]),
         str(doc["name"]),
         snippet(doc["name"]),
-        {"id": doc["index"], "question": doc["question"], "name": doc["name"], "passages": doc["passages"]},
+        {
+            "id": doc["index"],
+            "question": doc["question"],
+            "name": doc["name"],
+            "passages": doc["passages"],
+        },
         outcome,
         None if gap is None else -gap,
         (),
         {**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        {score.name: mean_part(sample[score.name]) for score in _SHOWN if sample.get(score.name) is not None},
+        {
+            score.name: mean_part(sample[score.name])
+            for score in _SHOWN
+            if sample.get(score.name) is not None
+        },
     )
 
 
@@ -97,7 +111,16 @@ def instance_of(name: str, label: str, whole: str) -> Callable[[Sample], Instanc
             return None
         raw, shown = first_text(sample.get("resps")), f"{label} {score:.3f}"
         is_correct = sample.get(whole) == 1
-        return Instance(sample["doc"]["text"], (), None, raw, shown, "verdicts of a judge", float(score), is_correct)
+        return Instance(
+            sample["doc"]["text"],
+            (),
+            None,
+            raw,
+            shown,
+            "verdicts of a judge",
+            float(score),
+            is_correct,
+        )
 
     return instance
 

@@ -1,10 +1,12 @@
-"""Citation recall and precision (appendix D of the paper; defined in ALCE, section 4 of Gao et al., 2023).
+"""Citation recall and precision (appendix D of the paper; defined in ALCE, section 4 of Gao et al.,
+2023).
 
-A sentence is supported if it cites and the passages that it cites entail it together: recall is the share of such sentences. A
-citation is precise if its sentence is supported and needs it: it entails the sentence alone, or the others without it do not.
-``fixed`` reads every way in which models cite: ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``,
-also behind the full stop and in a line of their own. ``code`` reads as ALCE's scorer: the first line, of a bracket its first
-number, three citations a sentence at most, and ``[0]`` as the last passage."""
+A sentence is supported if it cites and the passages that it cites entail it together: recall is the
+share of such sentences. A citation is precise if its sentence is supported and needs it: it entails
+the sentence alone, or the others without it do not. ``fixed`` reads every way in which models cite:
+``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``, also behind the full
+stop and in a line of their own. ``code`` reads as ALCE's scorer: the first line, of a bracket its
+first number, three citations a sentence at most, and ``[0]`` as the last passage."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -36,9 +38,10 @@ _LONGEST_RANGE = 20  # passages; anything longer is no citation but, say, years
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """``text`` as it was written, ``claim`` without its citations; ``citations`` are places in the passages, from 0, in the order
-    in which they stand; those with no passage behind them are counted in ``num_dangling``. Once judged, ``is_supported``, and
-    ``precise`` for each citation: None where there is no verdict."""
+    """``text`` as it was written, ``claim`` without its citations; ``citations`` are places in the
+    passages, from 0, in the order in which they stand; those with no passage behind them are
+    counted in ``num_dangling``. Once judged, ``is_supported``, and ``precise`` for each citation:
+    None where there is no verdict."""
 
     text: str
     claim: str
@@ -53,10 +56,12 @@ class CitedSentence:
         return bool(self.citations or self.num_dangling)
 
 
-def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter = split_sentences) -> list[CitedSentence]:
-    """The sentences of a response as ``protocol`` reads them, none of a thought without an end; ``split`` cuts one line into
-    sentences. Under ``code`` a dangling citation leaves the sentence without any: it is not supported, and none of its citations
-    counts."""
+def cited_sentences(
+    generation: Generation, protocol: Protocol, split: Splitter = split_sentences
+) -> list[CitedSentence]:
+    """The sentences of a response as ``protocol`` reads them, none of a thought without an end;
+    ``split`` cuts one line into sentences. Under ``code`` a dangling citation leaves the sentence
+    without any: it is not supported, and none of its citations counts."""
     if without_thinking(generation.output) is None:
         return []
     passages = len(generation.passages)
@@ -87,7 +92,8 @@ def cited_sentences(generation: Generation, protocol: Protocol, split: Splitter 
 
 
 def find_splitter(name: str) -> Splitter:
-    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such one, or its data is missing."""
+    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such
+    one, or its data is missing."""
     if name == "rules":
         return split_sentences
     if name != "punkt":
@@ -98,8 +104,8 @@ def find_splitter(name: str) -> Splitter:
         sent_tokenize("One. Two.")
     except LookupError as error:
         raise ConfigError(
-            "--sentences punkt needs NLTK's data 'punkt_tab'; fetch it with: python -m nltk.downloader punkt_tab "
-            "(NLTK_DATA names its folder), or use --sentences rules"
+            "--sentences punkt needs NLTK's data 'punkt_tab'; fetch it with: python -m"
+            " nltk.downloader punkt_tab (NLTK_DATA names its folder), or use --sentences rules"
         ) from error
     split: Splitter = sent_tokenize
     return split
@@ -109,7 +115,9 @@ def _fixed(sentence: str, passages: int) -> CitedSentence:
     brackets = (_JOINT.sub(r"\1", match[0]) for match in _BRACKETS.finditer(sentence))
     distinct = list(dict.fromkeys(number for each in brackets for number in _listed(each)))
     cited = tuple(number - 1 for number in distinct if 1 <= number <= passages)
-    return CitedSentence(sentence, _BRACKETS.sub("", sentence).strip(), cited, len(distinct) - len(cited))
+    return CitedSentence(
+        sentence, _BRACKETS.sub("", sentence).strip(), cited, len(distinct) - len(cited)
+    )
 
 
 def _has_words(text: str) -> bool:
@@ -119,18 +127,24 @@ def _has_words(text: str) -> bool:
 def _listed(numbers: str) -> list[int]:
     def spell_out(match: re.Match[str]) -> str:
         first, last = int(match[1]), int(match[2])
-        spelled = range(first, last + 1) if first <= last <= first + _LONGEST_RANGE else (first, last)
+        spelled = (
+            range(first, last + 1) if first <= last <= first + _LONGEST_RANGE else (first, last)
+        )
         return ",".join(map(str, spelled))
 
     return [int(number) for number in re.findall(r"\d+", _RANGE.sub(spell_out, numbers))]
 
 
 def _as_alce(sentence: str, passages: int) -> CitedSentence:
-    numbers = [int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)]  # nobody gives as many passages
+    numbers = [
+        int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)
+    ]  # nobody gives as many passages
     claim = re.sub(r" ?\[\d+", "", sentence).replace(" |", "").replace("]", "").strip()
     if any(number >= passages for number in numbers):
         return CitedSentence(sentence, claim, (), len(numbers))
-    return CitedSentence(sentence, claim, tuple(number % passages for number in numbers[:MOST_CITATIONS]))
+    return CitedSentence(
+        sentence, claim, tuple(number % passages for number in numbers[:MOST_CITATIONS])
+    )
 
 
 Key = TypeVar("Key")
@@ -145,12 +159,13 @@ class JudgedCitations:
     protocol: Protocol
 
     def recall(self, unscored: bool | None = None) -> float | None:
-        """The share of supported sentences; those without a verdict are left out, or taken for ``unscored``. None without any."""
+        """The share of supported sentences; those without a verdict are left out, or taken for
+        ``unscored``. None without any."""
         return _share([each.is_supported for each in self.sentences], unscored)
 
     def precision(self, unscored: bool | None = None) -> float | None:
-        """The share of precise citations, dangling ones being imprecise; None without a citation. ``code``: 0 without a citation,
-        and dangling ones do not count."""
+        """The share of precise citations, dangling ones being imprecise; None without a citation.
+        ``code``: 0 without a citation, and dangling ones do not count."""
         verdicts = [verdict for each in self.sentences for verdict in each.precise]
         if self.protocol == "code" and self.sentences and not verdicts:
             return 0.0
@@ -160,46 +175,92 @@ class JudgedCitations:
 
 
 def judge_citations(
-    generations: Sequence[Generation], entailment: Entailment, protocol: Protocol = "fixed", split: Splitter = split_sentences
+    generations: Sequence[Generation],
+    entailment: Entailment,
+    protocol: Protocol = "fixed",
+    split: Splitter = split_sentences,
 ) -> list[JudgedCitations]:
-    """Every response with its sentences and citations judged, in three batches: all cited passages of a sentence together; of
-    sentences that several passages support each passage alone; the others without those that do not suffice. Under ``code``
-    no verdict counts as not entailed."""
+    """Every response with its sentences and citations judged, in three batches: all cited passages
+    of a sentence together; of sentences that several passages support each passage alone; the
+    others without those that do not suffice. Under ``code`` no verdict counts as not entailed."""
     found = [cited_sentences(each, protocol, split) for each in generations]
-    flat = [(each, sentence) for each, sentences in zip(generations, found, strict=True) for sentence in sentences]
-    cited = {number: sentence.citations for number, (_, sentence) in enumerate(flat) if sentence.citations}
+    flat = [
+        (each, sentence)
+        for each, sentences in zip(generations, found, strict=True)
+        for sentence in sentences
+    ]
+    cited = {
+        number: sentence.citations
+        for number, (_, sentence) in enumerate(flat)
+        if sentence.citations
+    }
 
     def ask(sets: Mapping[Key, tuple[int, tuple[int, ...]]]) -> dict[Key, bool | None]:
-        pairs = [Pair(flat[n][1].claim, tuple(flat[n][0].passages[each] for each in chosen)) for n, chosen in sets.values()]
+        pairs = [
+            Pair(flat[n][1].claim, tuple(flat[n][0].passages[each] for each in chosen))
+            for n, chosen in sets.values()
+        ]
         verdicts = entailment.entail(pairs)
-        return dict(zip(sets, [bool(each) for each in verdicts] if protocol == "code" else verdicts, strict=True))
+        return dict(
+            zip(
+                sets,
+                [bool(each) for each in verdicts] if protocol == "code" else verdicts,
+                strict=True,
+            )
+        )
 
     joint = ask({n: (n, citations) for n, citations in cited.items()})
     several = {n: citations for n, citations in cited.items() if joint[n] and len(citations) > 1}
-    alone = ask({(n, i): (n, (each,)) for n, citations in several.items() for i, each in enumerate(citations)})
-    without = ask({(n, i): (n, several[n][:i] + several[n][i + 1 :]) for (n, i), suffices in alone.items() if suffices is False})
+    alone = ask(
+        {
+            (n, i): (n, (each,))
+            for n, citations in several.items()
+            for i, each in enumerate(citations)
+        }
+    )
+    without = ask(
+        {
+            (n, i): (n, several[n][:i] + several[n][i + 1 :])
+            for (n, i), suffices in alone.items()
+            if suffices is False
+        }
+    )
 
     def is_precise(n: int, i: int) -> bool | None:
         others = without.get((n, i))
         return alone[n, i] if alone[n, i] is not False else None if others is None else not others
 
     def precision(n: int, sentence: CitedSentence) -> tuple[bool | None, ...]:
-        return tuple(is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations)))
+        return tuple(
+            is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations))
+        )
 
-    judged = (replace(each, is_supported=joint.get(n, False), precise=precision(n, each)) for n, (_, each) in enumerate(flat))
-    return [JudgedCitations(of, tuple(islice(judged, len(own))), protocol) for of, own in zip(generations, found, strict=True)]
+    judged = (
+        replace(each, is_supported=joint.get(n, False), precise=precision(n, each))
+        for n, (_, each) in enumerate(flat)
+    )
+    return [
+        JudgedCitations(of, tuple(islice(judged, len(own))), protocol)
+        for of, own in zip(generations, found, strict=True)
+    ]
 
 
 def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:
-    """Means over responses as fractions, with intervals that bootstrap the names, and what there is no verdict on, with the
-    worst and the best value of each mean. Null where no response counts."""
+    """Means over responses as fractions, with intervals that bootstrap the names, and what there is
+    no verdict on, with the worst and the best value of each mean. Null where no response counts."""
 
     def values(unscored: bool | None = None) -> dict[str, list[float | None]]:
         shares = [(each.recall(unscored), each.precision(unscored)) for each in judged]
-        return {f"citation_{name}": [share[place] for share in shares] for place, name in enumerate(("recall", "precision"))}
+        return {
+            f"citation_{name}": [share[place] for share in shares]
+            for place, name in enumerate(("recall", "precision"))
+        }
 
     outcomes = {
-        key: [None if value is None else Outcome(value, of.generation.name) for value, of in zip(each, judged, strict=True)]
+        key: [
+            None if value is None else Outcome(value, of.generation.name)
+            for value, of in zip(each, judged, strict=True)
+        ]
         for key, each in values().items()
     }
     sentences = [sentence for each in judged for sentence in each.sentences]
@@ -213,13 +274,21 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "sentences_without_citation": sum(not each.is_citing for each in sentences),
         "dangling_citations": sum(each.num_dangling for each in sentences),
         "responses_without_sentence": sum(not each.sentences for each in judged),
-        "responses_without_citation": sum(bool(of.sentences) and not any(one.is_citing for one in of.sentences) for of in judged),
+        "responses_without_citation": sum(
+            bool(of.sentences) and not any(one.is_citing for one in of.sentences) for of in judged
+        ),
         "unscored": {
             "sentences": sum(each.is_supported is None for each in sentences),
             "citations": sum(each.precise.count(None) for each in sentences),
-            **{end: {key: average(each) for key, each in values(end == "best").items()} for end in ("worst", "best")},
+            **{
+                end: {key: average(each) for key, each in values(end == "best").items()}
+                for end in ("worst", "best")
+            },
         },
-        "intervals": {key: [defined(end) for end in bootstrap_interval(each, resamples=2000)] for key, each in outcomes.items()},
+        "intervals": {
+            key: [defined(end) for end in bootstrap_interval(each, resamples=2000)]
+            for key, each in outcomes.items()
+        },
     }
 
 

@@ -1,12 +1,15 @@
-"""Steps 1 and 2, of a response that does not decline: the atomic facts of it, sentence by sentence (Min et al., 2023, as section
-5.1 takes it over), and the individuals that a reader without prior knowledge sees, among whom they are split (section 4.1).
+"""Steps 1 and 2, of a response that does not decline: the atomic facts of it, sentence by sentence
+(Min et al., 2023, as section 5.1 takes it over), and the individuals that a reader without prior
+knowledge sees, among whom they are split (section 4.1).
 
-Like the published code, it asks for facts that name whom they are about (``standalone``); ``as_written`` leaves pronouns as they
-are. That code shows the judge the sentence alone, here it sees the text before it; and it splits the judge's text at every "- ",
-also in "1990- 1995", where here the reply is a list.
+Like the published code, it asks for facts that name whom they are about (``standalone``);
+``as_written`` leaves pronouns as they are. That code shows the judge the sentence alone, here it
+sees the text before it; and it splits the judge's text at every "- ", also in "1990- 1995", where
+here the reply is a list.
 
-A judge replies with the numbers of the facts of each individual; each is in exactly one group. In table 8 of the paper it repeats
-the facts, and the published code loses the first of every response, because its prompt ends with that fact's hyphen."""
+A judge replies with the numbers of the facts of each individual; each is in exactly one group. In
+table 8 of the paper it repeats the facts, and the published code loses the first of every response,
+because its prompt ends with that fact's hyphen."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,28 +26,41 @@ from lm_factuality.retrieval.bm25 import Searcher
 
 _WORDS = load_words(__package__)
 _SORRY = r"(?:i'?m|i am)(?: \w+){0,2} sorry|(?:my )?(?:sorry|apologies)|i (?:\w+ )?apologi[sz]e"
-_OPENING = rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*"
+_OPENING = (
+    rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*"
+)
 # In the first person; or an apology that is all.
 _DECLINES = re.compile(rf"{_OPENING}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE)
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
 _ASKS = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
-_TURN = re.compile(r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart from)\b[\s,]*(?:that\b\s*)?", re.I)
+_TURN = re.compile(
+    r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart"
+    r" from)\b[\s,]*(?:that\b\s*)?",
+    re.I,
+)
 
 
 def is_abstention(output: str) -> bool:
-    """Whether the response is empty, or every sentence of it declines ("I'm sorry, I cannot ..."), says that nothing was found,
-    or asks for more, and not all only ask. One that complains of scant information, or is sorry, and then tells something of
-    anybody is no abstention: what it tells is judged."""
+    """Whether the response is empty, or every sentence of it declines ("I'm sorry, I cannot ..."),
+    says that nothing was found, or asks for more, and not all only ask. One that complains of scant
+    information, or is sorry, and then tells something of anybody is no abstention: what it tells is
+    judged."""
     text = output.replace("\u2019", "'").strip()
     if no_answer(text) == EMPTY:
         return True
     parts = [part for sentence in split_sentences(text) for part in _parts(sentence)]
-    declining = [bool(_DECLINES.match(each) or _NOTHING_FOUND.search(each)) or no_answer(each) == REFUSAL for each in parts]
-    return any(declining) and all(said or _ASKS.match(part) for said, part in zip(declining, parts, strict=True))
+    declining = [
+        bool(_DECLINES.match(each) or _NOTHING_FOUND.search(each)) or no_answer(each) == REFUSAL
+        for each in parts
+    ]
+    return any(declining) and all(
+        said or _ASKS.match(part) for said, part in zip(declining, parts, strict=True)
+    )
 
 
 def _parts(sentence: str) -> list[str]:
-    """A sentence, cut where it turns ("..., but he was a painter"), without the words it opens with."""
+    """A sentence, cut where it turns ("..., but he was a painter"), without the words it opens
+    with."""
     opening = re.match(_OPENING, sentence, re.IGNORECASE)
     start = opening.end() if opening else 0
     if not re.search(r"\w", sentence[start:]):
@@ -55,7 +71,8 @@ def _parts(sentence: str) -> list[str]:
 FACTS = ("standalone", "as_written")
 GROUP_TOKENS = 2048  # that a judge may write: the numbers of all facts, with room for white space
 _FIXED = 7  # demonstrations that are in every prompt
-# White space is looked at from its beginning alone: from each place in it, a long one would take the square of its length.
+# White space is looked at from its beginning alone: from each place in it, a long one would take
+# the square of its length.
 _CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
@@ -68,20 +85,32 @@ def without_citations(text: str) -> str:
 def sentences_of(output: str) -> tuple[str, ...]:
     """The sentences of a response that hold a word, citations removed first."""
     lines = (line.strip() for line in without_citations(output).splitlines())
-    return tuple(sentence for line in lines for sentence in split_sentences(line) if len(words_in(sentence)) > 1)
+    return tuple(
+        sentence
+        for line in lines
+        for sentence in split_sentences(line)
+        if len(words_in(sentence)) > 1
+    )
 
 
 def decompose_subjects(sentences: Sequence[str], name: str, facts: str) -> list[dict[str, Any]]:
-    """What the prompt is about for each of the ``sentences`` of a response about ``name``. ``facts`` is one of ``FACTS``."""
+    """What the prompt is about for each of the ``sentences`` of a response about ``name``.
+    ``facts`` is one of ``FACTS``."""
     shared = {"kind": "decompose", "name": name, "standalone": facts == "standalone"}
     return [
-        {**shared, "sentence": sentence, "text": " ".join(sentences[:number]), "demonstrations": demonstrations_for(sentence)}
+        {
+            **shared,
+            "sentence": sentence,
+            "text": " ".join(sentences[:number]),
+            "demonstrations": demonstrations_for(sentence),
+        }
         for number, sentence in enumerate(sentences)
     ]
 
 
 def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
-    """The seven that every prompt has, and of the others the nearest by BM25, as in the published code."""
+    """The seven that every prompt has, and of the others the nearest by BM25, as in the published
+    code."""
     known, searcher = _demonstrations()
     nearest = searcher.best(sentence, 1)
     return [*known[:_FIXED], known[_FIXED + nearest[0][0] if nearest else _FIXED]]
@@ -89,8 +118,12 @@ def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
 
 @cache
 def _demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
-    """Sentences and their facts, which stand alone or are ``as_written``; ``text`` is what comes before the sentence."""
-    found = [{"text": "", "as_written": each["facts"], **each} for each in load_yaml(__package__, "prompts/decompose.yaml")]
+    """Sentences and their facts, which stand alone or are ``as_written``; ``text`` is what comes
+    before the sentence."""
+    found = [
+        {"text": "", "as_written": each["facts"], **each}
+        for each in load_yaml(__package__, "prompts/decompose.yaml")
+    ]
     return found, Searcher.of([each["sentence"] for each in found[_FIXED:]])
 
 
@@ -101,10 +134,12 @@ class FactsReply(Reply):
 
 
 def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In the late 19th century.");
-    there are no more of them than a sentence can state."""
+    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In
+    the late 19th century."); there are no more of them than a sentence can state."""
     if len(reply.facts) > most_facts(subject["sentence"]):
-        return f"{len(reply.facts)} facts of a sentence of {len(words_in(subject['sentence']))} words"
+        return (
+            f"{len(reply.facts)} facts of a sentence of {len(words_in(subject['sentence']))} words"
+        )
     wrong = (text for text in reply.facts if not _fact(text) or is_adverbial(text))
     return next((f"not a whole sentence: {text[:80]!r}" for text in wrong), "")
 
@@ -133,15 +168,22 @@ class GroupsReply(Reply):
 
 
 def group_subject(judged: JudgedBiography) -> dict[str, Any]:
-    """What the prompt is about; ``sentences`` and ``owners`` are for a judge that reads no prose."""
+    """What the prompt is about; ``sentences`` and ``owners`` are for a judge that reads no
+    prose."""
     texts, owners = [fact.text for fact in judged.facts], [fact.sentence for fact in judged.facts]
-    about = {"kind": "group", "name": judged.generation.name, "paragraph": without_citations(judged.generation.output)}
+    about = {
+        "kind": "group",
+        "name": judged.generation.name,
+        "paragraph": without_citations(judged.generation.output),
+    }
     return {**about, "facts": texts, "owners": owners, "sentences": list(judged.sentences)}
 
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every fact is in exactly one group."""
-    return misnumbered([number for group in reply.groups for number in group], len(subject["facts"]), "fact")
+    return misnumbered(
+        [number for group in reply.groups for number in group], len(subject["facts"]), "fact"
+    )
 
 
 def to_groups(reply: GroupsReply) -> Groups:
@@ -149,5 +191,14 @@ def to_groups(reply: GroupsReply) -> Groups:
     return tuple(tuple(sorted(number - 1 for number in group)) for group in reply.groups if group)
 
 
-DECOMPOSE: Mapping[str, Any] = {"reply": FactsReply, "check": check_facts, "samples": 1}  # how the judge is asked
-GROUP: Mapping[str, Any] = {"reply": GroupsReply, "check": check_groups, "samples": 1, "max_tokens": GROUP_TOKENS}
+DECOMPOSE: Mapping[str, Any] = {
+    "reply": FactsReply,
+    "check": check_facts,
+    "samples": 1,
+}  # how the judge is asked
+GROUP: Mapping[str, Any] = {
+    "reply": GroupsReply,
+    "check": check_groups,
+    "samples": 1,
+    "max_tokens": GROUP_TOKENS,
+}

@@ -1,7 +1,8 @@
-"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's samples; and pages, what is known
-of an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.). ALCE's files are ``{"data": [row, ...]}``, a
-list of rows or JSON lines, plain or gzipped. A row has ``question``, ``docs`` (each with ``title`` and ``text``) and, if a model
-has answered it, ``output``."""
+"""What a model wrote and the passages it was given: ALCE's JSON, and the documents of lm_eval's
+samples; and pages, what is known of an entity, with the passages nearest to a fact (Retrieve -> LM
+of Min et al.). ALCE's files are ``{"data": [row, ...]}``, a list of rows or JSON lines, plain or
+gzipped. A row has ``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has
+answered it, ``output``."""
 
 import ast
 import json
@@ -20,33 +21,59 @@ from lm_factuality.ground.thinking import said
 from lm_factuality.retrieval.bm25 import Searcher
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"
-_QUESTION = re.compile(r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE)
+_QUESTION = re.compile(
+    r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE
+)
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
 _TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
 _TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
 
-_REPOSITORY = ("d223302/Merging-Facts-Crafting-Fallacies", "2586d420d7de80f93ac34659fe32b97498cc8c0b")
-_CHATGPT, _LLAMA = "bioqa-gpt-3.5-turbo-0301-gtr-shot2-ndoc5-42", "bioqa-Llama-2-13b-chat-hf-gtr-shot2-ndoc5-42"
+_REPOSITORY = (
+    "d223302/Merging-Facts-Crafting-Fallacies",
+    "2586d420d7de80f93ac34659fe32b97498cc8c0b",
+)
+_CHATGPT, _LLAMA = (
+    "bioqa-gpt-3.5-turbo-0301-gtr-shot2-ndoc5-42",
+    "bioqa-Llama-2-13b-chat-hf-gtr-shot2-ndoc5-42",
+)
 _OUTPUT, _DECISIONS = "result/alce_output/{}.json", "result/factscore/{}_factscore_output.json"
-# The names' questions and passages, with what ChatGPT and Llama-2-13b-chat wrote, each before what the authors' pipeline decided
-# on that; the names; and what people saw in 300 of the responses (how many lines that makes is not said).
+# The names' questions and passages, with what ChatGPT and Llama-2-13b-chat wrote, each before what
+# the authors' pipeline decided on that; the names; and what people saw in 300 of the responses (how
+# many lines that makes is not
+# said).
 SOURCES = tuple(
     Source(f"ambigbio{name}", *_REPOSITORY, path, blob, "not stated", rows)
     for name, path, blob, rows in (
         ("", _OUTPUT.format(_CHATGPT), "641f01484b28bf9ef3b740b7e5e115a1add7b4e5", 500),
-        ("_decisions", _DECISIONS.format(_CHATGPT), "106c3c7567389aa744de73972c044bd79ba8ff38", 500),
+        (
+            "_decisions",
+            _DECISIONS.format(_CHATGPT),
+            "106c3c7567389aa744de73972c044bd79ba8ff38",
+            500,
+        ),
         ("_llama", _OUTPUT.format(_LLAMA), "6a470d929ea0c9685ecaa965991ebdcfc5160519", 500),
-        ("_llama_decisions", _DECISIONS.format(_LLAMA), "89fb02221ad4a0d1c52b351e81945adeef1e9e3d", 500),
+        (
+            "_llama_decisions",
+            _DECISIONS.format(_LLAMA),
+            "89fb02221ad4a0d1c52b351e81945adeef1e9e3d",
+            500,
+        ),
         ("_names", "AmbigBio/AmbigBio.csv", "1a7d365efcf19dde48785f0a68cee7907b23c696", 497),
-        ("_people", "result/human_eval_result.csv", "d2d5c8859a99e4875db71267247b2079eb4ec2f3", 300),
+        (
+            "_people",
+            "result/human_eval_result.csv",
+            "d2d5c8859a99e4875db71267247b2079eb4ec2f3",
+            300,
+        ),
     )
 )
 AMBIGBIO = SOURCES[0]
 
 
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:
-    """The rows of all files, numbered from 0 through all of them; without ``outputs`` a row needs none, and has an empty one.
-    Raises DataError: every row that cannot be used, and why; a file that cannot be read or holds no rows."""
+    """The rows of all files, numbered from 0 through all of them; without ``outputs`` a row needs
+    none, and has an empty one. Raises DataError: every row that cannot be used, and why; a file
+    that cannot be read or holds no rows."""
     found: list[Generation] = []
     problems: list[str] = []
     for path in paths:
@@ -63,14 +90,20 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
 
 
 def name_in(question: str) -> str:
-    """The name that is asked about, without "(disambiguation)"; the whole question if it is asked in other words."""
+    """The name that is asked about, without "(disambiguation)"; the whole question if it is asked
+    in other words."""
     match = _QUESTION.match(question)
     return _DISAMBIGUATION.sub(" ", match["name"] if match else question).strip()
 
 
 def to_doc(generation: Generation) -> dict[str, Any]:
     passages = [{"title": passage.title, "text": passage.text} for passage in generation.passages]
-    return {"index": generation.index, "question": generation.question, "name": generation.name, "passages": passages}
+    return {
+        "index": generation.index,
+        "question": generation.question,
+        "name": generation.name,
+        "passages": passages,
+    }
 
 
 def from_doc(doc: Mapping[str, Any], output: str) -> Generation:
@@ -80,30 +113,50 @@ def from_doc(doc: Mapping[str, Any], output: str) -> Generation:
 
 def _generation(row: Any, index: str, outputs: bool) -> Generation:
     if not isinstance(row, Mapping):
-        raise ValueError(f"found a {type(row).__name__}, expected an object with question, docs and output")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004
+            f"found a {type(row).__name__}, expected an object with question, docs and output"
+        )
     question, docs, output = row.get("question"), row.get("docs"), row.get("output")
     if not isinstance(question, str) or not question.strip():
-        raise ValueError(f"'question': found {short(question)}, expected a text such as 'Tell me a bio of Ada Lind'")
+        raise ValueError(
+            f"'question': found {short(question)}, expected a text such as 'Tell me a bio of Ada"
+            " Lind'"
+        )
     if not isinstance(docs, list) or not docs:
-        raise ValueError(f"'docs': found {short(docs)}, expected a list of passages, each with title and text")
+        raise ValueError(
+            f"'docs': found {short(docs)}, expected a list of passages, each with title and text"
+        )
     if outputs and not isinstance(output, str):
         raise ValueError(f"'output': found {short(output)}, expected the text that a model wrote")
     name, text = row.get("name"), said(output) if outputs and isinstance(output, str) else ""
-    name = _DISAMBIGUATION.sub(" ", name).strip() if isinstance(name, str) and name else name_in(question)
+    name = (
+        _DISAMBIGUATION.sub(" ", name).strip()
+        if isinstance(name, str) and name
+        else name_in(question)
+    )
     return Generation(index, question, name, text, _passages(docs))
 
 
 def _passages(docs: Iterable[Any]) -> tuple[Passage, ...]:
-    """The documents; one whose text goes on with lines ``Title: ...``, as in files made from citation logs, is several passages,
-    and of a file like that repeated passages count once."""
+    """The documents; one whose text goes on with lines ``Title: ...``, as in files made from
+    citation logs, is several passages, and of a file like that repeated passages count once."""
     found: list[Passage] = []
     has_joined = False
     for number, doc in enumerate(docs, 1):
-        if not isinstance(doc, Mapping) or not all(isinstance(doc.get(key), str) for key in ("title", "text")):
-            raise ValueError(f"docs[{number}]: found {short(doc)}, expected an object with the texts title and text")
+        if not isinstance(doc, Mapping) or not all(
+            isinstance(doc.get(key), str) for key in ("title", "text")
+        ):
+            raise ValueError(
+                f"docs[{number}]: found {short(doc)}, expected an object with the texts title and"
+                " text"
+            )
         first, *others = _TITLE_LINE.split(doc["text"])
         found.append(Passage(doc["title"].strip(), first.strip()))
-        found += [Passage(title.strip(), text.strip()) for other in others for title, text in _TITLED.findall(other)]
+        found += [
+            Passage(title.strip(), text.strip())
+            for other in others
+            for title, text in _TITLED.findall(other)
+        ]
         has_joined = has_joined or bool(others)
     return tuple(dict.fromkeys(found)) if has_joined else tuple(found)
 
@@ -119,14 +172,17 @@ def _rows(path: Path) -> list[Any]:
     if isinstance(rows, dict):
         return [rows]
     if not isinstance(rows, list):
-        raise DataError(f"{path}: found a JSON {type(loaded).__name__} without a list of rows; {_EXPECTED}")
+        raise DataError(
+            f"{path}: found a JSON {type(loaded).__name__} without a list of rows; {_EXPECTED}"
+        )
     return rows
 
 
 def read_names(path: Path) -> list[str]:
-    """The names of ``AmbigBio.csv`` (a line: the question, a tab, a list with the name in Python's form) or of a file with a name
-    a line; without "(disambiguation)", in their order, repeated ones once. Raises DataError: the file cannot be read, holds no
-    names, or lines are bad; each is named."""
+    """The names of ``AmbigBio.csv`` (a line: the question, a tab, a list with the name in Python's
+    form) or of a file with a name a line; without "(disambiguation)", in their order, repeated ones
+    once. Raises DataError: the file cannot be read, holds no names, or lines are bad; each is
+    named."""
     names, problems = [], []
     for number, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
         try:
@@ -152,7 +208,9 @@ def _name(line: str) -> str:
     except (ValueError, SyntaxError):
         found = None
     if not (isinstance(found, list) and found and isinstance(found[0], str)):
-        raise ValueError(f"found {listed.strip()!r} after the tab, expected a name in brackets: ['Ada Lind']")
+        raise ValueError(
+            f"found {listed.strip()!r} after the tab, expected a name in brackets: ['Ada Lind']"
+        )
     return _plain(found[0])
 
 
@@ -168,7 +226,8 @@ DOCUMENTS = "documents"  # what results call the knowledge where the given passa
 
 
 def given_pages(generation: Generation) -> dict[str, list[str]]:
-    """The passages that a model was given, by title: those with the same one are one page, each of them once."""
+    """The passages that a model was given, by title: those with the same one are one page, each of
+    them once."""
     pages: dict[str, dict[str, None]] = {}
     for passage in generation.passages:
         pages.setdefault(passage.title, {})[passage.text] = None
@@ -176,8 +235,8 @@ def given_pages(generation: Generation) -> dict[str, list[str]]:
 
 
 def nearest(page: tuple[str, ...], query: str, count: int = EVIDENCE) -> tuple[str, ...]:
-    """The ``count`` passages of ``page`` with the highest BM25 score for ``query``, best first, the earlier of equals; all in the
-    page's order if it has no more than that."""
+    """The ``count`` passages of ``page`` with the highest BM25 score for ``query``, best first, the
+    earlier of equals; all in the page's order if it has no more than that."""
     if len(page) <= count:
         return page
     best = [number for number, _ in _searcher(page).best(query, count)]

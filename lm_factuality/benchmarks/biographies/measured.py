@@ -1,4 +1,5 @@
-"""Measurements of responses on disk: people's as CSV, the pipeline's as JSON lines or as released decisions."""
+"""Measurements of responses on disk: people's as CSV, the pipeline's as JSON lines or as released
+decisions."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +22,8 @@ _SHARES = ("factscore", "d_factscore")
 
 
 class Columns(Strict):
-    """What the columns of a CSV of measurements are called, null for one that it lacks; and whether its shares are fractions."""
+    """What the columns of a CSV of measurements are called, null for one that it lacks; and whether
+    its shares are fractions."""
 
     model: Text = "model"
     index: Text | None = "index"
@@ -34,14 +36,16 @@ class Columns(Strict):
 
 
 def read_columns(path: Path) -> Columns:
-    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: everything that is wrong."""
+    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: everything that is
+    wrong."""
     return read_settings(Columns, read_config(path), str(path))
 
 
 def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
-    """What people measured: CSV with a header and ``columns`` for the model, index or name (or both), and some of the metrics. A
-    cell without a value was not measured; several rows of one response are several people's. Raises DataError: the file cannot be
-    read, a column is missing, or rows are bad; each is named."""
+    """What people measured: CSV with a header and ``columns`` for the model, index or name (or
+    both), and some of the metrics. A cell without a value was not measured; several rows of one
+    response are several people's. Raises DataError: the file cannot be read, a column is missing,
+    or rows are bad; each is named."""
     table, found = read_table(path, csv_rows), []
     problems = list(table.problems)
     for row in table.records:
@@ -54,13 +58,18 @@ def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
 
 
 def read_results(argument: str, default: str | None = None) -> list[Measured]:
-    """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON lines with ``index`` or ``name``
-    and the four metrics (null: not measured) at the top or under ``scores``, or the authors' decision file (index: the place of
-    the name in it, from 0; without a number of biographies). ``argument`` is ``FILE`` or ``MODEL=FILE``; else the model is a
-    line's own, the ``default``, or the file's name up to its first dot. Raises DataError: the file cannot be read, or lines are
-    bad."""
+    """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON
+    lines with ``index`` or ``name`` and the four metrics (null: not measured) at the top or under
+    ``scores``, or the authors' decision file (index: the place of the name in it, from 0; without a
+    number of biographies). ``argument`` is ``FILE`` or ``MODEL=FILE``; else the model is a line's
+    own, the ``default``, or the file's name up to its first dot. Raises DataError: the file cannot
+    be read, or lines are bad."""
     is_named = "=" in argument and not Path(argument).exists()
-    model, path = (argument.partition("=")[0], Path(argument.partition("=")[2])) if is_named else (None, Path(argument))
+    model, path = (
+        (argument.partition("=")[0], Path(argument.partition("=")[2]))
+        if is_named
+        else (None, Path(argument))
+    )
     default = model or default or path.name.split(".")[0]
     if is_decision_file(path):
         return [
@@ -76,14 +85,17 @@ def read_results(argument: str, default: str | None = None) -> list[Measured]:
 
 
 def _person(path: Path, row: Mapping[str, str], called: Columns) -> Measured:
-    columns = {name: column for name in ("model", *_KEYS, *METRICS) if (column := getattr(called, name))}
+    columns = {
+        name: column for name in ("model", *_KEYS, *METRICS) if (column := getattr(called, name))
+    }
     keys = [columns[key] for key in _KEYS if key in columns]  # one is enough
     missing = [] if any(key in row for key in keys) else [" or ".join(keys) or "index or name"]
     missing += [each for name, each in columns.items() if each not in row and name not in _KEYS]
     if missing:
         raise DataError(
-            f"{path}: no column {', '.join(missing)}; found {', '.join(row)}{did_you_mean(missing[0], row)}; name the columns "
-            "of this file in a YAML such as configs/people/ambigbio.yaml, null for what it lacks: --columns YAML"
+            f"{path}: no column {', '.join(missing)}; found"
+            f" {', '.join(row)}{did_you_mean(missing[0], row)}; name the columns of this file in a"
+            " YAML such as configs/people/ambigbio.yaml, null for what it lacks: --columns YAML"
         )
     values = {name: row.get(column, "").strip() or None for name, column in columns.items()}
     if all(values.get(metric) is None for metric in METRICS):
@@ -100,8 +112,8 @@ def _result(record: Any, model: str | None, default: str) -> Measured:
         values |= dict.fromkeys(METRICS)
     if missing := next((metric for metric in METRICS if metric not in values), None):
         raise ValueError(
-            f"no {missing!r}; found {', '.join(values)}; expected a line of verdicts.jsonl, or an object with index or name and "
-            f"{', '.join(METRICS)}, null for what was not measured"
+            f"no {missing!r}; found {', '.join(values)}; expected a line of verdicts.jsonl, or an"
+            f" object with index or name and {', '.join(METRICS)}, null for what was not measured"
         )
     return _measured(values, model or str(values.get("model") or default))
 
@@ -110,7 +122,12 @@ def _measured(values: Mapping[str, Any], model: str, percent: bool = False) -> M
     index, name = ("" if values.get(key) is None else str(values[key]) for key in _KEYS)
     if not model or not (index or name):
         raise ValueError("no model, or neither index nor name")
-    return Measured(model, index, name_in(name), {metric: _number(metric, values.get(metric), percent) for metric in METRICS})
+    return Measured(
+        model,
+        index,
+        name_in(name),
+        {metric: _number(metric, values.get(metric), percent) for metric in METRICS},
+    )
 
 
 def _number(metric: str, value: Any, percent: bool = False) -> float | None:
@@ -122,7 +139,11 @@ def _number(metric: str, value: Any, percent: bool = False) -> float | None:
         number = math.nan
     expected, most = "a number of 0 or more", math.inf
     if metric in _SHARES:
-        expected, most = ("a percentage from 0 to 100", 100.0) if percent else ("a fraction from 0 to 1 (95% is 0.95)", 1.0)
+        expected, most = (
+            ("a percentage from 0 to 100", 100.0)
+            if percent
+            else ("a fraction from 0 to 1 (95% is 0.95)", 1.0)
+        )
     if not 0 <= number <= most or number == math.inf:
         raise ValueError(f"{metric}: found {value!r}, expected {expected}")
     return number / 100 if most == 100 else number

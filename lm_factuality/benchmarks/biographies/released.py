@@ -1,9 +1,11 @@
-"""The authors' figures out of their decision files, and the same without what their script leaves unsaid.
+"""The authors' figures out of their decision files, and the same without what their script leaves
+unsaid.
 
-``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those that came back from grouping
-(the first of nearly every response did not), without responses of which none did. ``fixed`` divides by the facts as the paper
-defines it: a fact that grouping lost is unscored, one that it made up counts nowhere, a response without a fact left is unscored,
-and the worst and the best case say what that could amount to."""
+``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those
+that came back from grouping (the first of nearly every response did not), without responses of
+which none did. ``fixed`` divides by the facts as the paper defines it: a fact that grouping lost is
+unscored, one that it made up counts nowhere, a response without a fact left is unscored, and the
+worst and the best case say what that could amount to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -30,11 +32,14 @@ _SAME = 1e-9
 
 
 def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[str, Any]:
-    """The figures as a JSON object: means over responses (``respond_ratio``: over names) as fractions, with intervals that
-    bootstrap the names. ``num_biographies`` is the file's own ``num_groups``, null if it states none;
-    ``num_biographies_at_least`` what its decisions show. Raises DataError: ``protocol`` is ``code`` and the figures that the file
-    states are not those of its decisions."""
-    answered = [(str(number), each) for number, each in enumerate(decisions.responses) if each is not None]
+    """The figures as a JSON object: means over responses (``respond_ratio``: over names) as
+    fractions, with intervals that bootstrap the names. ``num_biographies`` is the file's own
+    ``num_groups``, null if it states none; ``num_biographies_at_least`` what its decisions show.
+    Raises DataError: ``protocol`` is ``code`` and the figures that the file states are not those of
+    its decisions."""
+    answered = [
+        (str(number), each) for number, each in enumerate(decisions.responses) if each is not None
+    ]
     per_response: dict[str, Callable[[DecidedResponse], float | None]] = {
         "factscore": factscore,
         "factscore_penalised": penalised,
@@ -43,10 +48,15 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
         "facts_per_response": lambda response: float(len(response.facts)),
     }
     outcomes: dict[str, list[Outcome | None]] = {
-        key: [None if (found := value(response)) is None else Outcome(found, name) for name, response in answered]
+        key: [
+            None if (found := value(response)) is None else Outcome(found, name)
+            for name, response in answered
+        ]
         for key, value in per_response.items()
     }
-    outcomes["respond_ratio"] = [Outcome(each is not None, str(number)) for number, each in enumerate(decisions.responses)]
+    outcomes["respond_ratio"] = [
+        Outcome(each is not None, str(number)) for number, each in enumerate(decisions.responses)
+    ]
     outcomes["difference"] = [
         None if one is None or other is None else Outcome(one - other, one.cluster)
         for one, other in zip(outcomes["factscore"], outcomes["d_factscore"], strict=True)
@@ -57,12 +67,17 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> dict[s
         "choices": load_yaml(__package__, "choices.yaml")["released"][protocol],
         **figures,
         "num_biographies": decisions.recorded.get(NUM_GROUPS),
-        "num_biographies_at_least": average([least_biographies(response) for _, response in answered]),
+        "num_biographies_at_least": average(
+            [least_biographies(response) for _, response in answered]
+        ),
         "num_nan": sum(not response.grouped for _, response in answered),
         "num_names": len(decisions.responses),
         "num_responses": len(answered),
         "unscored": _unscored(answered),
-        "intervals": {key: [defined(end) for end in bootstrap_interval(each, resamples=2000)] for key, each in outcomes.items()},
+        "intervals": {
+            key: [defined(end) for end in bootstrap_interval(each, resamples=2000)]
+            for key, each in outcomes.items()
+        },
     }
     if protocol == "code":
         _check(decisions, report)
@@ -83,7 +98,8 @@ def num_entities(response: DecidedResponse) -> float:
 
 
 def least_biographies(response: DecidedResponse) -> int:
-    """Groups that there must have been at least: all supported facts of a group are supported by the same entity."""
+    """Groups that there must have been at least: all supported facts of a group are supported by
+    the same entity."""
     entities = [fact.entity for fact in response.grouped if fact.entity is not None]
     return max(1, sum(1 for _ in groupby(entities)))
 
@@ -95,19 +111,29 @@ def grouped_score(response: DecidedResponse) -> float | None:
 
 D_FACTSCORE: Mapping[Protocol, Callable[[DecidedResponse], float | None]] = {
     "code": grouped_score,
-    "fixed": lambda response: average(_matched(response)),  # of the facts as decomposed, those on which grouping left a verdict
+    "fixed": lambda response: average(
+        _matched(response)
+    ),  # of the facts as decomposed, those on which grouping left a verdict
 }
 
 
 def _matched(response: DecidedResponse) -> list[bool | None]:
-    """For each fact as decomposed the verdict on it after grouping; facts of the same words are taken in order."""
-    verdicts = {number: fact.is_supported for number, fact in zip(response.numbers, response.grouped, strict=True)}
+    """For each fact as decomposed the verdict on it after grouping; facts of the same words are
+    taken in order."""
+    verdicts = {
+        number: fact.is_supported
+        for number, fact in zip(response.numbers, response.grouped, strict=True)
+    }
     return [verdicts.get(number) for number in range(len(response.facts))]
 
 
 def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]:
-    """What grouping did to the facts, and D-FActScore if all that has no verdict were not supported, or were."""
-    rows = [(len(response.grouped), verdicts := _matched(response), verdicts.count(None)) for _, response in answered]
+    """What grouping did to the facts, and D-FActScore if all that has no verdict were not
+    supported, or were."""
+    rows = [
+        (len(response.grouped), verdicts := _matched(response), verdicts.count(None))
+        for _, response in answered
+    ]
     return {
         "responses": sum(lost == len(verdicts) for _, verdicts, lost in rows),
         "facts": sum(lost for _, _, lost in rows),
@@ -115,7 +141,9 @@ def _unscored(answered: Sequence[tuple[str, DecidedResponse]]) -> dict[str, Any]
         "facts_made_up": sum(grouped - (len(verdicts) - lost) for grouped, verdicts, lost in rows),
         "d_factscore": {
             "worst": average(verdicts.count(True) / len(verdicts) for _, verdicts, _ in rows),
-            "best": average((verdicts.count(True) + lost) / len(verdicts) for _, verdicts, lost in rows),
+            "best": average(
+                (verdicts.count(True) + lost) / len(verdicts) for _, verdicts, lost in rows
+            ),
         },
     }
 
@@ -125,11 +153,12 @@ def _check(decisions: Decisions, report: Mapping[str, Any]) -> None:
         stated, found = decisions.recorded.get(theirs), report[ours]
         if stated is not None and (found is None or abs(stated - found) > _SAME):
             raise DataError(
-                f"{decisions.path}: states {theirs} {stated!r}, but its decisions give {found!r}; the file has been altered: "
-                "restore it, or take that figure out of it"
+                f"{decisions.path}: states {theirs} {stated!r}, but its decisions give {found!r};"
+                " the file has been altered: restore it, or take that figure out of it"
             )
     biographies, least = report["num_biographies"], report["num_biographies_at_least"]
     if biographies is not None and biographies < least - _SAME:
         raise DataError(
-            f"{decisions.path}: states {NUM_GROUPS} {biographies!r}, but its decisions need {least!r} at least; restore the file"
+            f"{decisions.path}: states {NUM_GROUPS} {biographies!r}, but its decisions need"
+            f" {least!r} at least; restore the file"
         )

@@ -1,4 +1,5 @@
-"""From the scores of responses to those of a set: means over responses, intervals clustered by name."""
+"""From the scores of responses to those of a set: means over responses, intervals clustered by
+name."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score, interval_of
-from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, clustered_stderr, defined, how_many, mean
+from lm_factuality.ground.statistics import (
+    MEAN,
+    Aggregation,
+    Outcome,
+    clustered_stderr,
+    defined,
+    how_many,
+    mean,
+)
 from lm_factuality.ground.thinking import UNFINISHED
 
 
@@ -31,14 +40,21 @@ class Row:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Row:
         scores = record["scores"]
-        return cls(record["name"], None if scores is None else Scores(**scores), record["abstained"], record["unscored"])
+        return cls(
+            record["name"],
+            None if scores is None else Scores(**scores),
+            record["abstained"],
+            record["unscored"],
+        )
 
 
 MEANS = (  # of ``Scores``, in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", "one_bio_many_entities"),
 )
-BOUNDS = tuple(f"{name}_{end}" for name in ("factscore", "d_factscore") for end in ("worst", "best"))
+BOUNDS = tuple(
+    f"{name}_{end}" for name in ("factscore", "d_factscore") for end in ("worst", "best")
+)
 
 
 def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
@@ -50,19 +66,26 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
     if scores.factscore is None:
         return "no fact has a verdict"
     if scores.d_factscore is None:
-        return "no fact in a group has a verdict" if any(judged.groups) else "no fact left in a group"
+        return (
+            "no fact in a group has a verdict" if any(judged.groups) else "no fact left in a group"
+        )
     return judged.problem
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with its 95% interval and standard error, both clustered by
-    name, ``factscore`` and ``d_factscore`` with ``worst`` and ``best``; ``respond_ratio``; responses, abstentions, unscored ones
-    and their reasons; facts by outcome; responses by type; ``without_page``: of how many ``candidates`` (entities to link with)
+    """Each of ``MEANS`` as ``{value, stderr, interval, responses}`` with its 95% interval and
+    standard error, both clustered by name, ``factscore`` and ``d_factscore`` with ``worst`` and
+    ``best``; ``respond_ratio``; responses, abstentions, unscored ones and their reasons; facts by
+    outcome; responses by type; ``without_page``: of how many ``candidates`` (entities to link with)
     there is no page, and in how many ``responses`` of none. What is not defined is null."""
     scored = [row.scores for row in rows if row.scores is not None]
     kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
     # Of a long reason what is not particular to one response.
-    reasons = (why.split(": ", 1)[0] if len(why) > 60 else why for row in rows if (why := row.unscored) is not None)
+    reasons = (
+        why.split(": ", 1)[0] if len(why) > 60 else why
+        for row in rows
+        if (why := row.unscored) is not None
+    )
     return {
         **means_of([row_metrics(row) for row in rows], (*MEANS, "respond_ratio"), SCORES),
         "responses": len(rows),
@@ -84,41 +107,101 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def means_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], scores: Sequence[Score]) -> dict[str, dict[str, Any]]:
-    """Each of ``names``, which are among ``scores``, over the metrics of all rows, as ``summarise`` has it."""
+def means_of(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], scores: Sequence[Score]
+) -> dict[str, dict[str, Any]]:
+    """Each of ``names``, which are among ``scores``, over the metrics of all rows, as ``summarise``
+    has it."""
     found: dict[str, dict[str, Any]] = {}
     for name in names:
         values = [row[name] for row in rows]
-        value, stderr, responses = defined(mean(values)), defined(clustered_stderr(values)), len(values) - values.count(None)
+        value, stderr, responses = (
+            defined(mean(values)),
+            defined(clustered_stderr(values)),
+            len(values) - values.count(None),
+        )
         measure = next((score.measure for score in scores if score.name == name), None)
-        ends_at = None if value is None or stderr is None else interval_of(measure, value, stderr, responses)
-        found[name] = {"value": value, "stderr": stderr, "interval": ends_at and list(ends_at), "responses": responses}
-        ends = {end: f"{name}_{end}" for end in ("worst", "best") if any(f"{name}_{end}" in row for row in rows)}
+        ends_at = (
+            None
+            if value is None or stderr is None
+            else interval_of(measure, value, stderr, responses)
+        )
+        found[name] = {
+            "value": value,
+            "stderr": stderr,
+            "interval": ends_at and list(ends_at),
+            "responses": responses,
+        }
+        ends = {
+            end: f"{name}_{end}"
+            for end in ("worst", "best")
+            if any(f"{name}_{end}" in row for row in rows)
+        }
         found[name] |= {end: defined(mean([row[key] for row in rows])) for end, key in ends.items()}
     return found
 
 
 def row_metrics(row: Row) -> dict[str, Any]:
-    """A response's part in every mean; None where it has none. At ``worst`` what has no verdict is not supported, at ``best`` it
-    is, a whole response too; an abstention is in neither."""
+    """A response's part in every mean; None where it has none. At ``worst`` what has no verdict is
+    not supported, at ``best`` it is, a whole response too; an abstention is in neither."""
 
     def part(name: str, otherwise: float | None = None) -> Outcome | None:
         found = getattr(row.scores, name, otherwise)
         return None if found is None else Outcome(found, row.name)
 
-    ends = {name: None if row.abstained else part(name, float(name.endswith("best"))) for name in BOUNDS}
+    ends = {
+        name: None if row.abstained else part(name, float(name.endswith("best"))) for name in BOUNDS
+    }
     # Of a model that never ended thinking it is not known whether there is an answer.
     responded = None if row.unscored == UNFINISHED else Outcome(float(not row.abstained), row.name)
-    return {**{name: part(name) for name in MEANS}, **ends, "respond_ratio": responded, "unscored": row.unscored}
+    return {
+        **{name: part(name) for name in MEANS},
+        **ends,
+        "respond_ratio": responded,
+        "unscored": row.unscored,
+    }
 
 
 SCORES = (
     Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
     Score("factscore", MEAN, PRECISION, "FActScore"),
-    Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
-    Score("num_biographies", MEAN, None, "Biographies", None, 1, 2, note="individuals that a reader sees in a response"),
-    Score("num_entities", MEAN, None, "Entities", None, 1, 2, note="people about whom a response says something true"),
-    Score("one_bio_many_entities", MEAN, SHARE, "People merged", False, note="responses with one biography of several entities"),
+    Score(
+        "difference",
+        MEAN,
+        DIFFERENCE,
+        "Gap",
+        False,
+        note="FActScore minus D-FActScore",
+        unit="points",
+    ),
+    Score(
+        "num_biographies",
+        MEAN,
+        None,
+        "Biographies",
+        None,
+        1,
+        2,
+        note="individuals that a reader sees in a response",
+    ),
+    Score(
+        "num_entities",
+        MEAN,
+        None,
+        "Entities",
+        None,
+        1,
+        2,
+        note="people about whom a response says something true",
+    ),
+    Score(
+        "one_bio_many_entities",
+        MEAN,
+        SHARE,
+        "People merged",
+        False,
+        note="responses with one biography of several entities",
+    ),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),

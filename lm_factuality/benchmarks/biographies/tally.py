@@ -1,6 +1,7 @@
-"""What a step did to a response, counted beside the released decisions; and the scores, which are of the sums of the counts.
-Facts are matched one to one with released ones by the content words they share, leaving out pronouns and the name asked about,
-which may stand for each other. Pairs of facts count for groups, as in Hubert and Arabie (1985)."""
+"""What a step did to a response, counted beside the released decisions; and the scores, which are
+of the sums of the counts. Facts are matched one to one with released ones by the content words they
+share, leaving out pronouns and the name asked about, which may stand for each other. Pairs of facts
+count for groups, as in Hubert and Arabie (1985)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,8 +16,12 @@ from lm_factuality.benchmarks.biographies.decisions import Known, words
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.statistics import defined, ratio
 
-SAME_FACT = 0.7  # twice the common content words over those of both, from which two facts are the same
-_VERB = re.compile(rf"\b(?:{read_patterns('facts')['verb'].pattern})\b|\w\w(?:ed|es|s|ing)\b")  # or what may be one
+SAME_FACT = (
+    0.7  # twice the common content words over those of both, from which two facts are the same
+)
+_VERB = re.compile(
+    rf"\b(?:{read_patterns('facts')['verb'].pattern})\b|\w\w(?:ed|es|s|ing)\b"
+)  # or what may be one
 Totals = Mapping[str, float]
 
 
@@ -30,14 +35,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class Measure:
-    """The ``scores`` of a step, each of the sums of the ``counts`` of all responses; NaN where it is not defined."""
+    """The ``scores`` of a step, each of the sums of the ``counts`` of all responses; NaN where it
+    is not defined."""
 
     counts: tuple[str, ...]
     scores: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
 
     def total(self, tallies: Iterable[Tally]) -> dict[str, float]:
         every = list(tallies)
-        return {name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts}
+        return {
+            name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts
+        }
 
     def value(self, score: str, totals: Sequence[float]) -> float:
         return self.scores[score](dict(zip(self.counts, totals, strict=True)))
@@ -64,7 +72,11 @@ def kappa(totals: Totals) -> float:
     return ratio(ratio(tp + tn, total) - chance, 1 - chance)
 
 
-_TABLE = {"precision": share("tp", "tp", "fp"), "recall": share("tp", "tp", "fn"), "f1": f1("tp", "tp", "tp", "fp", "fn")}
+_TABLE = {
+    "precision": share("tp", "tp", "fp"),
+    "recall": share("tp", "tp", "fn"),
+    "f1": f1("tp", "tp", "tp", "fp", "fn"),
+}
 DECOMPOSITION = Measure(
     ("matched", "facts", "released", "fragments"),
     {
@@ -77,7 +89,11 @@ DECOMPOSITION = Measure(
 )
 GROUPING = Measure(
     ("tp", "fp", "fn", "tn", "responses", "exact", "rand"),
-    {**_TABLE, "exact_match": share("exact", "responses"), "adjusted_rand": share("rand", "responses")},
+    {
+        **_TABLE,
+        "exact_match": share("exact", "responses"),
+        "adjusted_rand": share("rand", "responses"),
+    },
 )
 LINKING = Measure(("right", "groups"), {"accuracy": share("right", "groups")})
 VERIFICATION = Measure(
@@ -85,19 +101,29 @@ VERIFICATION = Measure(
     {
         "accuracy": lambda totals: ratio(totals["tp"] + totals["tn"], sum(totals.values())),
         **_TABLE,
-        "balanced_accuracy": lambda totals: (_TABLE["recall"](totals) + share("tn", "tn", "fp")(totals)) / 2,
+        "balanced_accuracy": lambda totals: (
+            (_TABLE["recall"](totals) + share("tn", "tn", "fp")(totals)) / 2
+        ),
         "kappa": kappa,
     },
 )
 
 
 def decomposed(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Facts matched with released ones; and those that are fragments, in which nothing looks like a verb."""
+    """Facts matched with released ones; and those that are fragments, in which nothing looks like a
+    verb."""
     (judged,) = parts
     if not judged.facts:
         return Tally({}, (judged.problem or "taken for an abstention",))
-    own, released = [fact.text for fact in judged.facts], [fact.text for fact in known.decided.facts]
-    counts = {"matched": matched(own, released, known.generation.name), "facts": len(own), "released": len(released)}
+    own, released = (
+        [fact.text for fact in judged.facts],
+        [fact.text for fact in known.decided.facts],
+    )
+    counts = {
+        "matched": matched(own, released, known.generation.name),
+        "facts": len(own),
+        "released": len(released),
+    }
     return Tally({**counts, "fragments": sum(is_fragment(fact) for fact in own)})
 
 
@@ -108,7 +134,10 @@ def grouped(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
         return Tally({}, (judged.ungrouped,))
     released = {fact: number for number, (_, facts) in enumerate(known.groups) for fact in facts}
     own = {fact: number for number, facts in enumerate(judged.groups) for fact in facts}
-    pairs = [(own[one] == own[other], released[one] == released[other]) for one, other in combinations(sorted(released), 2)]
+    pairs = [
+        (own[one] == own[other], released[one] == released[other])
+        for one, other in combinations(sorted(released), 2)
+    ]
     table = _table(pairs)
     tp, fp, fn, tn = table.values()
     whole = (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn)
@@ -117,20 +146,27 @@ def grouped(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
 
 
 def linked(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Groups whose entity is the released one. A group of whose facts nothing has a verdict is unscored."""
+    """Groups whose entity is the released one. A group of whose facts nothing has a verdict is
+    unscored."""
     (judged,) = parts
     right, lost, count = 0, [], 0
-    for (released, _), group, link in zip(linkable(known), judged.groups, judged.links, strict=True):
+    for (released, _), group, link in zip(
+        linkable(known), judged.groups, judged.links, strict=True
+    ):
         cells = [cell for fact in group for cell in judged.matrix[fact]]
         if all(cell.outcome == "unscored" for cell in cells):
             lost.append(cells[0].reason)
         else:
-            count, right = count + 1, right + (link is not None and judged.entities[link] == released)
+            count, right = (
+                count + 1,
+                right + (link is not None and judged.entities[link] == released),
+            )
     return Tally({"right": right, "groups": count} if count else {}, tuple(lost))
 
 
 def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Pairs of a fact and an entity: whether its page supports the fact. An irrelevant fact is not a supported one."""
+    """Pairs of a fact and an entity: whether its page supports the fact. An irrelevant fact is not
+    a supported one."""
     pairs, lost = [], []
     for judged in parts:
         (entity,) = judged.entities
@@ -144,20 +180,31 @@ def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
 
 
 def matched(own: Sequence[str], released: Sequence[str], name: str) -> int:
-    """How many facts of both lists are the same, each with one other at most, so that as many as can be are."""
+    """How many facts of both lists are the same, each with one other at most, so that as many as
+    can be are."""
     sides = [[_content(fact, name) for fact in facts] for facts in (own, released)]
-    shared = np.array([[ratio(2 * len(one & other), len(one) + len(other)) for other in sides[1]] for one in sides[0]])
+    shared = np.array(
+        [
+            [ratio(2 * len(one & other), len(one) + len(other)) for other in sides[1]]
+            for one in sides[0]
+        ]
+    )
     rows, columns = linear_sum_assignment(shared >= SAME_FACT, maximize=True)
     return int((shared[rows, columns] >= SAME_FACT).sum())
 
 
 def is_fragment(fact: str) -> bool:
-    """Whether nothing behind the first word looks like a verb; 0.2% of Llama-2-13b's released facts look so."""
+    """Whether nothing behind the first word looks like a verb; 0.2% of Llama-2-13b's released facts
+    look so."""
     return not _VERB.search(fact.partition(" ")[2])
 
 
 def linkable(known: Known) -> list[tuple[str, tuple[int, ...]]]:
-    return [(entity, facts) for entity, facts in known.groups if facts and entity in known.generation.entities]
+    return [
+        (entity, facts)
+        for entity, facts in known.groups
+        if facts and entity in known.generation.entities
+    ]
 
 
 def _table(pairs: Sequence[tuple[bool, bool]]) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""FACTOR as the rest of the suite knows it, and what samples must hold if a model was asked for log-probabilities of choices."""
+"""FACTOR as the rest of the suite knows it, and what samples must hold if a model was asked for
+log-probabilities of choices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, takewhile
@@ -6,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
-from lm_factuality.benchmarks.audit import MORE_TOKENS, OTHER_REQUEST, Expected, impossible_logprob, requests_of
+from lm_factuality.benchmarks.audit import (
+    MORE_TOKENS,
+    OTHER_REQUEST,
+    Expected,
+    impossible_logprob,
+    requests_of,
+)
 from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
 from lm_factuality.benchmarks.factor import compare, metrics
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
@@ -22,7 +29,8 @@ from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskR
 from lm_factuality.harness.samples import same_responses, to_bool, to_float, to_int
 
 _SAME = 1e-9  # nats: a model's numbers are equal or lie further apart
-_MORE = 8  # tokens; of the published rows SmolLM2's tokenizer makes at most 1 more than what differs has bytes
+# tokens; of the published rows SmolLM2's tokenizer makes at most 1 more than what differs has bytes
+_MORE = 8
 _APART = (0.1, 1.0)  # share and nats by which a model may differ from itself in another batch
 
 
@@ -31,7 +39,11 @@ class FactorAudit:
 
     def __init__(self, expected: Expected) -> None:
         self._window = expected.metadata.get("window")
-        rule = DOLA if expected.metadata.get("protocol") == DOLA else expected.metadata.get("join", AUTHORS)
+        rule = (
+            DOLA
+            if expected.metadata.get("protocol") == DOLA
+            else expected.metadata.get("join", AUTHORS)
+        )
         self._join = Join(str(rule), str(expected.metadata.get("delimiter", " ")))
         limits = [each for each in (self._window, expected.max_length) if isinstance(each, int)]
         self._limit = min(limits) if limits else None
@@ -44,32 +56,47 @@ class FactorAudit:
         return None if requests_of(sample) == expected else OTHER_REQUEST
 
     def impossible(self, sample: Sample) -> str | None:
-        for request, scored in zip(sample["arguments"].values(), sample["filtered_resps"], strict=True):
+        for request, scored in zip(
+            sample["arguments"].values(), sample["filtered_resps"], strict=True
+        ):
             wrong = self._impossible(request["arg_0"], request["arg_1"], *scored)
             if wrong is not None:
                 return wrong
         return self._apart(sample["doc"], sample["filtered_resps"])
 
     def _apart(self, doc: Mapping[str, Any], scored: Sequence[Any]) -> str | None:
-        """What no model says of the choices of one row: numbers that lie so near that somebody broke a tie; and numbers of tokens
-        that are not the tokenizer's or, of texts that are alike but for N bytes, differ by far more than N."""
+        """What no model says of the choices of one row: numbers that lie so near that somebody
+        broke a tie; and numbers of tokens that are not the tokenizer's or, of texts that are alike
+        but for N bytes, differ by far more than N."""
         if any(each[at] in (None, "None") for each in scored for at in (0, 2)):
             return None
         sums, counts = [float(each[0]) for each in scored], [int(each[2]) for each in scored]
         means = [total / count for total, count in zip(sums, counts, strict=True)]
-        if any(0 < abs(one - other) < _SAME for each in (sums, means) for one, other in combinations(each, 2)):
+        if any(
+            0 < abs(one - other) < _SAME
+            for each in (sums, means)
+            for one, other in combinations(each, 2)
+        ):
             return "two choices are nearer to each other than a model's numbers can be"
         texts = [self._join(doc["prefix"], each) for each in doc["choices"]]
         (_, true), of_true = texts[doc["gold"]], counts[doc["gold"]]
         for (before, text), count in zip(texts, counts, strict=True):
             own = None if self._count is None else self._count(text)
-            if self._count is not None and count not in (own, self._count(before + text) - self._count(before)):
+            if self._count is not None and count not in (
+                own,
+                self._count(before + text) - self._count(before),
+            ):
                 return f"{count} tokens for a completion of which its tokenizer makes {own}"
             if abs(count - of_true) > _differ(text, true) + _MORE:
-                return f"{count} tokens for a completion, {of_true} for the true one, which is too like it for that"
+                return (
+                    f"{count} tokens for a completion, {of_true} for the true one, which is too"
+                    " like it for that"
+                )
         return None
 
-    def _impossible(self, prefix: str, choice: str, logprob: Any, _: Any, tokens: Any, truncated: Any, __: Any) -> str | None:
+    def _impossible(
+        self, prefix: str, choice: str, logprob: Any, _: Any, tokens: Any, truncated: Any, __: Any
+    ) -> str | None:
         if logprob in (None, "None"):
             return None
         size = len(choice.encode("utf-8", "surrogatepass"))
@@ -78,7 +105,10 @@ class FactorAudit:
             return wrong
         whole = size + len(prefix.encode("utf-8", "surrogatepass")) + MORE_TOKENS
         if truncated == "True" and self._limit is not None and whole <= self._limit:
-            return f"is marked as truncated, but its {whole} bytes are no more than {self._limit} tokens"
+            return (
+                f"is marked as truncated, but its {whole} bytes are no more than {self._limit}"
+                " tokens"
+            )
         value, (share, nats) = float(logprob), _APART
         before, count = self._scored.setdefault(hash((prefix, choice)), (value, tokens))
         if count != tokens or abs(before - value) > share * abs(before) + nats:
@@ -87,7 +117,8 @@ class FactorAudit:
 
 
 def _differ(one: str, other: str) -> int:
-    """How many bytes the longer of two texts has between what both begin with and what both end with."""
+    """How many bytes the longer of two texts has between what both begin with and what both end
+    with."""
     for _ in range(2):  # from the front, then from the back
         alike = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))))
         one, other = one[alike:][::-1], other[alike:][::-1]
@@ -95,11 +126,16 @@ def _differ(one: str, other: str) -> int:
 
 
 def keep(sample: Sample) -> Row:
-    """The row and the scored choices. Raises ValueError: the responses are not as the task writes them."""
+    """The row and the scored choices. Raises ValueError: the responses are not as the task writes
+    them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
-    doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")}
+    doc = {
+        key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
+    }
     scores = [
-        ScoredContinuation(to_float(logprob), to_bool(greedy), to_int(tokens), to_bool(truncated), str(problem))
+        ScoredContinuation(
+            to_float(logprob), to_bool(greedy), to_int(tokens), to_bool(truncated), str(problem)
+        )
         for logprob, greedy, tokens, truncated, problem in sample["filtered_resps"]
     ]
     if len(scores) != len(doc["choices"]):
@@ -108,7 +144,8 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the finer scores and the floor."""
+    """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the
+    finer scores and the floor."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
     later: tuple[str, ...] = () if "brier_score" in task.metrics else metrics.FINER
@@ -133,17 +170,30 @@ def instance(sample: Sample) -> Instance | None:
         return None
     choices = tuple(doc["choices"])
     picked = _picked(sample, choices, doc["gold"], bool(is_right))
-    return Instance(doc["prefix"], (choices[doc["gold"]],), choices, picked, picked, way, float(is_right), bool(is_right))
+    return Instance(
+        doc["prefix"],
+        (choices[doc["gold"]],),
+        choices,
+        picked,
+        picked,
+        way,
+        float(is_right),
+        bool(is_right),
+    )
 
 
 def _picked(sample: Mapping[str, Any], choices: Sequence[str], gold: int, is_right: bool) -> str:
-    """The choice that won. Of equal ones the first that agrees with the score, since the protocol breaks ties."""
+    """The choice that won. Of equal ones the first that agrees with the score, since the protocol
+    breaks ties."""
     scores = sample.get("factor_mean_logprob")
     if sample["doc"].get("protocol") == "dola":
         scores = [float(each[0]) for each in sample["filtered_resps"]]
     elif scores is None:
         sums = [float(each[0]) for each in sample["filtered_resps"]]
-        scores = [value / max(1, len(choice.encode())) for value, choice in zip(sums, choices, strict=True)]
+        scores = [
+            value / max(1, len(choice.encode()))
+            for value, choice in zip(sums, choices, strict=True)
+        ]
     if is_right:
         return choices[gold]
     others = [index for index in range(len(choices)) if index != gold]
@@ -164,7 +214,10 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif task.metadata.get("window") != PAPER_WINDOW:
         window = task.metadata.get("window")
-        yield f"{'no window' if window is None else f'window of {window} tokens'}, the paper's is {PAPER_WINDOW}"
+        yield (
+            f"{'no window' if window is None else f'window of {window} tokens'}, the paper's is"
+            f" {PAPER_WINDOW}"
+        )
     if what := _PROTOCOLS.get(str(task.metadata.get("protocol"))):
         yield f"protocol {task.metadata['protocol']}: {what}"
 
@@ -174,11 +227,19 @@ _TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read_units(path: Path) -> list[Unit]:
-    """The rows of a table in the authors' columns, of whose contradictions people are asked (section 3.3, tables 2 and 3). Of the
-    types the judge is the file. Raises ConfigError, DataError: no such table, or one that cannot be used."""
+    """The rows of a table in the authors' columns, of whose contradictions people are asked
+    (section 3.3, tables 2 and 3). Of the types the judge is the file. Raises ConfigError,
+    DataError: no such table, or one that cannot be used."""
     if path.suffix.lower() not in FORMATS or not path.is_file():
-        raise DataError(f"{path}: expected results or samples of a run, or a table in FACTOR's columns ({', '.join(FORMATS)})")
-    config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": {"config_source": str(path)}}
+        raise DataError(
+            f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
+            f" ({', '.join(FORMATS)})"
+        )
+    config = {
+        "task": path.stem,
+        "dataset_path": str(path.resolve()),
+        "metadata": {"config_source": str(path)},
+    }
     loaded = load_corpus(parse_corpus(config))
     refuse(loaded.problems)
     return [_unit(number, row) for number, row in enumerate(loaded.rows) if not row.problem]
@@ -186,20 +247,53 @@ def read_units(path: Path) -> list[Unit]:
 
 def _unit(number: int, row: FactorRow) -> Unit:
     beside = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
-    wrong = [(place, row.choices[place], row.error_types[place]) for place in range(len(row.choices)) if place != row.gold]
-    judged = [(place, text, {"error_type": kind if kind in _TYPES else None}) for place, text, kind in wrong]
-    items = [Item(f"{name}:{place}", name, text, beside, said.get(name)) for place, text, said in judged for name in _QUESTIONS]
+    wrong = [
+        (place, row.choices[place], row.error_types[place])
+        for place in range(len(row.choices))
+        if place != row.gold
+    ]
+    judged = [
+        (place, text, {"error_type": kind if kind in _TYPES else None})
+        for place, text, kind in wrong
+    ]
+    items = [
+        Item(f"{name}:{place}", name, text, beside, said.get(name))
+        for place, text, said in judged
+        for name in _QUESTIONS
+    ]
     types = " + ".join(sorted({kind for _, _, kind in wrong if kind}))
     return Unit(str(number), row.doc_id, tuple(items), {"error type": types} if types else {})
 
 
 _FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
 
-# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were made from.
+# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were
+# made from.
 SOURCES = (
-    Source("wiki_factor", *_FACTOR, "data/wiki_factor.csv", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994),
-    Source("news_factor", *_FACTOR, "data/news_factor.csv", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036),
-    Source("expert_factor", *_FACTOR, "data/expert_factor.csv", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236),
+    Source(
+        "wiki_factor",
+        *_FACTOR,
+        "data/wiki_factor.csv",
+        "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e",
+        "MIT",
+        2994,
+    ),
+    Source(
+        "news_factor",
+        *_FACTOR,
+        "data/news_factor.csv",
+        "a57148bb7875cb77cddce0637b069576281c9a49",
+        "ODC-By-1.0",
+        1036,
+    ),
+    Source(
+        "expert_factor",
+        *_FACTOR,
+        "data/expert_factor.csv",
+        "3bd51de8d01156730c61cdc42b955b69192e682d",
+        "MIT",
+        236,
+    ),
 )
 
 BENCHMARK = Benchmark(

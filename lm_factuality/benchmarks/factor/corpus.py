@@ -1,9 +1,11 @@
-"""A FACTOR corpus as a task YAML describes it: which file, which columns, which changes to the text.
+"""A FACTOR corpus as a task YAML describes it: which file, which columns, which changes to the
+text.
 
-The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``, ``test_split``, ``doc_to_text``,
-``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the rest: ``source`` (a name of the registry), ``columns``,
-``spacing``, ``window``, ``join`` and ``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by
-that protocol, if another), ``caution``."""
+The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``,
+``test_split``, ``doc_to_text``, ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the
+rest: ``source`` (a name of the registry), ``columns``, ``spacing``, ``window``, ``join`` and
+``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by that
+protocol, if another), ``caution``."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +22,8 @@ from lm_factuality.ground.settings import TASK, Strict, read_settings
 from lm_factuality.harness.own_data import INLINE, folder_of
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
-PERPLEXITY_SUFFIX = "_perplexity"  # what the name of the perplexity task on the same corpus adds to that of a FACTOR task
+# what the name of the perplexity task on the same corpus adds to that of a FACTOR task
+PERPLEXITY_SUFFIX = "_perplexity"
 
 TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 LOADERS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
@@ -36,11 +39,14 @@ Column = Annotated[str | None, Field(description="a column name")]
 _Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 ColumnList = Annotated[_Names | None, Field(description="a list of column names")]
 _TOKENS = "a number of tokens, at least 2, or null for no limit"
-Window = Annotated[Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)]
+Window = Annotated[
+    Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)
+]
 
 
 class Columns(Strict):
-    """Which column holds what; None stands for the authors' column names, as far as the table has them."""
+    """Which column holds what; None stands for the authors' column names, as far as the table has
+    them."""
 
     prefix: Column = None
     completion: Annotated[str, Field(description="a column name")] = "completion"
@@ -57,7 +63,9 @@ class TableYaml(Strict):
     dataset_name: Text = None
     dataset_kwargs: dict[str, Any] | None = None
     test_split: Text = None
-    num_fewshot: Annotated[Literal[0] | None, Field(description="0: there are no demonstrations")] = None
+    num_fewshot: Annotated[
+        Literal[0] | None, Field(description="0: there are no demonstrations")
+    ] = None
     metric_list: Any = None
     task_class: Annotated[Any, Field(alias="class")] = None
     task_alias: Any = None
@@ -66,7 +74,8 @@ class TableYaml(Strict):
 
 
 class Joined(Strict, extra="ignore"):
-    """Of metadata: how prefix and completion become one text; by default the authors' files by their rule."""
+    """Of metadata: how prefix and completion become one text; by default the authors' files by
+    their rule."""
 
     join: Literal["authors", "delimiter"] | None = None
     delimiter: Text = None
@@ -121,16 +130,21 @@ class Corpus:
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
-    """The corpus that a task config describes. Raises ConfigError: every key that is unknown, missing or of the wrong type."""
+    """The corpus that a task config describes. Raises ConfigError: every key that is unknown,
+    missing or of the wrong type."""
     problems = [*wrong_metrics(SCORES, config.get("metric_list")), *wrong_join(config)]
     if not (metadata_of(config).get("source") or config.get("dataset_path")):
-        problems.append("no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)")
+        problems.append(
+            "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
+        )
     yaml = read_yaml(_FactorYaml, config, problems)
     metadata = yaml.metadata or _Metadata()
     templates = {key: config[key] for key in TEMPLATE_KEYS if config.get(key) is not None}
     columns, window = metadata.columns or Columns(), metadata.window
     if metadata.protocol == "dola":
-        window = metadata.window if "window" in metadata.model_fields_set else None  # DoLa's script has none
+        window = (
+            metadata.window if "window" in metadata.model_fields_set else None
+        )  # DoLa's script has none
         if metadata.dola_prefix and templates:
             templates["doc_to_text"] = metadata.dola_prefix
         elif metadata.dola_prefix:
@@ -156,17 +170,27 @@ def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata of a YAML. Raises ConfigError: it is no mapping."""
     metadata = config.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise ConfigError(f"{INLINE}: metadata: found a {type(metadata).__name__}, expected a mapping")
+        raise ConfigError(
+            f"{INLINE}: metadata: found a {type(metadata).__name__}, expected a mapping"
+        )
     return metadata
 
 
 def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str]) -> Yaml:
-    """The YAML as a ``model``; ``others`` are problems that were found besides. Raises ConfigError: all problems at once."""
+    """The YAML as a ``model``; ``others`` are problems that were found besides. Raises ConfigError:
+    all problems at once."""
     where = str(metadata_of(config).get("config_source", INLINE))
     problems = [f"{where}: {problem}" for problem in others]
     path, options = config.get("dataset_path"), config.get("dataset_kwargs") or {}
-    if isinstance(path, str) and path in LOADERS and isinstance(options, Mapping) and "data_files" not in options:
-        problems.append(f"{where}: dataset_path is {path!r}, but dataset_kwargs.data_files names no file")
+    if (
+        isinstance(path, str)
+        and path in LOADERS
+        and isinstance(options, Mapping)
+        and "data_files" not in options
+    ):
+        problems.append(
+            f"{where}: dataset_path is {path!r}, but dataset_kwargs.data_files names no file"
+        )
     try:
         found = read_settings(model, dict(config), where, TASK)
     except ConfigError as error:
@@ -176,8 +200,11 @@ def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str
     return found
 
 
-def to_corpus(yaml: TableYaml, config: Mapping[str, Any], path: str | None, **settings: Any) -> Corpus:
-    """The table that ``yaml`` names, with ``path`` for its ``dataset_path``, and the ``settings`` of the corpus."""
+def to_corpus(
+    yaml: TableYaml, config: Mapping[str, Any], path: str | None, **settings: Any
+) -> Corpus:
+    """The table that ``yaml`` names, with ``path`` for its ``dataset_path``, and the ``settings``
+    of the corpus."""
     metadata = metadata_of(config)
     where = str(metadata.get("config_source", INLINE))
     options = dict(yaml.dataset_kwargs or {})

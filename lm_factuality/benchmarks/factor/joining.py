@@ -1,7 +1,9 @@
-"""How a prefix and a completion become one text. ``delimiter``, for rows of one's own: both as they are, with the delimiter
-between them where neither brings white space. ``authors``, for the published files: as the authors' script does, a space that
-ends the prefix moves to the front of the completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``,
-of the protocol of that name: as DoLa's script does, one space more, whatever the two end and begin with."""
+"""How a prefix and a completion become one text. ``delimiter``, for rows of one's own: both as they
+are, with the delimiter between them where neither brings white space. ``authors``, for the
+published files: as the authors' script does, a space that ends the prefix moves to the front of the
+completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the
+protocol of that name: as DoLa's script does, one space more, whatever the two end and begin
+with."""
 
 import logging
 import re
@@ -18,9 +20,13 @@ _SHOWN = 24  # characters on either side of a seam
 _MARKS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
 _CLOSING = re.compile(r"[.,;:!?)\]}%’”…]")  # what no space stands before
 _OPENING = re.compile(r"[(\[{¿¡“„]")
-_UNSPACED = re.compile(f"[{SIGNS}\u3000-\u303f\uff00-\uff65]")  # of scripts without spaces between words
+_UNSPACED = re.compile(
+    f"[{SIGNS}\u3000-\u303f\uff00-\uff65]"
+)  # of scripts without spaces between words
 
-logger = logging.getLogger(f"lm_eval.{__name__}")  # a run shows what lm_eval says, and of others warnings alone
+logger = logging.getLogger(
+    f"lm_eval.{__name__}"
+)  # a run shows what lm_eval says, and of others warnings alone
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,13 @@ class Join:
 
     @property
     def about(self) -> dict[str, str]:
-        return {"join": self.rule} | ({"delimiter": self.delimiter} if self.rule == DELIMITER else {})
+        return {"join": self.rule} | (
+            {"delimiter": self.delimiter} if self.rule == DELIMITER else {}
+        )
 
     def __call__(self, prefix: str, completion: str) -> tuple[str, str]:
-        """The context and the continuation to score. Spaces between the two belong to the continuation, as the first token of a
-        word has them in most tokenizers."""
+        """The context and the continuation to score. Spaces between the two belong to the
+        continuation, as the first token of a word has them in most tokenizers."""
         if self.rule == DOLA:
             return prefix, " " + completion
         if self.rule == AUTHORS:
@@ -50,7 +58,8 @@ class Join:
         return bool(prefix) and not prefix[-1].isspace() and not completion[:1].isspace()
 
     def seam(self, prefix: str, completion: str) -> str:
-        """Where the two meet, with its white space made visible: ``…France is⎵Paris, on the Seine.``"""
+        """Where the two meet, with its white space made visible: ``…France is⎵Paris, on the
+        Seine.``"""
         context, continuation = self(prefix, completion)
         before, after = context.rstrip(), continuation.lstrip()
         white = context[len(before) :] + continuation[: len(continuation) - len(after)]
@@ -67,9 +76,14 @@ class Join:
             return f"nothing separates the two; end the prefix with a space, or leave out {cure}"
         if self.rule == DELIMITER and ends.isspace() and begins.isspace():
             return "both bring white space, and both keep it; drop one"
-        is_put = self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion)
+        is_put = (
+            self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion)
+        )
         if is_put and (is_unspaced or _CLOSING.match(begins) or _OPENING.match(ends)):
-            return f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata 'delimiter: \"\"'"
+            return (
+                f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata"
+                " 'delimiter: \"\"'"
+            )
         return ""
 
 
@@ -77,9 +91,11 @@ AUTHORS_JOIN = Join()
 Encode = Callable[[str], Sequence[int]]
 
 
-def odd_seams(rows: Sequence[Row], join: Join, encode: Encode | None = None) -> Iterator[tuple[str, str]]:
-    """(location, what) of rows whose prefix meets a choice in a way that should be looked at, one choice a row; ``encode`` is the
-    model's tokenizer, where it is at hand."""
+def odd_seams(
+    rows: Sequence[Row], join: Join, encode: Encode | None = None
+) -> Iterator[tuple[str, str]]:
+    """(location, what) of rows whose prefix meets a choice in a way that should be looked at, one
+    choice a row; ``encode`` is the model's tokenizer, where it is at hand."""
     for row in rows:
         for choice in () if row.problem else row.choices:
             what = [join.odd(row.prefix, choice)]
@@ -87,15 +103,20 @@ def odd_seams(rows: Sequence[Row], join: Join, encode: Encode | None = None) -> 
                 context, continuation = join(row.prefix, choice)
                 alone = list(encode(context))
                 is_changed = list(encode(context + continuation))[: len(alone)] != alone
-                what += ["the tokens of the prefix alone do not begin those of the joined text"] * is_changed
+                what += [
+                    "the tokens of the prefix alone do not begin those of the joined text"
+                ] * is_changed
             if said := "; ".join(filter(None, what)):
-                yield row.location, f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {said}"
+                yield (
+                    row.location,
+                    f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {said}",
+                )
                 break
 
 
 def tokenizer_of(name: str | None) -> Encode | None:
-    """Texts to tokens by a tokenizer of transformers, without those that open or end every text; None if none is named. Raises
-    ConfigError: it cannot be loaded."""
+    """Texts to tokens by a tokenizer of transformers, without those that open or end every text;
+    None if none is named. Raises ConfigError: it cannot be loaded."""
     if not name:
         return None
     from transformers import AutoTokenizer
@@ -104,7 +125,9 @@ def tokenizer_of(name: str | None) -> Encode | None:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         why = " ".join(str(error).split())
-        raise ConfigError(f"tokenizer {name!r} cannot be loaded: {why}; give a folder or a name on the Hub") from error
+        raise ConfigError(
+            f"tokenizer {name!r} cannot be loaded: {why}; give a folder or a name on the Hub"
+        ) from error
     return lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
@@ -117,4 +140,6 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
     """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
-    tell_once(logger, f"{task}: prefix and completion meet as {first_seam(rows, join)}", logging.INFO)
+    tell_once(
+        logger, f"{task}: prefix and completion meet as {first_seam(rows, join)}", logging.INFO
+    )

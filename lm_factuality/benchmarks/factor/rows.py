@@ -1,5 +1,5 @@
-"""FACTOR examples, everything that can be wrong with one, and the ``doc_to_`` entries of a task YAML that make one of a row: a
-column, a list of columns, or a sandboxed Jinja template."""
+"""FACTOR examples, everything that can be wrong with one, and the ``doc_to_`` entries of a task
+YAML that make one of a row: a column, a list of columns, or a sandboxed Jinja template."""
 
 import ast
 import math
@@ -17,7 +17,10 @@ from lm_factuality.ground.sandbox import BoundedEnvironment
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
 NO_TEXT = "is missing or no text (null, NaN, true, false or a list)"
-HALF_A_PAIR = "holds half of a surrogate pair, which is not a character; write the character itself or its whole pair"
+HALF_A_PAIR = (
+    "holds half of a surrogate pair, which is not a character; write the character itself or its"
+    " whole pair"
+)
 WRONGLY_DECODED = "holds U+FFFD, the sign of text that was decoded wrongly"
 SURROGATE = re.compile("[\ud800-\udfff]")
 _LEAK_LENGTH = 20  # a shorter completion may well stand in its prefix by chance
@@ -27,9 +30,10 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True)
 class Row:
-    """One example. ``choices`` holds the completion and its contradictions, ``gold`` the index of the completion, ``error_types``
-    the FACTOR error type of each choice (empty for the completion and where the data does not say), ``doc_id`` what standard
-    errors are clustered by. ``problem`` says why the row cannot be scored, empty if it can."""
+    """One example. ``choices`` holds the completion and its contradictions, ``gold`` the index of
+    the completion, ``error_types`` the FACTOR error type of each choice (empty for the completion
+    and where the data does not say), ``doc_id`` what standard errors are clustered by. ``problem``
+    says why the row cannot be scored, empty if it can."""
 
     location: str
     doc_id: str
@@ -50,11 +54,24 @@ def cell_text(value: Any) -> str | None:
 
 
 def make_row(
-    location: str, doc_id: str, prefix: str | None, choices: Sequence[str | None], gold: int, error_types: Sequence[str]
+    location: str,
+    doc_id: str,
+    prefix: str | None,
+    choices: Sequence[str | None],
+    gold: int,
+    error_types: Sequence[str],
 ) -> Row:
     """A row with its ``problem`` found; missing texts become empty ones."""
     texts = tuple(encodable(choice) for choice in choices)
-    return Row(location, doc_id, encodable(prefix), texts, gold, tuple(error_types), _unscorable(prefix, choices, gold))
+    return Row(
+        location,
+        doc_id,
+        encodable(prefix),
+        texts,
+        gold,
+        tuple(error_types),
+        _unscorable(prefix, choices, gold),
+    )
 
 
 def encodable(text: str | None) -> str:
@@ -73,7 +90,10 @@ def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) ->
     if any(SURROGATE.search(text) for text in (prefix, *(choice or "" for choice in choices))):
         return HALF_A_PAIR
     if gold == -1:
-        return f"the gold is not a choice, expected an index from 0 to {len(choices) - 1} or the text of a choice"
+        return (
+            f"the gold is not a choice, expected an index from 0 to {len(choices) - 1} or the text"
+            " of a choice"
+        )
     if not 0 <= gold < len(choices):
         return f"the gold index is {gold}, expected 0 to {len(choices) - 1}"
     stripped = [(choice or "").strip() for choice in choices]
@@ -105,16 +125,23 @@ def normalise_spacing(row: Row) -> Row:
     """The row without white space before ``. , ; : ! ?``, in the prefix and all choices."""
     clean = partial(_SPACE_BEFORE_PUNCTUATION.sub, r"\1")
     prefix, choices = clean(row.prefix), tuple(clean(choice) for choice in row.choices)
-    return replace(row, prefix=prefix, choices=choices, problem=row.problem or _unscorable(prefix, choices, row.gold))
+    return replace(
+        row,
+        prefix=prefix,
+        choices=choices,
+        problem=row.problem or _unscorable(prefix, choices, row.gold),
+    )
 
 
 def spaces_before_punctuation(text: str) -> int:
-    """How often white space stands before ``. , ; : ! ?``: in Expert-FACTOR this alone tells most true completions."""
+    """How often white space stands before ``. , ; : ! ?``: in Expert-FACTOR this alone tells most
+    true completions."""
     return len(_SPACE_BEFORE_PUNCTUATION.findall(text))
 
 
 def spacing_leak(rows: Sequence[Row]) -> Iterator[str]:
-    """What spaces before punctuation give away: only the true completion has one, in many rows and more than the reverse."""
+    """What spaces before punctuation give away: only the true completion has one, in many rows and
+    more than the reverse."""
     only_true = only_false = 0
     for row in rows:
         if not row.problem:
@@ -124,13 +151,15 @@ def spacing_leak(rows: Sequence[Row]) -> Iterator[str]:
             only_false += not spaced[row.gold] and any(others)
     if only_true > max(only_false, len(rows) * _LEAK_SHARE):
         yield (
-            f"spacing gives answers away: in {only_true} of {len(rows)} rows only the true completion has a space before "
-            f"punctuation, in {only_false} only contradictions; metadata 'spacing: normalised' removes it"
+            f"spacing gives answers away: in {only_true} of {len(rows)} rows only the true"
+            f" completion has a space before punctuation, in {only_false} only contradictions;"
+            " metadata 'spacing: normalised' removes it"
         )
 
 
 def document(row: Row) -> dict[str, Any]:
-    """A row as lm_eval's samples show it: the same on every machine, so without the folder its file lies in."""
+    """A row as lm_eval's samples show it: the same on every machine, so without the folder its file
+    lies in."""
     gold = row.gold if 0 <= row.gold < len(row.choices) else -1
     lists = {"choices": list(row.choices), "error_types": list(row.error_types)}
     return vars(row) | lists | {"location": Path(row.location).name, "gold": gold}
@@ -139,26 +168,38 @@ def document(row: Row) -> dict[str, Any]:
 _ENVIRONMENT = BoundedEnvironment()
 
 
-def renderer(where: str, key: str, template: Any, names: list[str]) -> Callable[[Mapping[str, Any]], Any]:
-    """What a ``doc_to_`` entry gives for the values of a row. Raises ConfigError: a word that is neither a column nor a template,
-    which lm_eval would send to the model as it is."""
+def renderer(
+    where: str, key: str, template: Any, names: list[str]
+) -> Callable[[Mapping[str, Any]], Any]:
+    """What a ``doc_to_`` entry gives for the values of a row. Raises ConfigError: a word that is
+    neither a column nor a template, which lm_eval would send to the model as it is."""
     if callable(template):
         function: Callable[[Mapping[str, Any]], Any] = template
         return function
     if isinstance(template, list):
-        parts = [renderer(where, f"{key}[{index}]", part, names) for index, part in enumerate(template)]
+        parts = [
+            renderer(where, f"{key}[{index}]", part, names) for index, part in enumerate(template)
+        ]
         return lambda values: [part(values) for part in parts]
     if isinstance(template, int):
         return lambda values: template
     if not isinstance(template, str):
         kind = type(template).__name__
-        raise ConfigError(f"{where}: {key} is a {kind}, expected a column, a list of columns or templates, or a template")
+        raise ConfigError(
+            f"{where}: {key} is a {kind}, expected a column, a list of columns or templates, or a"
+            " template"
+        )
     if template in names:
         return lambda values: values[template]
     if "{" not in template:
         known = ", ".join(map(repr, names))
-        raise ConfigError(f"{where}: {key} is {template!r}: neither a column ({known}) nor a template with {{{{ }}}}")
-    expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)  # with white space around it, it is a text
+        raise ConfigError(
+            f"{where}: {key} is {template!r}: neither a column ({known}) nor a template with {{{{"
+            " }}"
+        )
+    expression = re.fullmatch(
+        r"\{\{(.*)\}\}", template, flags=re.DOTALL
+    )  # with white space around it, it is a text
     try:
         if expression and "{{" not in expression[1]:
             compiled = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
@@ -179,7 +220,8 @@ def _defined(value: Any, key: str) -> Any:
 
 
 def gold_index(target: Any, choices: Sequence[str | None]) -> int:
-    """The index of the true choice, given as an index or as its text; -1 if no choice is that text."""
+    """The index of the true choice, given as an index or as its text; -1 if no choice is that
+    text."""
     if isinstance(target, int) and not isinstance(target, bool):
         return target
     text = str(target).strip()

@@ -8,10 +8,31 @@ from pathlib import Path
 from markupsafe import Markup
 
 from judges.templates import Prompts
-from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, OTHER_REQUEST, UNKNOWN_REQUESTS, Expected, PromptAudit, requests_of
+from lm_factuality.benchmarks.audit import (
+    HIGHEST_LOGPROB,
+    OTHER_REQUEST,
+    UNKNOWN_REQUESTS,
+    Expected,
+    PromptAudit,
+    requests_of,
+)
 from lm_factuality.benchmarks.chosen import Chosen, Entry, shown_scores
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
-from lm_factuality.benchmarks.factor_chat.metrics import POSITION, PROTOCOLS, SCORES, bins_of, row_metrics
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Instance,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Samples,
+)
+from lm_factuality.benchmarks.factor_chat.metrics import (
+    POSITION,
+    PROTOCOLS,
+    SCORES,
+    bins_of,
+    row_metrics,
+)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Point, scatter
@@ -22,7 +43,8 @@ _ROUNDING = 1e-3  # of half-precision log-probabilities
 
 
 def keep(sample: Sample) -> Row:
-    """The row and what the model answered. Raises ValueError: the responses are not as the task writes them."""
+    """The row and what the model answered. Raises ValueError: the responses are not as the task
+    writes them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = [
@@ -35,7 +57,11 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    return Recount(lambda row: row_metrics(row["doc"], row["answers"], str(task.metadata.get("protocol", "statements"))))
+    return Recount(
+        lambda row: row_metrics(
+            row["doc"], row["answers"], str(task.metadata.get("protocol", "statements"))
+        )
+    )
 
 
 def instance(sample: Sample) -> Instance | None:
@@ -46,7 +72,16 @@ def instance(sample: Sample) -> Instance | None:
     choices, gold = tuple(doc["choices"]), doc["gold"]
     picked = choices[max(range(len(choices)), key=lambda place: (chances[place], place != gold))]
     way = "highest probability of being true"
-    return Instance(doc["prefix"], (choices[gold],), choices, picked, picked, way, float(is_right), bool(is_right))
+    return Instance(
+        doc["prefix"],
+        (choices[gold],),
+        choices,
+        picked,
+        picked,
+        way,
+        float(is_right),
+        bool(is_right),
+    )
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -57,7 +92,8 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
 
 
 class FactorChatAudit(PromptAudit):
-    """Each request is the prompt about one choice, or one rotation, of its row; a chat template is the same around each."""
+    """Each request is the prompt about one choice, or one rotation, of its row; a chat template is
+    the same around each."""
 
     def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
@@ -68,17 +104,24 @@ class FactorChatAudit(PromptAudit):
         doc, requests = sample["doc"], requests_of(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         words = list(self._protocol.words(len(doc["choices"])))
-        if len(requests) != len(subjects) or any(len(each) < 4 or each[1] != words for each in requests):
+        if len(requests) != len(subjects) or any(
+            len(each) < 4 or each[1] != words for each in requests
+        ):
             return UNKNOWN_REQUESTS
         if any(each[3:] != self._expected.generation_arguments for each in requests):
             return "its generation arguments are not those of the leaderboard"
         texts = (self._prompts.render(self._protocol.prompt, subject) for subject in subjects)
-        is_asked = all(self._is_prompt(prompt_text(each[0]), text) for each, text in zip(requests, texts, strict=True))
+        is_asked = all(
+            self._is_prompt(prompt_text(each[0]), text)
+            for each, text in zip(requests, texts, strict=True)
+        )
         return None if is_asked else OTHER_REQUEST
 
     def impossible(self, sample: Sample) -> str | None:
         for logprobs, _, _ in sample["filtered_resps"]:
-            known = [float(each) for each in logprobs if each != "None"] if logprobs != "None" else []
+            known = (
+                [float(each) for each in logprobs if each != "None"] if logprobs != "None" else []
+            )
             if any(each > HIGHEST_LOGPROB for each in known):
                 return f"a log-probability is {max(known):.6g}, above 0"
             if (total := math.fsum(map(math.exp, known))) > 1 + _ROUNDING:
@@ -87,9 +130,18 @@ class FactorChatAudit(PromptAudit):
 
 
 LEAD = (
-    "Asked about each of four completions by itself, does the model find the true one the most likely to be true? Chance is 25%."
+    "Asked about each of four completions by itself, does the model find the true one the most"
+    " likely to be true? Chance is 25%."
 )
-_COMPARED = ("chat_acc", "pairwise_acc", "all_right", "prompt_acc", "brier", "p_true_bias", "unreadable")
+_COMPARED = (
+    "chat_acc",
+    "pairwise_acc",
+    "all_right",
+    "prompt_acc",
+    "brier",
+    "p_true_bias",
+    "unreadable",
+)
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
@@ -98,19 +150,41 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 def _section(task: str, entries: Sequence[Entry]) -> Markup:
     letters = [entry for entry in entries if entry.result.metadata.get("protocol") == "letters"]
-    names = sorted({name for entry in letters for name in entry.result.metrics if name.startswith(POSITION)})
+    names = sorted(
+        {name for entry in letters for name in entry.result.metrics if name.startswith(POSITION)}
+    )
     (position,) = (score for score in SCORES if score.covers(POSITION))
     drawn = [(entry, _bins(entry)) for entry in entries[:MOST_SERIES]]
-    points = [Point("", each.model.label, Dot(100 * chance), Dot(100 * true)) for each, bins in drawn for chance, true, _ in bins]
+    points = [
+        Point("", each.model.label, Dot(100 * chance), Dot(100 * true))
+        for each, bins in drawn
+        for chance, true, _ in bins
+    ]
     axes = f"{task} calibration", "probability of true, %", "true completions, %"
     values = {
-        "positions": [replace(position, name=name, label=name.removeprefix(POSITION)) for name in names],
-        "caution": next((entry.result.metadata["caution"] for entry in letters if "caution" in entry.result.metadata), ""),
+        "positions": [
+            replace(position, name=name, label=name.removeprefix(POSITION)) for name in names
+        ],
+        "caution": next(
+            (
+                entry.result.metadata["caution"]
+                for entry in letters
+                if "caution" in entry.result.metadata
+            ),
+            "",
+        ),
         "drawing": scatter(*axes, points, diagonal=True) if points else None,
         "bins": [(entry.model.label, *each) for entry, bins in drawn for each in bins],
     }
     scores = shown_scores(entries)
-    return render(f"{__package__}/page.html", task=task, entries=entries, scores=scores, letters=letters, **values)
+    return render(
+        f"{__package__}/page.html",
+        task=task,
+        entries=entries,
+        scores=scores,
+        letters=letters,
+        **values,
+    )
 
 
 def _bins(entry: Entry) -> list[tuple[float, float, int]]:
@@ -125,7 +199,9 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, chances, right = sample["doc"], sample.get("auroc"), sample.get("chat_acc")
     gold, margin = doc["gold"], None
     if chances:
-        margin = chances[gold] - max(chance for place, chance in enumerate(chances) if place != gold)
+        margin = chances[gold] - max(
+            chance for place, chance in enumerate(chances) if place != gold
+        )
     counts = {"pairwise_acc": len(doc["choices"]) - 1, "chat_acc": 1, "all_right": 1}
     known = [name for name in _COMPARED if sample.get(name) is not None]
     parts = {name: mean_part(sample[name], counts.get(name, len(doc["choices"]))) for name in known}
@@ -133,11 +209,19 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         key_of(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),
         snippet(doc["choices"][max(gold, 0)]),
-        {"id": doc["doc_id"], "types": list(doc["error_types"]), **{key: doc[key] for key in ("prefix", "choices", "gold")}},
+        {
+            "id": doc["doc_id"],
+            "types": list(doc["error_types"]),
+            **{key: doc[key] for key in ("prefix", "choices", "gold")},
+        },
         "unscored" if right is None else "right" if right else "wrong",
         margin,
         sorted({kind for kind in doc["error_types"] if kind}),
-        {"chances": chances, "answers": sample["filtered_resps"], "unscored": sample.get("unscored")},
+        {
+            "chances": chances,
+            "answers": sample["filtered_resps"],
+            "unscored": sample.get("unscored"),
+        },
         parts,
     )
 

@@ -1,6 +1,6 @@
-"""FACTOR in open generation as the rest of the suite knows it, and its scores out of samples: what follows from the responses is
-found again, and what only the judge can know is believed. People in the judge's place say whether the minimal fact is true, false
-or not touched on (section 6.1)."""
+"""FACTOR in open generation as the rest of the suite knows it, and its scores out of samples: what
+follows from the responses is found again, and what only the judge can know is believed. People in
+the judge's place say whether the minimal fact is true, false or not touched on (section 6.1)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,27 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
+from lm_factuality.benchmarks.asked import (
+    Answers,
+    Item,
+    People,
+    as_verdict,
+    load_questions,
+    relabelling,
+)
 from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Row, Rows, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Samples,
+    Score,
+)
 from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
@@ -24,7 +40,8 @@ from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, v
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """From the marks by the task's protocol; what does not follow from the judge's texts is unfounded."""
+    """From the marks by the task's protocol; what does not follow from the judge's texts is
+    unfounded."""
     protocol = str(task.metadata.get("protocol", "paper"))
 
     def again(row: Row) -> dict[str, Any]:
@@ -33,7 +50,9 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
         belongs(verdict["doc_id"] == doc["doc_id"] and len(verdict["marks"]) == expected)
         if unknown := set(verdict["marks"]) - {*MARKS, None}:
             raise ValueError(f"marks {unknown}, expected {', '.join(MARKS)} or null")
-        if doc["factor_acc"] is not None and doc["factor_acc"] != wins(doc["mean_logprob"], doc["gold"], protocol):
+        if doc["factor_acc"] is not None and doc["factor_acc"] != wins(
+            doc["mean_logprob"], doc["gold"], protocol
+        ):
             raise ValueError("its factor_acc does not follow from mean_logprob")
         return row_metrics(doc, verdict)
 
@@ -46,7 +65,9 @@ def unfounded(row: Row) -> str | None:
     sentences = [complete(doc["stem"], text) for text in texts]
     if verdict["sentences"] != sentences:
         return "its sentences are not those of the responses"
-    for text, sentence, mark, reason in zip(texts, sentences, verdict["marks"], verdict["reasons"], strict=True):
+    for text, sentence, mark, reason in zip(
+        texts, sentences, verdict["marks"], verdict["reasons"], strict=True
+    ):
         if (mark is None) != isinstance(reason, str):
             return "a generation has a mark and a reason why it has none, or neither"
         if sentence is None and (mark, reason) != (None, why_none(text)):
@@ -56,19 +77,29 @@ def unfounded(row: Row) -> str | None:
 
 def _items(result: TaskResult, sample: Sample) -> list[Item]:
     doc, record = sample["doc"], verdict_of(sample)
-    context = (("Right version", doc["true"]), ("Wrong version", doc["false"]), ("Text before", end_of(doc["prefix"])))
+    context = (
+        ("Right version", doc["true"]),
+        ("Wrong version", doc["false"]),
+        ("Text before", end_of(doc["prefix"])),
+    )
     pairs = enumerate(zip(record["sentences"], record["marks"], strict=True))
-    return [Item(f"mark:{place}", "mark", text, context, mark) for place, (text, mark) in pairs if text]
+    return [
+        Item(f"mark:{place}", "mark", text, context, mark) for place, (text, mark) in pairs if text
+    ]
 
 
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
     record = verdict_of(sample)
     marks = [answers.get(f"mark:{place}") for place in range(len(record["marks"]))]
-    reasons = [None if mark else reason for mark, reason in zip(marks, record["reasons"], strict=True)]
+    reasons = [
+        None if mark else reason for mark, reason in zip(marks, record["reasons"], strict=True)
+    ]
     return as_verdict({**record, "marks": marks, "reasons": reasons, "unscored": None})
 
 
-PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount))
+PEOPLE = People(
+    tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount)
+)
 
 
 class FactorGenerationAudit(PromptAudit):
@@ -86,13 +117,21 @@ class FactorGenerationAudit(PromptAudit):
 
 
 def counted(task: TaskResult, metric: str) -> int:
-    """The rows that have a fact; of accuracies the share of them whose generations say something of it."""
+    """The rows that have a fact; of accuracies the share of them whose generations say something of
+    it."""
     rows = task.effective - (number_of(task.metrics.get("without_fact")) or 0)
-    said = 1 - (number_of(task.metrics.get("neutral_pooled")) or 0) if metric.startswith("accuracy") else 1
+    said = (
+        1 - (number_of(task.metrics.get("neutral_pooled")) or 0)
+        if metric.startswith("accuracy")
+        else 1
+    )
     return round(rows * said)
 
 
-_NOTE = "Section 6 of the paper: the model continues where a true and a false completion diverge, and a judge marks what it says."
+_NOTE = (
+    "Section 6 of the paper: the model continues where a true and a false completion diverge, and a"
+    " judge marks what it says."
+)
 # Compared is what needs no weights of all rows together.
 _POOLED = Score("accuracy_pooled", Aggregation(mean), ACCURACY, "True of true and false, pooled")
 

@@ -1,4 +1,5 @@
-"""The lm_eval task of FACTOR in open generation: the evaluated model goes on where a true and a false completion part."""
+"""The lm_eval task of FACTOR in open generation: the evaluated model goes on where a true and a
+false completion part."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,13 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
-from lm_factuality.benchmarks.factor_generation.facts import CAUTION, FIRST, Edit, MinimalFact, find_fact
+from lm_factuality.benchmarks.factor_generation.facts import (
+    CAUTION,
+    FIRST,
+    Edit,
+    MinimalFact,
+    find_fact,
+)
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
@@ -26,17 +33,25 @@ from lm_factuality.harness.suite_task import Settings, without_chat
 
 logger = logging.getLogger(__name__)
 
-_OWN_KEYS = ("output_type", "generation_kwargs", "repeats", "metric_list")  # which a FACTOR task does not have
+_OWN_KEYS = (
+    "output_type",
+    "generation_kwargs",
+    "repeats",
+    "metric_list",
+)  # which a FACTOR task does not have
 
 
 class FactorGenerationTask(JudgedTask):
-    """Section 6 of the FACTOR paper, by a YAML that includes ``tasks/factor/_factor_generation.yaml``.
+    """Section 6 of the FACTOR paper, by a YAML that includes
+    ``tasks/factor/_factor_generation.yaml``.
 
-    A row's choices are scored as in the FACTOR tasks, which tells whether the model is right on its pairs of a true and a false
-    completion; and the model generates ``repeats`` times from the prefix and the words common to one pair, which the judge marks.
-    Samples hold what the scores say in their ``doc`` (``mean_logprob`` of each choice), all that ``lm-factuality judge`` needs.
-    ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which false completion is taken);
-    ``judge``, ``judge_store``. Raises ConfigError, DataError: the YAML, its data or the judge cannot be used."""
+    A row's choices are scored as in the FACTOR tasks, which tells whether the model is right on its
+    pairs of a true and a false completion; and the model generates ``repeats`` times from the
+    prefix and the words common to one pair, which the judge marks. Samples hold what the scores say
+    in their ``doc`` (``mean_logprob`` of each choice), all that ``lm-factuality judge`` needs.
+    ``metadata``: those of a FACTOR task; ``contradiction`` (``first``, or an error type: which
+    false completion is taken); ``judge``, ``judge_store``. Raises ConfigError, DataError: the YAML,
+    its data or the judge cannot be used."""
 
     _instances: list[Instance]  # lm_eval's requests of this process
 
@@ -48,20 +63,36 @@ class FactorGenerationTask(JudgedTask):
 
     def built(self) -> None:
         super().built()
-        self.OUTPUT_TYPE = requests.REQUEST_TYPE  # what lm_eval pads by when several processes share the work: no generations
+        self.OUTPUT_TYPE = (
+            requests.REQUEST_TYPE
+        )  # what lm_eval pads by when several processes share the work: no generations
 
-    def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
-        self._corpus = parse_corpus({key: value for key, value in config.items() if key not in _OWN_KEYS})
+    def judged(
+        self, config: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> tuple[Generation, Settings]:
+        self._corpus = parse_corpus(
+            {key: value for key, value in config.items() if key not in _OWN_KEYS}
+        )
         if self._corpus.protocol == "dola":
-            raise ConfigError(f"{self._corpus.where}: protocol dola scores choices; open generation knows paper and code")
+            raise ConfigError(
+                f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
+                " and code"
+            )
         self._scores: dict[int, dict[str, Any]] = {}
         self._reasons: list[str] = []
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
-        about = {"window": corpus.window, "protocol": corpus.protocol, **corpus.join.about, "contradiction": self._choice}
+        about = {
+            "window": corpus.window,
+            "protocol": corpus.protocol,
+            **corpus.join.about,
+            "contradiction": self._choice,
+        }
         if not reads_prompt(self._judge_config):
             about["caution"] = CAUTION
-        return FACTOR_GENERATION, Settings({"doc_to_text": "prompt", "doc_to_target": "true"}, about)
+        return FACTOR_GENERATION, Settings(
+            {"doc_to_text": "prompt", "doc_to_target": "true"}, about
+        )
 
     def aggregation(self) -> dict[str, Aggregation]:
         """As declared; where there is no accuracy, the task's caution says why."""
@@ -70,7 +101,9 @@ class FactorGenerationTask(JudgedTask):
         def accuracy(rows: Sequence[RowTally]) -> float:
             if reason := add(rows).why_undefined():
                 logger.warning("%s: no accuracy: %s", self.config.task, reason)
-                self.config.metadata["caution"] = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}.".strip()
+                self.config.metadata["caution"] = (
+                    f"{self.config.metadata.get('caution', '')} No accuracy: {reason}.".strip()
+                )
             return declared[ACCURACY].value(rows)
 
         return {**declared, ACCURACY: replace(declared[ACCURACY], value=accuracy)}
@@ -82,35 +115,57 @@ class FactorGenerationTask(JudgedTask):
         if self._choice not in (FIRST, *types):
             known = ", ".join(types) or "the data names none"
             raise ConfigError(
-                f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected {FIRST} or an error type "
-                f"({known}){did_you_mean(self._choice, [FIRST, *types])}"
+                f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected"
+                f" {FIRST} or an error type ({known}){did_you_mean(self._choice, [FIRST, *types])}"
             )
         tell_seam(self._corpus.task, rows, self._corpus.join)
         facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
         if not any(isinstance(fact, MinimalFact) for fact in facts):
-            raise DataError(f"{self._corpus.task}: no row has a minimal fact, the first because: {facts[0]}")
+            raise DataError(
+                f"{self._corpus.task}: no row has a minimal fact, the first because: {facts[0]}"
+            )
         self.config.metadata["data"] = dict(loaded.provenance)
         return [_document(row, fact) for row, fact in zip(rows, facts, strict=True)]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """The scores come first, so that a model that has none says so before it generates; no generation without a fact."""
+        """The scores come first, so that a model that has none says so before it generates; no
+        generation without a fact."""
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
-        texts = enumerate((*self._corpus.join(doc["prefix"], choice), self._corpus.window) for choice in doc["choices"])
-        scores = [Instance(requests.REQUEST_TYPE, doc, each, place, (task, doc_id, 1), **arguments) for place, each in texts]
+        texts = enumerate(
+            (*self._corpus.join(doc["prefix"], choice), self._corpus.window)
+            for choice in doc["choices"]
+        )
+        scores = [
+            Instance(requests.REQUEST_TYPE, doc, each, place, (task, doc_id, 1), **arguments)
+            for place, each in texts
+        ]
         times = 0 if doc["no_fact"] else repeats
-        return [*scores, self.generation(doc, ctx, len(scores), metadata=(task, doc_id, times), **arguments)]
+        return [
+            *scores,
+            self.generation(doc, ctx, len(scores), metadata=(task, doc_id, times), **arguments),
+        ]
 
     def apply_filters(self) -> None:
-        """Puts what the scores say into the documents and hands the generations to the judge; samples show these alone."""
+        """Puts what the scores say into the documents and hands the generations to the judge;
+        samples show these alone."""
         scored: dict[int, list[tuple[float | None, ...]]] = {}
         for instance in self._instances:
             if instance.request_type == requests.REQUEST_TYPE:
                 scored.setdefault(instance.doc_id, []).append(instance.resps[0])
-        generations = [instance for instance in self._instances if instance.request_type != requests.REQUEST_TYPE]
-        self._scores = {each.doc_id: self._score(each.doc, scored[each.doc_id]) for each in generations}
-        # The copies share the dictionary of filtered responses; the documents themselves stay the same for every model.
-        self._instances = [replace(each, doc={**each.doc, **self._scores[each.doc_id]}) for each in generations]
+        generations = [
+            instance
+            for instance in self._instances
+            if instance.request_type != requests.REQUEST_TYPE
+        ]
+        self._scores = {
+            each.doc_id: self._score(each.doc, scored[each.doc_id]) for each in generations
+        }
+        # The copies share the dictionary of filtered responses; the documents themselves stay the
+        # same for every model.
+        self._instances = [
+            replace(each, doc={**each.doc, **self._scores[each.doc_id]}) for each in generations
+        ]
         if self.only_predicts:
             for instance in self._instances:
                 instance.filtered_resps["none"] = instance.resps
@@ -138,13 +193,24 @@ class FactorGenerationTask(JudgedTask):
         return self._reasons
 
     def higher_is_better(self) -> dict[str, bool]:
-        """As declared; that fewer are neither true nor false counts as better in a list that knows no third way."""
-        return super().higher_is_better() | {name: False for name in self.aggregation() if name.startswith("neutral")}
+        """As declared; that fewer are neither true nor false counts as better in a list that knows
+        no third way."""
+        return super().higher_is_better() | {
+            name: False for name in self.aggregation() if name.startswith("neutral")
+        }
 
 
 def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:
     reason = fact if isinstance(fact, str) else ""
     found = MinimalFact("", -1, "", Edit("", "")) if isinstance(fact, str) else fact
-    edit = {key: getattr(found.edit, key) for key in ("stem", "true", "false", "true_edit", "false_edit")}
-    about = {"prompt": found.prompt, "no_fact": reason, "contradiction": found.contradiction, "error_type": found.error_type}
+    edit = {
+        key: getattr(found.edit, key)
+        for key in ("stem", "true", "false", "true_edit", "false_edit")
+    }
+    about = {
+        "prompt": found.prompt,
+        "no_fact": reason,
+        "contradiction": found.contradiction,
+        "error_type": found.error_type,
+    }
     return document(row) | about | edit

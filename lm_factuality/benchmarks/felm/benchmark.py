@@ -1,5 +1,6 @@
-"""FELM as the rest of the suite knows it; its scores out of samples, and people in its annotators' place; and its part of the
-report, as table 4 of its paper lays it out, with the published models beneath one's own."""
+"""FELM as the rest of the suite knows it; its scores out of samples, and people in its annotators'
+place; and its part of the report, as table 4 of its paper lays it out, with the published models
+beneath one's own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,16 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Instance,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Samples,
+    Score,
+)
 from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import SCORES, judge_document, row_metrics
 from lm_factuality.benchmarks.felm.rows import FELM
@@ -23,16 +33,23 @@ from lm_factuality.harness.samples import first_text, prompt_text, responses_of,
 
 
 def keep(sample: Sample) -> Row:
-    """The response that is judged and what was said of it. Raises ValueError: the responses are not as the task writes them."""
+    """The response that is judged and what was said of it. Raises ValueError: the responses are not
+    as the task writes them."""
     given = texts(sample["filtered_resps"])
     if given != responses_of(sample)[: len(given)]:
         raise ValueError("'filtered_resps' are not 'resps'")
-    doc = {key: sample["doc"][key] for key in ("index", "domain", "labels", "owners", "problem", "mode")}
+    doc = {
+        key: sample["doc"][key]
+        for key in ("index", "domain", "labels", "owners", "problem", "mode")
+    }
     return {"doc": doc, "outputs": given}
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    protocol, mode = str(task.metadata.get("protocol", "paper")), str(task.metadata.get("mode", "vanilla"))
+    protocol, mode = (
+        str(task.metadata.get("protocol", "paper")),
+        str(task.metadata.get("mode", "vanilla")),
+    )
     return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
@@ -42,9 +59,19 @@ def instance(sample: Sample) -> Instance | None:
         return None
     doc = sample["doc"]
     found, alarm, missed, _ = sample["response_f1"]
-    truth, said = ("has an error" if has_one else "has no error" for has_one in (found or missed, found or alarm))
-    asked, raw = prompt_text(sample["arguments"]["gen_args_0"]["arg_0"]), first_text(sample.get("resps"))
-    reference, way, is_right = (truth, f"labels: {doc['labels']}"), "segments named in the verdict", truth == said
+    truth, said = (
+        "has an error" if has_one else "has no error"
+        for has_one in (found or missed, found or alarm)
+    )
+    asked, raw = (
+        prompt_text(sample["arguments"]["gen_args_0"]["arg_0"]),
+        first_text(sample.get("resps")),
+    )
+    reference, way, is_right = (
+        (truth, f"labels: {doc['labels']}"),
+        "segments named in the verdict",
+        truth == said,
+    )
     return Instance(asked, reference, None, raw, said, way, float(is_right), is_right)
 
 
@@ -52,38 +79,55 @@ FACTUAL = "factual"
 TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
 
 
-def segment_items(prompt: str, segments: Sequence[str], said: Sequence[str] | None, references: Sequence[str] = ()) -> list[Item]:
+def segment_items(
+    prompt: str, segments: Sequence[str], said: Sequence[str] | None, references: Sequence[str] = ()
+) -> list[Item]:
     """An item for each segment; ``said`` is what the judge says of each."""
     beside = tuple((f"Reference {number}", text) for number, text in enumerate(references, start=1))
     context = (("Question", prompt), ("Whole answer", "\n".join(segments)), *beside)
     numbered = enumerate(segments)
-    return [Item(f"segment:{place}", "segment", text, context, said[place] if said else None) for place, text in numbered]
+    return [
+        Item(f"segment:{place}", "segment", text, context, said[place] if said else None)
+        for place, text in numbered
+    ]
 
 
 def _items(result: TaskResult, sample: Sample) -> list[Item]:
-    """People take the place of FELM's annotators: how well they agree (table 2), and how a judge does by their labels."""
+    """People take the place of FELM's annotators: how well they agree (table 2), and how a judge
+    does by their labels."""
     doc = sample["doc"]
-    return segment_items(doc["prompt"], doc["segments"], [FACTUAL if label else "wrong" for label in doc["labels"]])
+    return segment_items(
+        doc["prompt"], doc["segments"], [FACTUAL if label else "wrong" for label in doc["labels"]]
+    )
 
 
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-    return {"doc": {**sample["doc"], "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)]}}
+    return {
+        "doc": {
+            **sample["doc"],
+            "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)],
+        }
+    }
 
 
 def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
-    """For ``LEVEL_SCORE_DOMAIN`` the score of that level among ``scores``, labelled with the domain; None for another name."""
+    """For ``LEVEL_SCORE_DOMAIN`` the score of that level among ``scores``, labelled with the
+    domain; None for another name."""
     level, _, domain = name.partition(f"_{score}_")
     found = next((each for each in scores if each.name == f"{level}_{score}"), None)
     if found is None or not domain:
         return None
-    return replace(found, name=name, label=f"{found.label}, {TABLE4['domains'].get(domain, domain).lower()}")
+    return replace(
+        found, name=name, label=f"{found.label}, {TABLE4['domains'].get(domain, domain).lower()}"
+    )
 
 
 _SHOWN = tuple(score for score in SCORES if score.label)
 
 
 class Cell(NamedTuple):
-    """F1, precision and recall (as texts, in percent), and the interval of F1 where one is shown."""
+    """F1, precision and recall (as texts, in percent), and the interval of F1 where one is
+    shown."""
 
     f1: str
     rest: str
@@ -103,9 +147,19 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
     drawn = [(f"{each.model.label}, {each.result.task}", each.dots(_SHOWN[:2])) for each in entries]
     rows = [(name, found) for name, found in drawn if found]
-    drawing = dots("F1 of finding errors", "F1, %", rows, [score.label for score in _SHOWN[:2]]) if rows else None
+    drawing = (
+        dots("F1 of finding errors", "F1, %", rows, [score.label for score in _SHOWN[:2]])
+        if rows
+        else None
+    )
     runs = [(entry, _method_in_words(entry)) for entry in entries]
-    values = {"table": TABLE4, "blocks": _blocks(entries), "runs": runs, "scores": _SHOWN, "drawing": drawing}
+    values = {
+        "table": TABLE4,
+        "blocks": _blocks(entries),
+        "runs": runs,
+        "scores": _SHOWN,
+        "drawing": drawing,
+    }
     return [render(f"{__package__}/page.html", **values)]
 
 
@@ -120,20 +174,26 @@ def _method_in_words(entry: Entry) -> str:
     claims_from = entry.result.metadata.get("claims_from")
     by_rules = isinstance(claims_from, Mapping) and claims_from.get("rules")
     lacking = int(entry.result.metrics.get("without_references") or 0)
-    but = f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"
+    but = f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"  # noqa: E501
     return f"{TABLE4['modes'].get(mode, mode)}, {unit}s{but}"
 
 
 def _blocks(entries: Sequence[Entry]) -> list[Block]:
-    """A block a model, in which columns are methods; several tasks of the same method are in blocks of their own data."""
+    """A block a model, in which columns are methods; several tasks of the same method are in blocks
+    of their own data."""
     found: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
     for entry in entries:
         data = entry.result.metadata.get("data")
         name = data.get("file") if isinstance(data, Mapping) else None
         found.setdefault((str(name or entry.result.task), entry.model), {})[_method(entry)] = entry
-    blocks = [Block(model.label, name, False, _own_rows(runs)) for (name, model), runs in found.items()]
+    blocks = [
+        Block(model.label, name, False, _own_rows(runs)) for (name, model), runs in found.items()
+    ]
     for model in TABLE4["models"]:
-        rows = [(each["domain"], each["level"], list(map(_published_cell, each["cells"]))) for each in model["rows"]]
+        rows = [
+            (each["domain"], each["level"], list(map(_published_cell, each["cells"])))
+            for each in model["rows"]
+        ]
         blocks.append(Block(model["model"], "published", True, rows))
     return blocks
 
@@ -142,7 +202,10 @@ def _own_rows(runs: Mapping[tuple[str, str], Entry]) -> list[tuple[str, str, lis
     """Without the domains that have no score: FELM's own data has all, other data fewer."""
     entries = [runs.get((each["mode"], each["unit"])) for each in TABLE4["columns"]]
     places = [(each["domain"], each["level"]) for each in TABLE4["models"][0]["rows"]]
-    rows = [(domain, level, [_own_cell(entry, domain, level) for entry in entries]) for domain, level in places]
+    rows = [
+        (domain, level, [_own_cell(entry, domain, level) for entry in entries])
+        for domain, level in places
+    ]
     scored = {domain for domain, _, cells in rows if any(cells)}
     return [row for row in rows if row[0] in scored]
 
@@ -157,8 +220,14 @@ def _own_cell(entry: Entry | None, domain: str, level: str) -> Cell | None:
         return Cell("too few", f"{found.counted} rows")
     rest = [entry.result.metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
     # NaN differs from itself: a score that is not defined.
-    shown = " / ".join("–" if value is None or value != value else score.write(value) for value in rest)
-    interval = score.between(found.low, found.high) if found.low is not None and found.high is not None else "–"
+    shown = " / ".join(
+        "–" if value is None or value != value else score.write(value) for value in rest
+    )
+    interval = (
+        score.between(found.low, found.high)
+        if found.low is not None and found.high is not None
+        else "–"
+    )
     return Cell(score.write(found.value), shown, interval)
 
 
@@ -175,11 +244,17 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     parts: dict[str, Counts] = {}
     margin, outcome = None, "unscored"
     if judged.flagged is not None:
-        wrong = sum(error != flag for error, flag in zip(judged.errors, judged.flagged, strict=True))
+        wrong = sum(
+            error != flag for error, flag in zip(judged.errors, judged.flagged, strict=True)
+        )
         margin, outcome = -wrong / len(judged.errors), "wrong" if wrong else "right"
         for level in ("segment", "response"):
             counts = tuple(float(each) for each in sample[f"{level}_f1"])
-            parts |= {f"{level}_f1": counts, f"{level}_balanced_accuracy": counts, f"{level}_f1_{doc['domain']}": counts}
+            parts |= {
+                f"{level}_f1": counts,
+                f"{level}_balanced_accuracy": counts,
+                f"{level}_f1_{doc['domain']}": counts,
+            }
     return SampleRow(
         key_of(sample, doc["prompt"], *doc["segments"]),
         str(doc["index"]),
@@ -189,7 +264,12 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome,
         margin,
         (doc["domain"],),
-        {"flagged": judged.flagged, "unscored": judged.reason, "outputs": outputs, "mode": doc["mode"]},
+        {
+            "flagged": judged.flagged,
+            "unscored": judged.reason,
+            "outputs": outputs,
+            "mode": doc["mode"],
+        },
         parts,
     )
 
@@ -222,7 +302,21 @@ BENCHMARK = Benchmark(
     lead="Can the model find the factual errors in somebody else's answer?",
     sections=sections,
     samples=SAMPLES,
-    settings=("protocol", "unit", "mode", "claims", "claims_from", "references", "chunk_tokenizer", "prompts", "prompt_hashes"),
+    settings=(
+        "protocol",
+        "unit",
+        "mode",
+        "claims",
+        "claims_from",
+        "references",
+        "chunk_tokenizer",
+        "prompts",
+        "prompt_hashes",
+    ),
     certifiable=tuple(SETTINGS.values()),
-    people=People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount, keep)),
+    people=People(
+        tuple(load_questions(__package__).values()),
+        _items,
+        relabelling(_items, _change, recount, keep),
+    ),
 )

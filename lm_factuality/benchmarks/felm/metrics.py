@@ -1,8 +1,9 @@
-"""From verdicts to scores (section 4.1 of the paper): how well errors are found, by segment and by response.
+"""From verdicts to scores (section 4.1 of the paper): how well errors are found, by segment and by
+response.
 
-The positive class is *has an error*. A response has one if any of its segments has. Counts are pooled over responses, never
-averaged. A response without a verdict is in no count; ``best`` and ``worst`` are the counts if all of them were judged rightly,
-or all wrongly."""
+The positive class is *has an error*. A response has one if any of its segments has. Counts are
+pooled over responses, never averaged. A response without a verdict is in no count; ``best`` and
+``worst`` are the counts if all of them were judged rightly, or all wrongly."""
 
 import math
 from collections import Counter
@@ -16,7 +17,10 @@ from lm_factuality.ground.statistics import TOTAL, Aggregation, defined, how_man
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
-_BOUNDS = {"worst": False, "best": True}  # whether all that has no verdict is taken to be judged rightly
+_BOUNDS = {
+    "worst": False,
+    "best": True,
+}  # whether all that has no verdict is taken to be judged rightly
 
 
 class Counts(NamedTuple):
@@ -39,28 +43,41 @@ class Counts(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if errors exist and none was found, NaN if none exists or was flagged."""
+        """Harmonic mean of precision and recall; 0 if errors exist and none was found, NaN if none
+        exists or was flagged."""
         if not self.tp:
             return 0.0 if self.fp or self.fn else math.nan
         return 2 * self.precision * self.recall / (self.precision + self.recall)
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean of the recalls of both classes (Brodersen et al. 2010); NaN if one of them is empty."""
+        """Mean of the recalls of both classes (Brodersen et al. 2010); NaN if one of them is
+        empty."""
         return (self.recall + ratio(self.tn, self.tn + self.fp)) / 2
 
 
-MEASURES = {"precision": PRECISION, "recall": RECALL, "f1": F1, "balanced_accuracy": BALANCED_ACCURACY}
+MEASURES = {
+    "precision": PRECISION,
+    "recall": RECALL,
+    "f1": F1,
+    "balanced_accuracy": BALANCED_ACCURACY,
+}
 
 
 def count(errors: Sequence[bool], flagged: Sequence[bool]) -> Counts:
     """Both have one entry a unit."""
     pairs = list(zip(errors, flagged, strict=True))
-    return Counts(*(pairs.count(kind) for kind in ((True, True), (False, True), (True, False), (False, False))))
+    return Counts(
+        *(
+            pairs.count(kind)
+            for kind in ((True, True), (False, True), (True, False), (False, False))
+        )
+    )
 
 
 def count_response(response: JudgedResponse, level: str, is_right: bool | None = None) -> Counts:
-    """The counts of one response. If it has no verdict: zeros, or those of one that ``is_right`` or wrong throughout."""
+    """The counts of one response. If it has no verdict: zeros, or those of one that ``is_right`` or
+    wrong throughout."""
     errors = response.errors if level == "segment" else [any(response.errors)]
     if response.flagged is not None:
         return count(errors, response.flagged if level == "segment" else [any(response.flagged)])
@@ -68,14 +85,16 @@ def count_response(response: JudgedResponse, level: str, is_right: bool | None =
 
 
 def pool(responses: Iterable[JudgedResponse], level: str, is_right: bool | None = None) -> Counts:
-    """The counts of all responses together, with those of ``count_response`` where there is no verdict."""
+    """The counts of all responses together, with those of ``count_response`` where there is no
+    verdict."""
     rows = [count_response(response, level, is_right) for response in responses]
     return Counts(*map(sum, zip(*rows, strict=True)))
 
 
 def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
-    """``{"ALL" or a domain: {"segment" or "response": {tp, fp, fn, tn, precision, recall, f1, balanced_accuracy}}}``, and under
-    ``unscored`` how many responses and segments are in none of these counts, why, and the scores at worst and at best."""
+    """``{"ALL" or a domain: {"segment" or "response": {tp, fp, fn, tn, precision, recall, f1,
+    balanced_accuracy}}}``, and under ``unscored`` how many responses and segments are in none of
+    these counts, why, and the scores at worst and at best."""
     domains = sorted({response.domain for response in responses})
     report: dict[str, Any] = {}
     for name in (ALL, *domains):
@@ -86,8 +105,13 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, A
         "responses": len(unscored),
         "segments": sum(len(response.errors) for response in unscored),
         "reasons": dict(Counter(response.reason or "" for response in unscored).most_common()),
-        "domains": {domain: sum(response.domain == domain for response in unscored) for domain in domains},
-        **{name: {level: to_scores(pool(responses, level, is_right)) for level in LEVELS} for name, is_right in _BOUNDS.items()},
+        "domains": {
+            domain: sum(response.domain == domain for response in unscored) for domain in domains
+        },
+        **{
+            name: {level: to_scores(pool(responses, level, is_right)) for level in LEVELS}
+            for name, is_right in _BOUNDS.items()
+        },
         "protocol": protocol,
     }
     return report
@@ -95,29 +119,53 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, A
 
 def to_scores(counts: Counts) -> dict[str, float | int | None]:
     """Counts and scores; None for a score that is not defined."""
-    return {**counts._asdict(), **{name: defined(float(getattr(counts, name))) for name in MEASURES}}
+    return {
+        **counts._asdict(),
+        **{name: defined(float(getattr(counts, name))) for name in MEASURES},
+    }
 
 
-def row_metrics(doc: Mapping[str, Any], results: Sequence[Any], protocol: str, mode: str) -> dict[str, Any]:
-    """The counts of one response, under the name of every score that they are part of; ``mode`` is the task's."""
+def row_metrics(
+    doc: Mapping[str, Any], results: Sequence[Any], protocol: str, mode: str
+) -> dict[str, Any]:
+    """The counts of one response, under the name of every score that they are part of; ``mode`` is
+    the task's."""
     response = judge_document(doc, results, protocol)
     members = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
-    found: dict[str, Any] = {f"unscored{suffix}": response.reason if is_member else None for suffix, is_member in members.items()}
+    found: dict[str, Any] = {
+        f"unscored{suffix}": response.reason if is_member else None
+        for suffix, is_member in members.items()
+    }
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
-        lacks = doc["mode"] not in MODES_WITH_REFERENCES and response.domain not in WITHOUT_REFERENCES
+        lacks = (
+            doc["mode"] not in MODES_WITH_REFERENCES and response.domain not in WITHOUT_REFERENCES
+        )
         found["without_references"] = float(lacks)
     for level in LEVELS:
         counts = count_response(response, level)
         for suffix, is_member in members.items():
-            found |= {f"{level}_{score}{suffix}": list(counts if is_member else Counts()) for score in MEASURES}
-        found |= {f"{level}_f1_{name}": list(count_response(response, level, is_right)) for name, is_right in _BOUNDS.items()}
+            found |= {
+                f"{level}_{score}{suffix}": list(counts if is_member else Counts())
+                for score in MEASURES
+            }
+        found |= {
+            f"{level}_f1_{name}": list(count_response(response, level, is_right))
+            for name, is_right in _BOUNDS.items()
+        }
     return found
 
 
 def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str) -> JudgedResponse:
-    """The verdict on a sample's document; ``results`` is lm_eval's: one text, or one list of texts to vote on."""
-    outputs = [text for result in results for text in ([result] if isinstance(result, str) else result)]
-    about, owners, problem = (doc["index"], doc["domain"], doc["labels"]), doc["owners"] or None, doc["problem"] or None
+    """The verdict on a sample's document; ``results`` is lm_eval's: one text, or one list of texts
+    to vote on."""
+    outputs = [
+        text for result in results for text in ([result] if isinstance(result, str) else result)
+    ]
+    about, owners, problem = (
+        (doc["index"], doc["domain"], doc["labels"]),
+        doc["owners"] or None,
+        doc["problem"] or None,
+    )
     return judge_response(*about, outputs, owners=owners, protocol=protocol, problem=problem)
 
 

@@ -1,8 +1,8 @@
-"""The rows of FELM (section 3 of the paper), an answer in segments and whether each is factual; and the claims in the segments
-(section 4.1), which a claim-based judge checks instead.
+"""The rows of FELM (section 3 of the paper), an answer in segments and whether each is factual; and
+the claims in the segments (section 4.1), which a claim-based judge checks instead.
 
-A judge extracts claims once, and they are kept in a file that all judges share. Without a judge, ``split_claims`` is the stated
-fallback: each clause of a segment is a claim."""
+A judge extracts claims once, and they are kept in a file that all judges share. Without a judge,
+``split_claims`` is the stated fallback: each clause of a segment is a claim."""
 
 import json
 import re
@@ -30,8 +30,8 @@ _EXPECTED = "expected FELM's all.jsonl, one JSON object per line"
 
 @dataclass(frozen=True)
 class FelmRow:
-    """``labels`` say of each segment whether it is factual; ``references`` are links and ``reference_texts`` what the published
-    file holds of their contents."""
+    """``labels`` say of each segment whether it is factual; ``references`` are links and
+    ``reference_texts`` what the published file holds of their contents."""
 
     index: str
     domain: str
@@ -43,10 +43,19 @@ class FelmRow:
 
 
 _FELM = ("hkust-nlp/felm", "5d0791d41256d2c0531a2da2e6230fc3904e3f13")
-FELM = Source("felm", *_FELM, "eval/all.jsonl", "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd", "CC-BY-NC-SA-4.0", 847)
+FELM = Source(
+    "felm",
+    *_FELM,
+    "eval/all.jsonl",
+    "108ad4e2e9ffaf97e3afe9fec46350a2c2e9cfdd",
+    "CC-BY-NC-SA-4.0",
+    847,
+)
 PUBLISHED = "published"  # the references that the file of rows holds
 
-_Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]  # the file has an empty text for none
+_Texts = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: value or ())
+]  # the file has an empty text for none
 
 
 class _Line(BaseModel):
@@ -60,7 +69,8 @@ class _Line(BaseModel):
 
 
 def read_rows(path: Path) -> list[FelmRow]:
-    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: every line that is wrong."""
+    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: every line
+    that is wrong."""
     seen: set[str] = set()
 
     def parse(record: Any) -> FelmRow:
@@ -76,10 +86,12 @@ def read_rows(path: Path) -> list[FelmRow]:
     return rows
 
 
-def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmRow], tuple[str, ...]]:
-    """The contents of a row's references: what the file of rows holds (``published``), or what ``lm-factuality data
-    fetch-references`` left in the folder ``references``. Raises DataError: no such folder, or none of these rows' references in
-    it."""
+def reference_texts(
+    references: str, rows: Sequence[FelmRow]
+) -> Callable[[FelmRow], tuple[str, ...]]:
+    """The contents of a row's references: what the file of rows holds (``published``), or what
+    ``lm-factuality data fetch-references`` left in the folder ``references``. Raises DataError: no
+    such folder, or none of these rows' references in it."""
     if references == PUBLISHED:
         return lambda row: row.reference_texts
     from lm_factuality.retrieval.references.cache import ReferenceCache
@@ -91,13 +103,18 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
         raise DataError(f"references: {folder}: no such folder; make it with: {make}")
     cache = ReferenceCache(folder)
     found = {
-        row.index: tuple(page.text for url in collect_links(row.references).urls if (page := cache.get(url)) and page.text)
+        row.index: tuple(
+            page.text
+            for url in collect_links(row.references).urls
+            if (page := cache.get(url)) and page.text
+        )
         for row in rows
     }
     if not any(found.values()):
         raise DataError(
-            f"references: {folder}: holds the text of no page that these rows cite; run 'lm-factuality data fetch-references "
-            f"--cache {folder}' for them, or leave the setting out"
+            f"references: {folder}: holds the text of no page that these rows cite; run"
+            f" 'lm-factuality data fetch-references --cache {folder}' for them, or leave the"
+            " setting out"
         )
     return lambda row: found[row.index]
 
@@ -105,19 +122,27 @@ def reference_texts(references: str, rows: Sequence[FelmRow]) -> Callable[[FelmR
 def _row(line: _Line) -> FelmRow:
     segments, labels = line.segmented_response, line.labels
     if not segments or len(segments) != len(labels):
-        raise ValueError(f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at least one")
-    return FelmRow(line.index, line.domain, line.prompt, segments, labels, line.ref, line.ref_contents)
+        raise ValueError(
+            f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at"
+            " least one"
+        )
+    return FelmRow(
+        line.index, line.domain, line.prompt, segments, labels, line.ref, line.ref_contents
+    )
 
 
 _SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(r"[\s>#*•.:-]*(?:claim\s*\d+[\s.:)*]*|\d+[.)]\s+)?", re.IGNORECASE)
 _NO_CLAIM = re.compile(r"\W*(?:(?:none|n/?a|no (?:factual )?claims?)\W*)?", re.IGNORECASE)
-_CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")  # some published segments hold a backslash and an n for a line break
+_CLAUSE_END = re.compile(
+    r";\s+|(?:\n|\\n)+"
+)  # some published segments hold a backslash and an n for a line break
 
 
 @dataclass(frozen=True)
 class RowClaims:
-    """Of one row: the claims of each segment, or the ``problem`` why there are none. ``source`` is the judge, or ``rules``."""
+    """Of one row: the claims of each segment, or the ``problem`` why there are none. ``source`` is
+    the judge, or ``rules``."""
 
     index: str
     claims: tuple[tuple[str, ...], ...]
@@ -134,7 +159,8 @@ class RowClaims:
 
 
 def split_claims(row: FelmRow) -> RowClaims:
-    """The fallback without a judge: every sentence, line and part between semicolons is a claim, if it has two words or more."""
+    """The fallback without a judge: every sentence, line and part between semicolons is a claim, if
+    it has two words or more."""
 
     def clauses(segment: str) -> tuple[str, ...]:
         found = (clause for line in _CLAUSE_END.split(segment) for clause in split_sentences(line))
@@ -157,8 +183,11 @@ class ClaimsReply(Reply):
 
 
 def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every segment is there once. One that is missing would pass for one without errors."""
-    problem = misnumbered([each.segment for each in reply.segments], len(subject["units"]), "segment")
+    """A :data:`judges.typed.Check`: every segment is there once. One that is missing would pass for
+    one without errors."""
+    problem = misnumbered(
+        [each.segment for each in reply.segments], len(subject["units"]), "segment"
+    )
     return problem or ("" if any(each.claims for each in reply.segments) else "no claims")
 
 
@@ -170,7 +199,8 @@ def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
 
 
 def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
-    """The claims in an answer to the authors' prompt (table 5): ``Segment N:`` and below it ``Claim N. ...`` or ``No claims``."""
+    """The claims in an answer to the authors' prompt (table 5): ``Segment N:`` and below it ``Claim
+    N. ...`` or ``No claims``."""
     if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
         return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
     _, *parts = _SEGMENT.split(text)
@@ -188,7 +218,8 @@ def _lines(below: str) -> list[str]:
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
-    """Claims by the index of their row. Raises DataError: the file cannot be read, or is not about these rows."""
+    """Claims by the index of their row. Raises DataError: the file cannot be read, or is not about
+    these rows."""
     wanted = {row.index: row for row in rows}
 
     def parse(record: Any) -> RowClaims:
@@ -199,8 +230,8 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
         row = wanted.get(claims.index)
         if row is not None and claims.problem is None and len(claims.claims) != len(row.segments):
             raise ValueError(
-                f"claims of {len(claims.claims)} segments, but row {row.index} has {len(row.segments)}; extract them again from "
-                "the data that you score"
+                f"claims of {len(claims.claims)} segments, but row {row.index} has"
+                f" {len(row.segments)}; extract them again from the data that you score"
             )
         return claims
 

@@ -1,5 +1,5 @@
-"""FELM-gen as the rest of the suite knows it; its scores out of samples, where marks are read again from the judge's outputs; and
-people in the judge's place (section 3.6)."""
+"""FELM-gen as the rest of the suite knows it; its scores out of samples, where marks are read again
+from the judge's outputs; and people in the judge's place (section 3.6)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +11,25 @@ from markupsafe import Markup
 from judges.answers import Answer
 from judges.backends import capabilities
 from judges.typed import read_reply
-from lm_factuality.benchmarks.asked import Answers, Item, People, as_verdict, load_questions, relabelling
+from lm_factuality.benchmarks.asked import (
+    Answers,
+    Item,
+    People,
+    as_verdict,
+    load_questions,
+    relabelling,
+)
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample, Samples
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Instance,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Samples,
+)
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, TABLE4, of_domain, segment_items
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
@@ -24,7 +39,13 @@ from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.generation import Verdict
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import belongs, first_text, keep_verdict, responses_of, verdict_of
+from lm_factuality.harness.samples import (
+    belongs,
+    first_text,
+    keep_verdict,
+    responses_of,
+    verdict_of,
+)
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -43,27 +64,42 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
 
 def unfounded(row: Row, judge: Mapping[str, Any]) -> str | None:
-    """What of a record of FELM-gen does not follow, if anything; ``judge`` is the config in the results."""
+    """What of a record of FELM-gen does not follow, if anything; ``judge`` is the config in the
+    results."""
     doc, verdict, (response,) = row["doc"], row["verdict"], row["responses"]
     problem = steps.no_answer(response)
     none, unscored = steps.why_none(problem)
     if verdict["no_answer"] != none:
         return f"its no_answer is {verdict['no_answer']!r}, but of the response it is {none!r}"
     if problem is not None:
-        empty: dict[str, Any] = {"segments": [], "errors": None, "unscored": unscored, "cut_by": None, "outputs": []}
+        empty: dict[str, Any] = {
+            "segments": [],
+            "errors": None,
+            "unscored": unscored,
+            "cut_by": None,
+            "outputs": [],
+        }
         wrong = next((key for key, value in empty.items() if row["verdict"][key] != value), None)
         return None if wrong is None else f"its {wrong} is of an answer, but the response is none"
-    return _wrong_cut(steps.to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(verdict, judge)
+    return _wrong_cut(steps.to_answer(response), doc["domain"], verdict, judge) or _wrong_marks(
+        verdict, judge
+    )
 
 
 def _wrong_cut(answer: str, domain: str, verdict: Verdict, judge: Mapping[str, Any]) -> str | None:
     """Segments are the answer, whole and in order; where rules cut, they are those of the rules."""
     segments = verdict["segments"]
     if verdict["cut_by"] == "judge":
-        if domain not in steps.BY_JUDGE or not capabilities(str(judge.get("backend"))).can_answer("cut"):
+        if domain not in steps.BY_JUDGE or not capabilities(str(judge.get("backend"))).can_answer(
+            "cut"
+        ):
             return f"its segments are said to be cut by a judge, which cuts none of {domain}"
         is_whole = "".join("".join(segments).split()) == "".join(answer.split())
-        return None if is_whole and all(map(str.strip, segments)) else "its segments are not the text of the response"
+        return (
+            None
+            if is_whole and all(map(str.strip, segments))
+            else "its segments are not the text of the response"
+        )
     cut = steps.cut_by_rules(answer, domain)
     is_cut = segments == list(cut.segments) and verdict["cut_by"] == cut.by
     return None if is_cut else "its segments are not those of the response"
@@ -78,9 +114,15 @@ def _wrong_marks(verdict: Verdict, judge: Mapping[str, Any]) -> str | None:
     if len(outputs) != judge.get("samples", 1):
         return f"it has {len(outputs)} outputs of the judge, expected {judge.get('samples', 1)}"
     subject = {"units": verdict["segments"]}
-    replies = [read_reply(Answer(text), steps.MarksReply, subject, steps.check_marks) for text in outputs]
+    replies = [
+        read_reply(Answer(text), steps.MarksReply, subject, steps.check_marks) for text in outputs
+    ]
     found = steps.read_marks(replies, len(verdict["segments"]), verdict["domain"])
-    return None if errors == (None if isinstance(found, str) else list(found)) else "its errors are not what the judge wrote"
+    return (
+        None
+        if errors == (None if isinstance(found, str) else list(found))
+        else "its errors are not what the judge wrote"
+    )
 
 
 def _items(result: TaskResult, sample: Sample) -> list[Item]:
@@ -90,24 +132,33 @@ def _items(result: TaskResult, sample: Sample) -> list[Item]:
 
 
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-    """The types of errors that people found; all in math and reasoning are reasoning errors, as in the paper."""
+    """The types of errors that people found; all in math and reasoning are reasoning errors, as in
+    the paper."""
     record, said = verdict_of(sample), (answers[item.id] for item in _items(result, sample))
     only = "reasoning" if record["domain"] in WITHOUT_REFERENCES else None
     errors = [None if answer == FACTUAL else only or answer for answer in said]
     return as_verdict({**record, "errors": errors, "unscored": None, "outputs": []})
 
 
-PEOPLE = People(tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount))
+PEOPLE = People(
+    tuple(load_questions(__package__).values()), _items, relabelling(_items, _change, recount)
+)
 
 
-_NOTE = "Error rates of the models' own answers to FELM's prompts, as the judge sees them; lower is better."
+_NOTE = (
+    "Error rates of the models' own answers to FELM's prompts, as the judge sees them; lower is"
+    " better."
+)
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm_gen")
     labels = {f"segment_error_rate_{domain}": label for domain, label in TABLE4["domains"].items()}
     named = [replace(score, label=labels[score.name]) for score in SCORES if score.name in labels]
-    return [scores_section(chosen, "felm_gen", note=_NOTE), render(f"{__package__}/page.html", entries=entries, scores=named)]
+    return [
+        scores_section(chosen, "felm_gen", note=_NOTE),
+        render(f"{__package__}/page.html", entries=entries, scores=named),
+    ]
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -156,7 +207,16 @@ def instance(sample: Sample) -> Instance | None:
     has_error = bool(counts[0])
     found = "has an error" if has_error else "has no error"
     raw = first_text(sample.get("resps"))
-    return Instance(sample["doc"]["prompt"], (), None, raw, found, "verdicts of a judge", float(has_error), not has_error)
+    return Instance(
+        sample["doc"]["prompt"],
+        (),
+        None,
+        raw,
+        found,
+        "verdicts of a judge",
+        float(has_error),
+        not has_error,
+    )
 
 
 BENCHMARK = Benchmark(
@@ -179,7 +239,12 @@ BENCHMARK = Benchmark(
     settings=("references",),
     judged_steps=(
         JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep("marking segments", SEGMENTS, "all scores", rates={f"{level}_error_rate": level for level in LEVELS}),
+        JudgedStep(
+            "marking segments",
+            SEGMENTS,
+            "all scores",
+            rates={f"{level}_error_rate": level for level in LEVELS},
+        ),
     ),
     people=PEOPLE,
 )

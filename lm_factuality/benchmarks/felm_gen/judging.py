@@ -1,9 +1,11 @@
-"""The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge marks each segment, and marks
-become error rates: by segment and by response, over all and for each domain.
+"""The benchmark in order: what is no answer is set aside, answers are cut into segments, a judge
+marks each segment, and marks become error rates: by segment and by response, over all and for each
+domain.
 
-A response holds an error if any of its segments does. Rates are of pooled counts. What is no answer (empty, a refusal) and what
-has no verdict is in no rate; ``worst`` and ``best`` are the rates if every response without a verdict were wrong throughout, or
-right. What is no answer is in neither: there is nothing in it to be wrong."""
+A response holds an error if any of its segments does. Rates are of pooled counts. What is no answer
+(empty, a refusal) and what has no verdict is in no rate; ``worst`` and ``best`` are the rates if
+every response without a verdict were wrong throughout, or right. What is no answer is in neither:
+there is nothing in it to be wrong."""
 
 import math
 from collections import Counter
@@ -17,10 +19,26 @@ from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen import steps
-from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, Marks, MarksReply, no_answer, to_answer, why_none
+from lm_factuality.benchmarks.felm_gen.steps import (
+    Cut,
+    CutReply,
+    Marks,
+    MarksReply,
+    no_answer,
+    to_answer,
+    why_none,
+)
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.statistics import Aggregation, defined, how_many, interval_of, pooled, pooled_interval, pooled_stderr
+from lm_factuality.ground.statistics import (
+    Aggregation,
+    defined,
+    how_many,
+    interval_of,
+    pooled,
+    pooled_interval,
+    pooled_stderr,
+)
 from lm_factuality.harness.generation import Docs, Table, Verdict
 
 
@@ -43,9 +61,10 @@ class _Item:
 
 
 class FelmGen:
-    """``lm_factuality.harness.generation.Generation`` for FELM's prompts. A document has ``index``, ``domain``, ``prompt`` and
-    ``reference_texts``, and one response. A record has its segments and for each the type of its error or null (``errors``), or
-    ``no_answer`` or ``unscored`` with the reason; who cut it (``cut_by``, ``cut_refused``); and the judge's ``outputs``."""
+    """``lm_factuality.harness.generation.Generation`` for FELM's prompts. A document has ``index``,
+    ``domain``, ``prompt`` and ``reference_texts``, and one response. A record has its segments and
+    for each the type of its error or null (``errors``), or ``no_answer`` or ``unscored`` with the
+    reason; who cut it (``cut_by``, ``cut_refused``); and the judge's ``outputs``."""
 
     name = "felm_gen"
     kinds = ("marks",)
@@ -58,11 +77,16 @@ class FelmGen:
             return f"'doc': {error}; is this a sample of felm_gen?"
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
-    def plan(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[tuple[str, Plan]]:
-        """Which segments will be marked is not known before they are cut: the second step is planned on those that rules cut."""
+    def plan(
+        self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]
+    ) -> list[tuple[str, Plan]]:
+        """Which segments will be marked is not known before they are cut: the second step is
+        planned on those that rules cut."""
         items = _items(docs, responses)
         to_cut = [steps.cut_subject(item.answer) for item in items if _is_cut_by(judge, item)]
-        cutting = judge.plan(steps.CUT_PROMPT, to_cut, samples=1, reply=CutReply, max_tokens=steps.CUT_TOKENS)
+        cutting = judge.plan(
+            steps.CUT_PROMPT, to_cut, samples=1, reply=CutReply, max_tokens=steps.CUT_TOKENS
+        )
         to_mark = _mark_subjects(items, [item.by_rules for item in items])
         marking = judge.plan(steps.MARK_PROMPT, to_mark, reply=MarksReply)
         return [*([("cutting", cutting)] if to_cut else []), ("marking", marking)]
@@ -71,7 +95,11 @@ class FelmGen:
         items = _items(docs, responses)
         cuts = _cut(judge, items)
         subjects = _mark_subjects(items, cuts)
-        replies = iter(judge.ask_typed(steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks))
+        replies = iter(
+            judge.ask_typed(
+                steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks
+            )
+        )
         records: list[Verdict] = []
         for item, cut in zip(items, cuts, strict=True):
             read = next(replies) if cut else []
@@ -84,45 +112,86 @@ class FelmGen:
         return _record(item, item.by_rules, reason, [])
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and "response": {errors, units,
-        error_rate, stderr, interval, worst, best}, "error_types": {kind: segments}}}``; beside them why there is no verdict
-        (``unscored``) or no answer (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``). Intervals
-        are 95% percentile bootstrap intervals over responses; a rate that is not defined is null."""
+        """``{"ALL" or a domain: {"responses", "scored", "no_answer", "unscored", "segment" and
+        "response": {errors, units, error_rate, stderr, interval, worst, best}, "error_types":
+        {kind: segments}}}``; beside them why there is no verdict (``unscored``) or no answer
+        (``no_answer``), and by whom the responses were cut (``cut_by``, ``cuts_refused``).
+        Intervals are 95% percentile bootstrap intervals over responses; a rate that is not defined
+        is null."""
         rows = [(verdict["domain"], row_metrics(verdict)) for verdict in verdicts]
         names = (ALL, *sorted({domain for domain, _ in rows}))
         reasons = {key: _count(row[key] for _, row in rows) for key in ("unscored", "no_answer")}
-        reasons |= {name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()}
-        return {name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names} | reasons
+        reasons |= {
+            name: _count(verdict[key] for verdict in verdicts) for name, key in _CUTS.items()
+        }
+        return {
+            name: _of([row for domain, row in rows if name in (ALL, domain)]) for name in names
+        } | reasons
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rates = ("#segments wrong", "#95% interval", "#responses wrong", "#95% interval ")
-        columns = ("domain", "#responses", *rates, "#no answer", "#unscored", "#worst / best segments")
-        rows = [_row(name, each) for name, each in summary.items() if isinstance(each, Mapping) and "segment" in each]
-        types = ", ".join(f"{kind} {number}" for kind, number in summary[ALL]["error_types"].items() if number)
+        columns = (
+            "domain",
+            "#responses",
+            *rates,
+            "#no answer",
+            "#unscored",
+            "#worst / best segments",
+        )
+        rows = [
+            _row(name, each)
+            for name, each in summary.items()
+            if isinstance(each, Mapping) and "segment" in each
+        ]
+        types = ", ".join(
+            f"{kind} {number}" for kind, number in summary[ALL]["error_types"].items() if number
+        )
         notes = [
             f"Wrong segments by type: {types or 'none'}.",
-            *(f"{label}: {counted(summary[key])}." for label, key in _NOTES.items() if summary[key]),
-            "Intervals: percentile bootstrap over responses. Responses without an answer or a verdict are left out.",
+            *(
+                f"{label}: {counted(summary[key])}."
+                for label, key in _NOTES.items()
+                if summary[key]
+            ),
+            (
+                "Intervals: percentile bootstrap over responses. Responses without an answer or a"
+                " verdict are left out."
+            ),
         ]
         return columns, rows, notes
 
 
-_NOTES = {"Cut by": "cut_by", "Cuts of the judge not taken": "cuts_refused", "No answer": "no_answer", "Unscored": "unscored"}
+_NOTES = {
+    "Cut by": "cut_by",
+    "Cuts of the judge not taken": "cuts_refused",
+    "No answer": "no_answer",
+    "Unscored": "unscored",
+}
 FELM_GEN = FelmGen()
 
 
 def _items(docs: Docs, responses: Sequence[Sequence[str]]) -> list[_Item]:
-    return [_Item(doc, to_answer(texts[0]), no_answer(texts[0])) for doc, texts in zip(docs, responses, strict=True)]
+    return [
+        _Item(doc, to_answer(texts[0]), no_answer(texts[0]))
+        for doc, texts in zip(docs, responses, strict=True)
+    ]
 
 
 def _cut(judge: Judge, items: Sequence[_Item]) -> list[Cut | None]:
     places = [place for place, item in enumerate(items) if _is_cut_by(judge, item)]
     subjects = [steps.cut_subject(items[place].answer) for place in places]
     prompt, check, most = steps.CUT_PROMPT, steps.check_cut, steps.CUT_TOKENS
-    replies = judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most) if places else []
+    replies = (
+        judge.ask_typed(prompt, CutReply, subjects, "cutting responses", check, 1, max_tokens=most)
+        if places
+        else []
+    )
     read = {place: reply for place, (reply,) in zip(places, replies, strict=True)}
     numbered = enumerate(items)
-    return [None if each.problem else steps.cut(each.answer, each.doc["domain"], read.get(place)) for place, each in numbered]
+    return [
+        None if each.problem else steps.cut(each.answer, each.doc["domain"], read.get(place))
+        for place, each in numbered
+    ]
 
 
 def _is_cut_by(judge: Judge, item: _Item) -> bool:
@@ -132,7 +201,11 @@ def _is_cut_by(judge: Judge, item: _Item) -> bool:
 
 
 def _mark_subjects(items: Sequence[_Item], cuts: Sequence[Cut | None]) -> list[dict[str, Any]]:
-    return [steps.mark_subject(item.doc, cut.segments) for item, cut in zip(items, cuts, strict=True) if cut is not None]
+    return [
+        steps.mark_subject(item.doc, cut.segments)
+        for item, cut in zip(items, cuts, strict=True)
+        if cut is not None
+    ]
 
 
 def _record(item: _Item, cut: Cut | None, marks: Marks, outputs: list[str]) -> Verdict:
@@ -157,7 +230,14 @@ def _row(name: str, each: Mapping[str, Any]) -> tuple[str, ...]:
         rate, ends = each[level]["error_rate"], each[level]["interval"]
         rates += [shown(rate), "-" if ends is None else f"{100 * ends[0]:.1f} - {ends[1]:.1%}"]
     bounds = " / ".join(shown(each["segment"][bound]) for bound in ("worst", "best"))
-    return name, str(each["responses"]), *rates, str(each["no_answer"]), str(each["unscored"]), bounds
+    return (
+        name,
+        str(each["responses"]),
+        *rates,
+        str(each["no_answer"]),
+        str(each["unscored"]),
+        bounds,
+    )
 
 
 ALL = "ALL"
@@ -192,7 +272,10 @@ def _rate(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
         "error_rate": defined(error_rate((errors, units))),
         "stderr": defined(pooled_stderr(counts, error_rate)),
         "interval": interval_of(pooled_interval(counts, error_rate)),
-        **{bound: defined(error_rate(_sum([row[f"{name}_{bound}"] for row in rows]))) for bound in _BOUNDS},
+        **{
+            bound: defined(error_rate(_sum([row[f"{name}_{bound}"] for row in rows])))
+            for bound in _BOUNDS
+        },
     }
 
 
@@ -205,12 +288,19 @@ def _count(values: Iterable[str | None]) -> dict[str, int]:
 
 
 def row_metrics(verdict: Verdict) -> dict[str, Any]:
-    """The counts of one response, (units with an error, units), under the name of every score that they are part of; a unit is
-    a segment or the whole response. A response without a verdict has units in ``worst`` and ``best`` alone."""
-    errors, is_unscored = verdict["errors"] or (), verdict["unscored"] is not None and verdict["no_answer"] is None
+    """The counts of one response, (units with an error, units), under the name of every score that
+    they are part of; a unit is a segment or the whole response. A response without a verdict has
+    units in ``worst`` and ``best`` alone."""
+    errors, is_unscored = (
+        verdict["errors"] or (),
+        verdict["unscored"] is not None and verdict["no_answer"] is None,
+    )
     types = Counter(errors)
     wrong = len(errors) - types[None]
-    found: dict[str, Any] = {"unscored": verdict["unscored"] if is_unscored else None, "no_answer": verdict["no_answer"]}
+    found: dict[str, Any] = {
+        "unscored": verdict["unscored"] if is_unscored else None,
+        "no_answer": verdict["no_answer"],
+    }
     found |= {f"errors_{kind}": types[kind] for kind in ERROR_KINDS}
     segments = len(verdict["segments"]) or 1  # one for an answer that never came
     for level, counts, units in (
@@ -219,7 +309,11 @@ def row_metrics(verdict: Verdict) -> dict[str, Any]:
     ):
         scored = None if verdict["unscored"] else counts
         found |= {f"{level}_error_rate": scored, f"{level}_error_rate_{verdict['domain']}": scored}
-        ends = {"worst": [units, units], "best": [0, units]} if is_unscored else dict.fromkeys(_BOUNDS, counts)
+        ends = (
+            {"worst": [units, units], "best": [0, units]}
+            if is_unscored
+            else dict.fromkeys(_BOUNDS, counts)
+        )
         found |= {f"{level}_error_rate_{bound}": end for bound, end in ends.items()}
     return found
 
@@ -227,7 +321,9 @@ def row_metrics(verdict: Verdict) -> dict[str, Any]:
 def _scores() -> Iterator[Score]:
     rate, bounding_rate = pooled(error_rate), pooled(error_rate, has_stderr=False)
     for level in LEVELS:
-        yield Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+        yield Score(
+            f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False
+        )
     for level in LEVELS:
         for domain in DOMAINS:
             yield Score(f"{level}_error_rate_{domain}", rate, ERROR_RATE, higher=False)

@@ -1,12 +1,15 @@
-"""What counts as an answer (an empty generation and a refusal hold no errors, but that does not make them factual), and what a
-judge is asked of it, in order: to cut it into segments (section 3.5 and table 3 of the paper), and to mark each.
+"""What counts as an answer (an empty generation and a refusal hold no errors, but that does not
+make them factual), and what a judge is asked of it, in order: to cut it into segments (section 3.5
+and table 3 of the paper), and to mark each.
 
-The paper says "sentence boundary" for four kinds of prompts and a model for math and recommendation. The published file does not
-tell recommendation from writing, so the judge cuts all of ``writing_rec``; and its segments of ``reasoning`` end at empty lines
-too. Against the published segments the cuts have a boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82
-(reasoning, paragraphs; 0.76 by sentences) and, where no judge cuts, 0.90 (writing_rec) and 0.75 (math). What wk and science lack
-are segments of nothing but "1.": the paper's tokenizer (NLTK's Punkt, 0.97 on this text) cuts the number of a list off its item.
-Such cuts aside they have 0.96 and 0.97."""
+The paper says "sentence boundary" for four kinds of prompts and a model for math and
+recommendation. The published file does not tell recommendation from writing, so the judge cuts all
+of ``writing_rec``; and its segments of ``reasoning`` end at empty lines too. Against the published
+segments the cuts have a boundary F1 of 0.90 (wk, sentences), 0.89 (science, sentences), 0.82
+(reasoning, paragraphs; 0.76 by sentences) and, where no judge cuts, 0.90 (writing_rec) and 0.75
+(math). What wk and science lack are segments of nothing but "1.": the paper's tokenizer (NLTK's
+Punkt, 0.97 on this text) cuts the number of a list off its item. Such cuts aside they have 0.96 and
+0.97."""
 
 import re
 from collections import Counter
@@ -26,29 +29,34 @@ from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 EMPTY, REFUSAL = "empty", "refusal"
 _WORDS = load_words(__package__)
 _REFUSING = re.compile(
-    rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+ ){{0,2}}?(?:{_WORDS['refused']})|"
+    rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+"
+    rf" ){{0,2}}?(?:{_WORDS['refused']})|"
     rf"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){{0,3}}?(?:{_WORDS['lacked']})|know))\b|"
     rf"\bno information (?:on|about|available)\b|^\W*(?:{_WORDS['apology']})\W*$",
     re.IGNORECASE,
 )
 _AROUND_IT = re.compile(_WORDS["around"], re.IGNORECASE)
-_GIVES_ALL_THE_SAME = re.compile(r"\bbut (?:here|based)\b|:\s*\n|^[^\S\n]*(?:\d+[.)]|[-*•])\s", re.IGNORECASE | re.MULTILINE)
+_GIVES_ALL_THE_SAME = re.compile(
+    r"\bbut (?:here|based)\b|:\s*\n|^[^\S\n]*(?:\d+[.)]|[-*•])\s", re.IGNORECASE | re.MULTILINE
+)
 
 
 def to_answer(generation: str) -> str:
-    """The generation without the thinking that some models put before their answer; all of it if the thinking never ends."""
+    """The generation without the thinking that some models put before their answer; all of it if
+    the thinking never ends."""
     return said(generation).strip()
 
 
 def why_none(problem: str | None) -> tuple[str | None, str | None]:
-    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does not decline to answer."""
+    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does
+    not decline to answer."""
     return (None, problem) if problem in (None, UNFINISHED) else (problem, f"no answer: {problem}")
 
 
 def no_answer(generation: str) -> str | None:
-    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one. A refusal is a text without a
-    list whose every sentence either refuses or is what people put round a refusal (an apology, an offer), one of them
-    refusing."""
+    """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
+    A refusal is a text without a list whose every sentence either refuses or is what people put
+    round a refusal (an apology, an offer), one of them refusing."""
     text = without_thinking(generation)
     if text is None:
         return UNFINISHED
@@ -69,8 +77,12 @@ _BY_SENTENCES = frozenset({"wk", "science"})
 _PARAGRAPH = re.compile(r"\n\s*\n")
 ErrorType = Literal["knowledge", "reasoning", "irrelevant", "fooled"]
 TYPES: tuple[str, ...] = get_args(ErrorType)
-UNTYPED = "untyped"  # an error of which the judge does not say the type; the lexical judge never does
-_NO_EVIDENCE = curable("no evidence", "name a judge that needs none (docs/judges.md), or give it pages to read")
+UNTYPED = (  # an error of which the judge does not say the type; the lexical judge never does
+    "untyped"
+)
+_NO_EVIDENCE = curable(
+    "no evidence", "name a judge that needs none (docs/judges.md), or give it pages to read"
+)
 
 
 class CutReply(Reply):
@@ -81,8 +93,8 @@ class CutReply(Reply):
 
 @dataclass(frozen=True)
 class Cut:
-    """The segments of a response, which make up all of it. ``by`` is ``sentences``, ``paragraphs`` or ``judge``; ``refused`` says
-    why a judge's cut was not taken."""
+    """The segments of a response, which make up all of it. ``by`` is ``sentences``, ``paragraphs``
+    or ``judge``; ``refused`` says why a judge's cut was not taken."""
 
     segments: tuple[str, ...]
     by: str
@@ -93,7 +105,11 @@ def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
     """Sentences; outside ``wk`` and ``science`` an empty line ends a segment too."""
     if domain in _BY_SENTENCES:
         return Cut(tuple(split_sentences(response)), "sentences", refused)
-    return Cut(tuple(each for part in _PARAGRAPH.split(response) for each in split_sentences(part)), "paragraphs", refused)
+    return Cut(
+        tuple(each for part in _PARAGRAPH.split(response) for each in split_sentences(part)),
+        "paragraphs",
+        refused,
+    )
 
 
 def pieces_of(response: str) -> list[str]:
@@ -108,14 +124,19 @@ def cut_subject(response: str) -> dict[str, Any]:
 def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every piece is there once, in order."""
     numbers = [number for segment in reply.segments for number in segment]
-    return misnumbered(numbers, len(subject["pieces"]), "piece") or ("" if numbers == sorted(numbers) else "pieces out of order")
+    return misnumbered(numbers, len(subject["pieces"]), "piece") or (
+        "" if numbers == sorted(numbers) else "pieces out of order"
+    )
 
 
 def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:
-    """The segments of a judge's reply, each the response's own text; where there is none that can be used, rules cut."""
+    """The segments of a judge's reply, each the response's own text; where there is none that can
+    be used, rules cut."""
     if read is None or read.value is None:
         return cut_by_rules(response, domain, read.problem if read else None)
-    lengths = [len("".join(piece.split())) for piece in pieces_of(response)]  # white space is no part of a piece
+    lengths = [
+        len("".join(piece.split())) for piece in pieces_of(response)
+    ]  # white space is no part of a piece
     ends = [number for number, character in enumerate(response, 1) if not character.isspace()]
     segments, start, seen = [], 0, 0
     for numbers in filter(None, read.value.segments):
@@ -140,33 +161,52 @@ class MarksReply(Reply):
 
 
 Marks = tuple[str | None, ...] | str
-"""One entry a segment: the type of its error (section 3.6), None if factual; or the reason why there are none."""
+"""One entry a segment: the type of its error (section 3.6), None if factual; or the reason why
+there are none."""
 
 
 def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, Any]:
-    """What the prompt is about: the question, the segments, and of each reference the chunk nearest to them."""
+    """What the prompt is about: the question, the segments, and of each reference the chunk nearest
+    to them."""
     question, units = str(doc["prompt"]), [segment_text(segment) for segment in segments]
     is_reasoning = doc["domain"] in WITHOUT_REFERENCES
     texts = () if is_reasoning else tuple(doc.get("reference_texts") or ())
     passages = choose(texts, "\n".join([question, *units]))
-    return {"kind": "marks", "question": question.strip(), "units": units, "passages": passages, "is_reasoning": is_reasoning}
+    return {
+        "kind": "marks",
+        "question": question.strip(),
+        "units": units,
+        "passages": passages,
+        "is_reasoning": is_reasoning,
+    }
 
 
 def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: the numbers are those of segments, and none is there twice."""
-    return misnumbered([each.number for each in reply.wrong], len(subject["units"]), "segment", is_whole=False)
+    return misnumbered(
+        [each.number for each in reply.wrong], len(subject["units"]), "segment", is_whole=False
+    )
 
 
 def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str) -> Marks:
-    """The majority of what ``replies`` say, as ``felm.verdicts.vote`` has it; of the types that they give to a segment the
-    commonest, the first of equals. All errors in math and reasoning are reasoning errors, as in the paper."""
+    """The majority of what ``replies`` say, as ``felm.verdicts.vote`` has it; of the types that
+    they give to a segment the commonest, the first of equals. All errors in math and reasoning are
+    reasoning errors, as in the paper."""
     verdicts = [_verdict(each) for each in replies]
     flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
     if isinstance(flagged, str):
         return flagged
-    types = Counter((each.number, each.type) for read in replies if read.value for each in read.value.wrong if each.type)
+    types = Counter(
+        (each.number, each.type)
+        for read in replies
+        if read.value
+        for each in read.value.wrong
+        if each.type
+    )
     errors: dict[int, str | None] = dict.fromkeys(flagged, UNTYPED)
-    errors |= {number: kind for (number, kind), _ in reversed(types.most_common()) if number in errors}
+    errors |= {
+        number: kind for (number, kind), _ in reversed(types.most_common()) if number in errors
+    }
     if domain in WITHOUT_REFERENCES:
         errors = dict.fromkeys(errors, "reasoning")
     return tuple(errors.get(segment) for segment in range(1, num_segments + 1))

@@ -1,4 +1,5 @@
-"""The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks its answers."""
+"""The lm_eval task of FELM-gen: the evaluated model answers FELM's prompts, and a judge marks its
+answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,16 +14,19 @@ from lm_factuality.harness.suite_task import Settings
 
 
 class FelmGenTask(JudgedTask):
-    """By a YAML that includes ``tasks/felm/_felm_gen.yaml``. Samples hold the counts of their response, and in ``filtered_resps``
-    the judge's record (see ``judging``). ``metadata``: ``judge``, ``judge_store``, ``references`` (``published``, or a folder
-    of fetched ones), ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError, DataError:
-    on construction, if the data or the judge cannot be used."""
+    """By a YAML that includes ``tasks/felm/_felm_gen.yaml``. Samples hold the counts of their
+    response, and in ``filtered_resps`` the judge's record (see ``judging``). ``metadata``:
+    ``judge``, ``judge_store``, ``references`` (``published``, or a folder of fetched ones),
+    ``data_dir``. ``dataset_path`` names a file of one's own in FELM's columns. Raises ConfigError,
+    DataError: on construction, if the data or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = ("references",)
     instructs = True
 
-    def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
+    def judged(
+        self, config: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> tuple[Generation, Settings]:
         self._references = str(metadata.get("references", PUBLISHED))
         self._own_data = own_data(config, "JSONL in FELM's columns")
         return FELM_GEN, Settings({"doc_to_text": "text", "doc_to_target": "index"}, {})
@@ -33,13 +37,25 @@ class FelmGenTask(JudgedTask):
         texts = reference_texts(self._references, rows)
         docs: list[dict[str, Any]] = []
         for row in rows:
-            about = {"index": row.index, "domain": row.domain, "prompt": row.prompt, "text": row.prompt.strip()}
-            docs.append({**about, "reference_texts": list(filter(str.strip, texts(row)))})  # so that samples can be judged alone
+            about = {
+                "index": row.index,
+                "domain": row.domain,
+                "prompt": row.prompt,
+                "text": row.prompt.strip(),
+            }
+            docs.append(
+                {**about, "reference_texts": list(filter(str.strip, texts(row)))}
+            )  # so that samples can be judged alone
         without = sum(not doc["reference_texts"] for doc in docs)
         if without and self._judge and self._judge_config.capabilities.needs_evidence:
-            what = f"{without} of {len(docs)} rows have no references, so judge {self._judge_config.name} has no verdict on their"
+            what = (
+                f"{without} of {len(docs)} rows have no references, so judge"
+                f" {self._judge_config.name} has no verdict on their"
+            )
             caution = self.config.metadata.get("caution")
-            self.config.metadata["caution"] = " ".join(filter(None, [caution, f"{what} answers; a model needs none."]))
+            self.config.metadata["caution"] = " ".join(
+                filter(None, [caution, f"{what} answers; a model needs none."])
+            )
         return docs
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Long-form factuality as the rest of the suite knows it: the steps of D-FActScore in the words of any prompt, its scores out of
-samples, and its rows in the report. Where entities may be confused all steps are taken; else a response is about one subject, and
-a fact is held against the passages of its document, or those that an index finds."""
+"""Long-form factuality as the rest of the suite knows it: the steps of D-FActScore in the words of
+any prompt, its scores out of samples, and its rows in the report. Where entities may be confused
+all steps are taken; else a response is about one subject, and a fact is held against the passages
+of its document, or those that an index finds."""
 
 import re
 from collections import Counter
@@ -16,12 +17,32 @@ from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.recount import people_of, unfounded
 from lm_factuality.benchmarks.biographies.summary import means_of
-from lm_factuality.benchmarks.biographies.types import Generation, JudgedBiography, from_record, to_record
+from lm_factuality.benchmarks.biographies.types import (
+    Generation,
+    JudgedBiography,
+    from_record,
+    to_record,
+)
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
-from lm_factuality.benchmarks.declaration import Benchmark, Recount, Row, Rows, Sample, Samples, answered
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Samples,
+    answered,
+)
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, is_true, listed, open_knowledge
+from lm_factuality.benchmarks.longform.rows import (
+    INDEX,
+    SOURCES,
+    K,
+    is_true,
+    listed,
+    open_knowledge,
+)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
@@ -36,8 +57,9 @@ _LEADS = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
 
 @dataclass(frozen=True)
 class Settings(method.Settings):
-    """``index`` is asked about each fact where documents have no passages; a judge sees so many ``passages``. ``kind`` is of the
-    entities that may be confused, empty where there is one subject."""
+    """``index`` is asked about each fact where documents have no passages; a judge sees so many
+    ``passages``. ``kind`` is of the entities that may be confused, empty where there is one
+    subject."""
 
     folder: ClassVar[str] = "longform"
 
@@ -46,14 +68,18 @@ class Settings(method.Settings):
     kind: str = ""
 
     def about(self, generation: Generation) -> dict[str, Any]:
-        return {"question": generation.question, **({"entity_kind": self.kind} if self.kind else {})}
+        return {
+            "question": generation.question,
+            **({"entity_kind": self.kind} if self.kind else {}),
+        }
 
     def begin(self, generation: Generation) -> JudgedBiography:
         started = method.begin(replace(generation, output=prose(generation.output)))
         return started if self.kind else replace(started, entities=method.ALONE)
 
     def pairs(self, judged: JudgedBiography) -> dict[tuple[str, str], matrix.Pair]:
-        """The passages nearest to a fact and to what the response is about, so that "It was founded in 1780" finds its page."""
+        """The passages nearest to a fact and to what the response is about, so that "It was founded
+        in 1780" finds its page."""
         given = judged.generation
         about = self.about(given)
         if self.kind:
@@ -61,29 +87,54 @@ class Settings(method.Settings):
         facts = {fact.text: fact.sentence for fact in reversed(judged.facts)}
         queries = [f"{given.name or given.question} {text}" for text in facts]
         if self.index is not None:
-            found = [tuple(hit.passage.contents for hit in hits) for hits in self.index.retrieve(queries, self.passages)]
+            found = [
+                tuple(hit.passage.contents for hit in hits)
+                for hits in self.index.retrieve(queries, self.passages)
+            ]
         else:
             found = [nearest(_known(given), query, self.passages) for query in queries]
         return {
-            (text, ""): matrix.Pair(text, "", shown, None if shown else "no evidence", about, facts[text] if self.index else None)
+            (text, ""): matrix.Pair(
+                text,
+                "",
+                shown,
+                None if shown else "no evidence",
+                about,
+                facts[text] if self.index else None,
+            )
             for text, shown in zip(facts, found, strict=True)
         }
 
-    def longest(self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1) -> tuple[str, ...]:
-        """With an index, what it finds for the subject: it cannot know how long other passages are."""
+    def longest(
+        self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1
+    ) -> tuple[str, ...]:
+        """With an index, what it finds for the subject: it cannot know how long other passages
+        are."""
         if self.kind:
             return super().longest(judged, pair, facts)
-        return pair.evidence if self.index else method.longest(_known(judged.generation), self.passages * facts)
+        return (
+            pair.evidence
+            if self.index
+            else method.longest(_known(judged.generation), self.passages * facts)
+        )
 
 
 def _known(given: Generation) -> tuple[str, ...]:
-    return tuple(f"Title: {each.title}\n{each.text}" if each.title else each.text for each in given.passages)
+    return tuple(
+        f"Title: {each.title}\n{each.text}" if each.title else each.text for each in given.passages
+    )
 
 
 def prose(response: str) -> str:
-    """A response without Markdown: no marks of lists and emphasis, no headings and other lines that lead into what follows."""
-    lines = (_MARKER.sub("", line, count=1) if _MARKER.match(line) else line for line in response.splitlines())
-    return "\n".join(re.sub(r"\*\*|__|`", "", line).strip() for line in lines if not _LEADS.match(line))
+    """A response without Markdown: no marks of lists and emphasis, no headings and other lines that
+    lead into what follows."""
+    lines = (
+        _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
+        for line in response.splitlines()
+    )
+    return "\n".join(
+        re.sub(r"\*\*|__|`", "", line).strip() for line in lines if not _LEADS.match(line)
+    )
 
 
 _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
@@ -91,9 +142,9 @@ _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=D
 
 @dataclass(frozen=True)
 class LongForm(AmbigBio):
-    """``Generation`` for any prompts. A document is that of ``rows``, with one response. A record is that of
-    ``biographies.types`` with ``index`` and ``unscored``; where entities are not told apart it has one, without name. ``k``:
-    every K."""
+    """``Generation`` for any prompts. A document is that of ``rows``, with one response. A record
+    is that of ``biographies.types`` with ``index`` and ``unscored``; where entities are not told
+    apart it has one, without name. ``k``: every K."""
 
     settings: Settings = field(default_factory=Settings)
     k: tuple[int, ...] = K
@@ -103,9 +154,18 @@ class LongForm(AmbigBio):
     @property
     def about(self) -> dict[str, Any]:
         known, kind = self.settings.index, self.settings.kind
-        own = {"k": list(self.k), "passages": self.settings.passages, "linking": self.settings.linking}
+        own = {
+            "k": list(self.k),
+            "passages": self.settings.passages,
+            "linking": self.settings.linking,
+        }
         told_apart = {"entities": bool(kind), "entity_kind": kind or "entity"}
-        return {"knowledge": self.knowledge, "knowledge_identity": known.identity if known else None, **own, **told_apart}
+        return {
+            "knowledge": self.knowledge,
+            "knowledge_identity": known.identity if known else None,
+            **own,
+            **told_apart,
+        }
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         lacks_index = doc.get("evidence") == INDEX and self.settings.index is None
@@ -118,23 +178,40 @@ class LongForm(AmbigBio):
         return super().judge(judge, docs, responses)
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Each mean as ``biographies.summary`` has it, its interval clustered by prompt; K; responses and facts by outcome."""
+        """Each mean as ``biographies.summary`` has it, its interval clustered by prompt; K;
+        responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
         rows = [row_metrics(each, self.settings.kind, self.k) for each in judged]
         tallies = [Tally.of(each) for each in judged]
         return {
-            **means_of(rows, [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))], SCORES),
+            **means_of(
+                rows,
+                [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))],
+                SCORES,
+            ),
             "k": list(self.k),
             "responses": len(rows),
             "abstained": sum(each.abstained for each in judged),
-            "unscored": dict(Counter(row["unscored"] for row in rows if row["unscored"]).most_common()),
-            "facts": {name: sum(getattr(each, name) for each in tallies) for name in Tally.__dataclass_fields__},
+            "unscored": dict(
+                Counter(row["unscored"] for row in rows if row["unscored"]).most_common()
+            ),
+            "facts": {
+                name: sum(getattr(each, name) for each in tallies)
+                for name in Tally.__dataclass_fields__
+            },
         }
 
     def notes(self, summary: Mapping[str, Any]) -> list[str]:
         return [
-            f"{summary['responses']} responses, {summary['abstained']} abstain; facts: {counted(summary['facts'])}.",
-            *([f"Without all scores: {counted(summary['unscored'])}."] if summary["unscored"] else []),
+            (
+                f"{summary['responses']} responses, {summary['abstained']} abstain; facts:"
+                f" {counted(summary['facts'])}."
+            ),
+            *(
+                [f"Without all scores: {counted(summary['unscored'])}."]
+                if summary["unscored"]
+                else []
+            ),
             f"K: {', '.join(map(str, summary['k']))}. Intervals: bootstrap over prompts.",
         ]
 
@@ -143,13 +220,20 @@ class LongForm(AmbigBio):
 
 
 def generation(metadata: Mapping[str, Any]) -> LongForm:
-    """With the settings of a run; of ``knowledge`` the folder of an index counts, for documents hold the pages themselves. Raises
-    DataError: the index cannot be used."""
+    """With the settings of a run; of ``knowledge`` the folder of an index counts, for documents
+    hold the pages themselves. Raises DataError: the index cannot be used."""
     path = Path(str(metadata.get("knowledge") or DOCUMENTS))
     knowledge = open_knowledge(path) if metadata.get("knowledge") and path.is_dir() else None
-    kind = str(metadata.get("entity_kind") or "entity") if is_true(metadata.get("entities")) is True else ""
+    kind = (
+        str(metadata.get("entity_kind") or "entity")
+        if is_true(metadata.get("entities")) is True
+        else ""
+    )
     index = knowledge if isinstance(knowledge, Index) and not kind else None
-    linking, passages = str(metadata.get("linking") or "greedy"), int(metadata.get("passages") or EVIDENCE)
+    linking, passages = (
+        str(metadata.get("linking") or "greedy"),
+        int(metadata.get("passages") or EVIDENCE),
+    )
     settings = Settings(None, linking, index=index, passages=passages, kind=kind)
     return LongForm(settings, path.name, tuple(listed(metadata.get("k") or K)))
 
@@ -160,7 +244,10 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
     def again(row: Row) -> dict[str, Any]:
         judged = from_record(row["verdict"])
-        belongs(judged.generation == run.settings.begin(from_doc(row["doc"], row["responses"][0])).generation)
+        belongs(
+            judged.generation
+            == run.settings.begin(from_doc(row["doc"], row["responses"][0])).generation
+        )
         if row["verdict"]["unscored"] != unscored(judged):
             raise ValueError("'unscored' of its record does not follow from the judgements there")
         return row_metrics(judged, run.settings.kind, run.k)
@@ -169,7 +256,8 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
 
 
 _NOTE = (
-    "F1@K balances the share of supported facts with their number. Compare models at one K, one knowledge source and one judge."
+    "F1@K balances the share of supported facts with their number. Compare models at one K, one"
+    " knowledge source and one judge."
 )
 
 
@@ -177,18 +265,33 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     """A response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
     judged = from_record(record)
-    is_scored, is_wrong = f1 is not None and not record["unscored"], bool(Tally.of(judged).not_supported)
+    is_scored, is_wrong = (
+        f1 is not None and not record["unscored"],
+        bool(Tally.of(judged).not_supported),
+    )
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
         key_of(sample, doc["index"], doc["question"]),
         str(doc["index"]),
         snippet(doc["question"]),
         {"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
-        "none" if judged.abstained else "unscored" if not is_scored else "wrong" if is_wrong else "right",
+        (
+            "none"
+            if judged.abstained
+            else "unscored"
+            if not is_scored
+            else "wrong"
+            if is_wrong
+            else "right"
+        ),
         f1,
         [doc["topic"]] if doc["topic"] else [],
         shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        {score.name: mean_part(sample[score.name]) for score in SCORES if score.label and sample.get(score.name) is not None},
+        {
+            score.name: mean_part(sample[score.name])
+            for score in SCORES
+            if score.label and sample.get(score.name) is not None
+        },
     )
 
 
@@ -218,7 +321,15 @@ BENCHMARK = Benchmark(
     lead="How much of a long answer is supported by what is known, and how much does it say?",
     sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
     samples=SAMPLES,
-    settings=("k", "knowledge", "knowledge_identity", "passages", "entities", "entity_kind", "linking"),
+    settings=(
+        "k",
+        "knowledge",
+        "knowledge_identity",
+        "passages",
+        "entities",
+        "entity_kind",
+        "linking",
+    ),
     judged_steps=(
         JudgedStep("decomposition", (), "all scores"),
         JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),

@@ -1,9 +1,11 @@
 """The scores of long-form factuality, of one response each and averaged over prompts.
 
-With S facts supported and N not (irrelevant ones left out), precision is S / (S + N), recall at K min(S / K, 1), and F1@K their
-harmonic mean, 0 if S = 0, as where nothing is stated (Wei et al., 2024, section 5). FActScore counts an irrelevant fact against
-the response, and is penalised for fewer than ten facts (Min et al., 2023). A repeated fact counts once: else repeating it would
-come to K. One without a verdict is in no score; ``worst`` and ``best`` count it as not supported and as supported."""
+With S facts supported and N not (irrelevant ones left out), precision is S / (S + N), recall at K
+min(S / K, 1), and F1@K their harmonic mean, 0 if S = 0, as where nothing is stated (Wei et al.,
+2024, section 5). FActScore counts an irrelevant fact against the response, and is penalised for
+fewer than ten facts (Min et al., 2023). A repeated fact counts once: else repeating it would come
+to K. One without a verdict is in no score; ``worst`` and ``best`` count it as not supported and as
+supported."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +37,9 @@ class Tally:
     def of(cls, judged: JudgedBiography) -> "Tally":
         facts = (" ".join(fact.text.casefold().split()) for fact in judged.facts)
         found = Counter(dict(zip(facts, map(of_any, judged.matrix), strict=True)).values())
-        return cls(found["supported"], found["not_supported"], found["irrelevant"], found["unscored"])
+        return cls(
+            found["supported"], found["not_supported"], found["irrelevant"], found["unscored"]
+        )
 
     @property
     def facts(self) -> int:
@@ -45,7 +49,10 @@ class Tally:
         """F1@K; None if there are facts and none has a verdict."""
         if not self.supported:
             return None if self.unscored and not self.not_supported else 0.0
-        precision, recall = self.supported / (self.supported + self.not_supported), min(self.supported / k, 1.0)
+        precision, recall = (
+            self.supported / (self.supported + self.not_supported),
+            min(self.supported / k, 1.0),
+        )
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
@@ -68,43 +75,86 @@ def unscored(judged: JudgedBiography) -> str | None:
 
 
 def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[str, Any]:
-    """A response's part in every mean, by the first of ``ks``, and in F1 at the others; None where it has none. ``kind`` is of
-    the entities, empty where they are not told apart."""
+    """A response's part in every mean, by the first of ``ks``, and in F1 at the others; None where
+    it has none. ``kind`` is of the entities, empty where they are not told apart."""
     reason, tally, of_entities = unscored(judged), Tally.of(judged), score(judged)
     ends = {
         "worst": replace(tally, not_supported=tally.not_supported + tally.unscored, unscored=0),
         "best": replace(tally, supported=tally.supported + tally.unscored, unscored=0),
     }
     is_lost = reason is not None and not judged.facts
-    found: dict[str, float | None] = tally.scores(ks[0]) | {f"f1_at_{k}": tally.f1_at(k) for k in ks[1:]}
+    found: dict[str, float | None] = tally.scores(ks[0]) | {
+        f"f1_at_{k}": tally.f1_at(k) for k in ks[1:]
+    }
     found["facts_per_response"] = None if judged.abstained else float(tally.facts)
     for name in _OF_ENTITIES if kind else ():
         found[name] = getattr(of_entities, name, None)
     found = dict.fromkeys(found) if is_lost else found
     for which, end in ends.items():
-        found |= {f"{name}_{which}": float(which == "best") if is_lost else end.scores(ks[0])[name] for name in _BOUNDED}
+        found |= {
+            f"{name}_{which}": float(which == "best") if is_lost else end.scores(ks[0])[name]
+            for name in _BOUNDED
+        }
         if kind:
             key = f"d_factscore_{which}"
             found[key] = getattr(of_entities, key, float(which == "best") if is_lost else None)
     found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     index = judged.generation.index
-    parts = {name: None if value is None else Outcome(value, index) for name, value in found.items()}
+    parts = {
+        name: None if value is None else Outcome(value, index) for name, value in found.items()
+    }
     return {**parts, "unscored": reason}
 
 
 SCORES = (
     Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task"),
     Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
-    Score("precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"),
-    Score("factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"),
-    Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore", unit="points"),
+    Score(
+        "precision",
+        MEAN,
+        PRECISION,
+        "Precision",
+        note="supported facts; irrelevant ones are left out",
+    ),
+    Score(
+        "factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"
+    ),
+    Score(
+        "difference",
+        MEAN,
+        DIFFERENCE,
+        "Gap",
+        False,
+        note="FActScore minus D-FActScore",
+        unit="points",
+    ),
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
-    Score("num_entities", MEAN, None, "Entities", None, 1, 2, note="entities about which a response says something true"),
-    Score("one_bio_many_entities", MEAN, SHARE, "Merged", False, note="responses that merge several entities into one"),
+    Score(
+        "num_entities",
+        MEAN,
+        None,
+        "Entities",
+        None,
+        1,
+        2,
+        note="entities about which a response says something true",
+    ),
+    Score(
+        "one_bio_many_entities",
+        MEAN,
+        SHARE,
+        "Merged",
+        False,
+        note="responses that merge several entities into one",
+    ),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *(Score(f"{name}_{which}", Aggregation(mean)) for name in (*_BOUNDED, "d_factscore") for which in ("worst", "best")),
+    *(
+        Score(f"{name}_{which}", Aggregation(mean))
+        for name in (*_BOUNDED, "d_factscore")
+        for which in ("worst", "best")
+    ),
     Score("f1_at_*", MEAN, F1),
     Score("unscored", Aggregation(how_many), higher=False),
 )

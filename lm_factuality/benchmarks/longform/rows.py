@@ -1,6 +1,6 @@
-"""A long-form task as its YAML describes it, and its prompts as lm_eval's documents, each with the passages that facts are
-verified by, unless an index finds those. Besides a user's own, LongFact's (Wei et al., 2024): 30 prompts on each of 38 topics,
-for objects and for concepts."""
+"""A long-form task as its YAML describes it, and its prompts as lm_eval's documents, each with the
+passages that facts are verified by, unless an index finds those. Besides a user's own, LongFact's
+(Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.benchmarks.factor.corpus import Column, Corpus, TableYaml, metadata_of, read_yaml, to_corpus
+from lm_factuality.benchmarks.factor.corpus import (
+    Column,
+    Corpus,
+    TableYaml,
+    metadata_of,
+    read_yaml,
+    to_corpus,
+)
 from lm_factuality.benchmarks.factor.load import column_names, find_table
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
@@ -27,7 +34,10 @@ from lm_factuality.retrieval.index import Index
 from lm_factuality.retrieval.knowledge import Knowledge
 
 _PROMPTS = "expected one source of prompts: dataset_path or metadata.longfact"
-_KNOWN = "expected one thing to verify facts against: metadata.knowledge (an index, or pages) or metadata.columns.passages"
+_KNOWN = (
+    "expected one thing to verify facts against: metadata.knowledge (an index, or pages) or"
+    " metadata.columns.passages"
+)
 K = (64,)  # facts that are enough, unless a task says otherwise: the median of LongFact's responses
 _Count = Annotated[int, Field(ge=1)]
 
@@ -56,7 +66,9 @@ class Metadata(Strict, extra="ignore"):
 
     columns: Columns = Columns()
     longfact: Literal["concepts", "objects"] | None = None
-    topics: Annotated[Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(listed)] = None
+    topics: Annotated[
+        Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(listed)
+    ] = None
     knowledge: str | None = None
     passages: _Count = EVIDENCE
     k: Annotated[tuple[_Count, ...], BeforeValidator(listed), Field(strict=False, min_length=1)] = K
@@ -79,7 +91,8 @@ class _Yaml(TableYaml):
 
 
 class LongFormTask(NamedTuple):
-    """A YAML, checked: ``template`` is a column or a template, ``knowledge`` None where a column holds the passages."""
+    """A YAML, checked: ``template`` is a column or a template, ``knowledge`` None where a column
+    holds the passages."""
 
     table: Corpus
     metadata: Metadata
@@ -88,7 +101,8 @@ class LongFormTask(NamedTuple):
 
 
 def parse_task(config: Mapping[str, Any]) -> LongFormTask:
-    """The task that a config describes. Raises ConfigError: listing every key that is unknown, missing or of the wrong type."""
+    """The task that a config describes. Raises ConfigError: listing every key that is unknown,
+    missing or of the wrong type."""
     given, path = metadata_of(config), config.get("dataset_path")
     columns = given.get("columns")
     in_column = isinstance(columns, Mapping) and bool(columns.get("passages"))
@@ -100,7 +114,9 @@ def parse_task(config: Mapping[str, Any]) -> LongFormTask:
     if metadata.knowledge is None:
         return LongFormTask(table, metadata, template, None)
     known = Path(metadata.knowledge).expanduser()
-    beside = (table.folder or Path()) / known  # the YAML, as its other paths; else as the command line has it
+    beside = (
+        table.folder or Path()
+    ) / known  # the YAML, as its other paths; else as the command line has it
     return LongFormTask(table, metadata, template, beside if beside.exists() else known)
 
 
@@ -112,7 +128,14 @@ _DATES = {"concepts": "01-10-2024", "objects": "01-12-2024"}
 _LONGFACT = ("google-deepmind/long-form-factuality", "9d27158d198ced0a9d8271a80147cae580614601")
 _FILE = "longfact/longfact-{0}_gpt4_{1}_noduplicates/longfact-{0}_{2}.jsonl"
 SOURCES = tuple(
-    Source(f"longfact_{which}_{topic}", *_LONGFACT, _FILE.format(which, _DATES[which], topic), blob, "CC-BY-4.0", 30)
+    Source(
+        f"longfact_{which}_{topic}",
+        *_LONGFACT,
+        _FILE.format(which, _DATES[which], topic),
+        blob,
+        "CC-BY-4.0",
+        30,
+    )
     for which, blobs in _BLOBS.items()
     for topic, blob in blobs.items()
 )
@@ -128,16 +151,23 @@ def open_knowledge(path: Path) -> Knowledge | Index:
     return open_index(path) if path.is_dir() else Knowledge(path)
 
 
-def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The documents, and what results say of the data. ``text`` is what the model sees, ``evidence`` where passages come from.
-    Raises ConfigError: a column that is not there, or a template that fails. Raises DataError: rows that cannot be used."""
-    table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
+def read_rows(
+    task: LongFormTask, known: Known, data_dir: str | None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The documents, and what results say of the data. ``text`` is what the model sees,
+    ``evidence`` where passages come from. Raises ConfigError: a column that is not there, or a
+    template that fails. Raises DataError: rows that cannot be used."""
+    table, about = (
+        _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
+    )
     refuse(table.problems)
     names, where = column_names(table), task.table.where
     for part, name in task.metadata.columns:
         if name and name not in names and (part != "prompt" or task.template == name):
             listed = ", ".join(map(repr, names))
-            raise ConfigError(f"{where}: metadata.columns.{part}: no column {name!r}; the table has {listed}")
+            raise ConfigError(
+                f"{where}: metadata.columns.{part}: no column {name!r}; the table has {listed}"
+            )
     render = renderer(where, "doc_to_text", task.template, names)
     docs: list[dict[str, Any]] = []
     problems = []
@@ -151,15 +181,23 @@ def read_rows(task: LongFormTask, known: Known, data_dir: str | None) -> tuple[l
 
 
 def _document(
-    task: LongFormTask, values: Mapping[str, Any], render: Callable[[Mapping[str, Any]], Any], known: Known, number: str
+    task: LongFormTask,
+    values: Mapping[str, Any],
+    render: Callable[[Mapping[str, Any]], Any],
+    known: Known,
+    number: str,
 ) -> dict[str, Any]:
     text, columns = (cell_text(render(values)) or "").strip(), task.metadata.columns
     if not text:
         raise ValueError("the prompt is empty, expected a text")
-    question = (cell_text(values.get(columns.prompt)) or text).strip()  # what is asked, without what the template adds
+    question = (
+        cell_text(values.get(columns.prompt)) or text
+    ).strip()  # what is asked, without what the template adds
     titles = _items(values.get(columns.title or ""))
     if not all(isinstance(each, str) for each in titles):
-        raise ValueError(f"the title is {short(values[columns.title or ''])}, expected a text or a list of texts")
+        raise ValueError(
+            f"the title is {short(values[columns.title or ''])}, expected a text or a list of texts"
+        )
     found: Sequence[Passage] = ()
     if isinstance(known, Index):
         if task.metadata.kind:  # the candidates are found by the prompt
@@ -167,14 +205,21 @@ def _document(
             found = [Passage(hit.passage.title, hit.passage.text) for hit in hits]
     elif known is None:
         cells = _items(values[columns.passages or ""])
-        pages = [_Page(text=each) if isinstance(each, str) else to_model(_Page, each) for each in cells]
+        pages = [
+            _Page(text=each) if isinstance(each, str) else to_model(_Page, each) for each in cells
+        ]
         found = [Passage(page.title, page.text) for page in pages if page.text.strip()]
     elif titles:
         found = [Passage(title, each) for title in titles for each in known.passages(title) or ()]
     else:
-        raise ValueError("no title: pages are found by title, so metadata.columns.title has to name the column with it")
+        raise ValueError(
+            "no title: pages are found by title, so metadata.columns.title has to name the column"
+            " with it"
+        )
     index, name = cell_text(values.get(columns.id or "")) or number, " / ".join(titles)
-    if task.metadata.kind:  # what the candidates have in common, for a reader who does not know that there are several
+    if (
+        task.metadata.kind
+    ):  # what the candidates have in common, for a reader who does not know that there are several
         name = _BRACKET.sub("", titles[0]) if titles else question
     return {
         **to_doc(Generation(index, question, name, "", tuple(found))),
@@ -193,7 +238,10 @@ def _items(cell: Any) -> list[Any]:
 
 def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
     blobs, name = _BLOBS[task.metadata.longfact or ""], f"longfact_{task.metadata.longfact}"
-    topics, known = task.metadata.topics or tuple(blobs), {source.name: source for source in SOURCES}
+    topics, known = (
+        task.metadata.topics or tuple(blobs),
+        {source.name: source for source in SOURCES},
+    )
     if unknown := next((topic for topic in topics if topic not in blobs), None):
         hint = did_you_mean(unknown, blobs) or f"; known: {', '.join(blobs)}"
         raise ConfigError(f"{task.table.where}: metadata.topics: found {unknown!r}{hint}")
@@ -203,7 +251,11 @@ def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str
     for topic, table in zip(topics, (read_table(each.path) for each in located), strict=True):
         problems += table.problems
         for number, record in enumerate(table.records):
-            values = {"prompt": record.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
+            values = {
+                "prompt": record.values.get("prompt"),
+                "topic": topic,
+                "id": f"{topic}-{number}",
+            }
             records.append(Record(record.location, values))
     about = {"source": name, "is_published": all(each.is_upstream for each in located)}
     return Table(tuple(records), tuple(problems)), about

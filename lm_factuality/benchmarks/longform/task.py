@@ -1,4 +1,5 @@
-"""The lm_eval task of long-form factuality: the evaluated model answers at length, and a judge verifies its facts."""
+"""The lm_eval task of long-form factuality: the evaluated model answers at length, and a judge
+verifies its facts."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,13 @@ from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.metrics import row_metrics
-from lm_factuality.benchmarks.longform.rows import Known, Metadata, open_knowledge, parse_task, read_rows
+from lm_factuality.benchmarks.longform.rows import (
+    Known,
+    Metadata,
+    open_knowledge,
+    parse_task,
+    read_rows,
+)
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings
@@ -17,20 +24,26 @@ logger = logging.getLogger(__name__)
 
 
 class LongFormTask(JudgedTask):
-    """By a YAML that includes ``tasks/longform/_longform.yaml``. Its metrics are ``metrics.SCORES``; samples hold in
-    ``filtered_resps`` the judge's record. ``metadata``: ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``.
-    Raises ConfigError, DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used."""
+    """By a YAML that includes ``tasks/longform/_longform.yaml``. Its metrics are
+    ``metrics.SCORES``; samples hold in ``filtered_resps`` the judge's record. ``metadata``:
+    ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``. Raises ConfigError,
+    DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
     reads = tuple(Metadata.model_fields)
     instructs = True
     states = ()  # doc_to_text is a template over the columns of the table
 
-    def judged(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[Generation, Settings]:
+    def judged(
+        self, config: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> tuple[Generation, Settings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         long_form = generation({**task.metadata.model_dump(), "knowledge": task.knowledge})
-        about = {**long_form.about, "knowledge_identity": self._known.identity if self._known else None}
+        about = {
+            **long_form.about,
+            "knowledge_identity": self._known.identity if self._known else None,
+        }
         return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
     def read_documents(self) -> list[dict[str, Any]]:
@@ -38,7 +51,10 @@ class LongFormTask(JudgedTask):
         without = sum(doc["evidence"] == DOCUMENTS and not doc["passages"] for doc in docs)
         if without:
             logger.warning(
-                "%s: %d of %d prompts have no passages, so facts have no verdict", self.config.task, without, len(docs)
+                "%s: %d of %d prompts have no passages, so facts have no verdict",
+                self.config.task,
+                without,
+                len(docs),
             )
         return docs
 

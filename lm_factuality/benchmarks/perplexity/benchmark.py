@@ -9,10 +9,27 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.audit import impossible_logprob, requests_of
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
-from lm_factuality.benchmarks.declaration import BITS_PER_BYTE, PERPLEXITY, Benchmark, Recount, Row, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import (
+    BITS_PER_BYTE,
+    PERPLEXITY,
+    Benchmark,
+    Recount,
+    Row,
+    Sample,
+    Samples,
+    Score,
+)
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import MEAN, TOTAL, Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.ground.statistics import (
+    MEAN,
+    TOTAL,
+    Aggregation,
+    Outcome,
+    clustered_stderr,
+    how_many,
+    mean,
+)
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import same_responses, to_float, to_int
 
@@ -24,7 +41,9 @@ def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
     size = len(doc["text"].encode("utf-8"))
     metrics: dict[str, Any] = {
         "byte_perplexity": _perplexity(logprob, size, doc["doc_id"]),
-        "bits_per_byte": None if logprob is None else Outcome(-logprob / size / math.log(2), doc["doc_id"], size),
+        "bits_per_byte": None
+        if logprob is None
+        else Outcome(-logprob / size / math.log(2), doc["doc_id"], size),
         "logprob": logprob,
         "num_bytes": None if logprob is None else size,
         "unscored": problem or None,
@@ -39,19 +58,25 @@ def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
 
 
 def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
-    """The perplexity of all documents together: e to the weighted mean of the logarithms of theirs."""
+    """The perplexity of all documents together: e to the weighted mean of the logarithms of
+    theirs."""
     return _exp(mean(_logarithms(perplexities)))
 
 
 def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
-    """The standard error of ``geometric_mean`` by the delta method: its value times the clustered standard error of its
-    logarithm, a ratio of two sums over documents (total negative log-probability over total tokens or bytes)."""
+    """The standard error of ``geometric_mean`` by the delta method: its value times the clustered
+    standard error of its logarithm, a ratio of two sums over documents (total negative
+    log-probability over total tokens or bytes)."""
     logarithms = _logarithms(perplexities)
     return _exp(mean(logarithms)) * clustered_stderr(logarithms)
 
 
 def _logarithms(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
-    return [Outcome(math.log(each), each.cluster, each.weight) for each in perplexities if each is not None]
+    return [
+        Outcome(math.log(each), each.cluster, each.weight)
+        for each in perplexities
+        if each is not None
+    ]
 
 
 def _perplexity(logprob: float | None, count: int | None, cluster: str) -> Outcome | None:
@@ -79,7 +104,8 @@ SCORES = (
 
 
 class PerplexityAudit:
-    """The model was asked for the log-probability of each document's text, and a model can have it."""
+    """The model was asked for the log-probability of each document's text, and a model can have
+    it."""
 
     def wrong_request(self, sample: Sample) -> str | None:
         is_asked = [each[0] for each in requests_of(sample)] == [sample["doc"]["text"]]
@@ -91,11 +117,14 @@ class PerplexityAudit:
 
 
 def keep(sample: Sample) -> Row:
-    """The document and its log-probability. Raises ValueError: the responses are not as the task writes them."""
+    """The document and its log-probability. Raises ValueError: the responses are not as the task
+    writes them."""
     same_responses(sample, [each[0] for each in sample["resps"]])
     ((logprob, tokens, windows, window, problem),) = sample["filtered_resps"]
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}
-    scored = ScoredText(to_float(logprob), to_int(tokens), to_int(windows), to_int(window), str(problem))
+    scored = ScoredText(
+        to_float(logprob), to_int(tokens), to_int(windows), to_int(window), str(problem)
+    )
     return {"doc": doc, "scored": scored}
 
 
@@ -112,7 +141,9 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     """The tasks without a FACTOR task beside them, whose table shows theirs."""
     tasks = chosen.tasks_of_kind("perplexity")
     beside = {task + PERPLEXITY_SUFFIX for task in chosen.tasks}
-    return [scores_section(chosen, "perplexity", tasks=[task for task in tasks if task not in beside])]
+    return [
+        scores_section(chosen, "perplexity", tasks=[task for task in tasks if task not in beside])
+    ]
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -126,11 +157,18 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         None if bits is None else -bits,
         (),
         {key: sample.get(key) for key in _DETAIL},
-        {} if logprob is None else {"bits_per_byte": (-float(logprob) / math.log(2), float(sample["num_bytes"]))},
+        {}
+        if logprob is None
+        else {"bits_per_byte": (-float(logprob) / math.log(2), float(sample["num_bytes"]))},
     )
 
 
-SAMPLES = Samples(row, ("right", "wrong", "unscored", "scored"), "bits per byte", script=Path(__file__).with_name("page.js"))
+SAMPLES = Samples(
+    row,
+    ("right", "wrong", "unscored", "scored"),
+    "bits per byte",
+    script=Path(__file__).with_name("page.js"),
+)
 
 
 BENCHMARK = Benchmark(

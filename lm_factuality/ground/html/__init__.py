@@ -1,5 +1,6 @@
-"""What all sites of the suite share: Jinja2 templates whose data is only ever text (``base.html`` and ``parts.html``), the look
-(``look.css``), and scripts: ``tables.js`` sorts, searches and filters tables, ``elements.js`` makes elements."""
+"""What all sites of the suite share: Jinja2 templates whose data is only ever text (``base.html``
+and ``parts.html``), the look (``look.css``), and scripts: ``tables.js`` sorts, searches and filters
+tables, ``elements.js`` makes elements."""
 
 import base64
 import hashlib
@@ -17,7 +18,8 @@ STYLE, SCRIPT = "look.css", "tables.js"
 
 
 class Column(NamedTuple):
-    """The heading of a column. ``numeric`` ones are flush right and sorted as numbers, highest first; ``small`` is beneath."""
+    """The heading of a column. ``numeric`` ones are flush right and sorted as numbers, highest
+    first; ``small`` is beneath."""
 
     label: str
     numeric: bool = False
@@ -39,18 +41,21 @@ def read_file(name: str) -> str:
 
 
 def read_asset(name: str) -> str:
-    """The text of a file of this package; a site writes it into a folder of its own and links to it."""
+    """The text of a file of this package; a site writes it into a folder of its own and links to
+    it."""
     return read_file(f"{__package__}/{name}")
 
 
 def render(template: str, **values: Any) -> Markup:
-    """The template ``PACKAGE/FILE`` with ``values``, escaped unless they are ``Markup``; half a character is a question mark."""
+    """The template ``PACKAGE/FILE`` with ``values``, escaped unless they are ``Markup``; half a
+    character is a question mark."""
     text = _environment().get_template(template).render(**values)
     return Markup(text.encode("utf-8", "replace").decode())  # noqa: S704  escaped by the template
 
 
 def one_file(template: str, style: str, script: str, **values: Any) -> str:
-    """As ``render``, one file with its ``style`` and ``script``, which alone its policy allows, by their ``hashes``."""
+    """As ``render``, one file with its ``style`` and ``script``, which alone its policy allows, by
+    their ``hashes``."""
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
     hashes = {
         # As a content security policy names what is inline.
@@ -71,9 +76,16 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"text": Column, "number": lambda label: Column(label, True), "breakable": breakable}
+    environment.filters |= {
+        "text": Column,
+        "number": lambda label: Column(label, True),
+        "breakable": breakable,
+    }
     environment.filters["as_data"] = lambda content: Markup(as_data(content))  # noqa: S704
-    environment.globals |= {"text": Column, "number": lambda label, title=None, small="": Column(label, True, title, small)}
+    environment.globals |= {
+        "text": Column,
+        "number": lambda label, title=None, small="": Column(label, True, title, small),
+    }
     return environment
 
 
@@ -83,6 +95,7 @@ def breakable(name: str) -> Markup:
 
 
 def as_data(content: Any) -> str:
-    """JSON that cannot end the script element it stands in, whatever texts it holds: ASCII, without ``<``, ``>`` and ``&``."""
+    """JSON that cannot end the script element it stands in, whatever texts it holds: ASCII, without
+    ``<``, ``>`` and ``&``."""
     data = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,5 +1,6 @@
-"""The leaderboard as a folder of files, put in place whole. A submission is looked at once: what was found out is kept by the
-hash of its files and the version of what found it out. One is accepted only if the site can show it, and is never an error."""
+"""The leaderboard as a folder of files, put in place whole. A submission is looked at once: what
+was found out is kept by the hash of its files and the version of what found it out. One is accepted
+only if the site can show it, and is never an error."""
 
 import hashlib
 import json
@@ -35,8 +36,9 @@ _NO_CODE = (".safetensors", ".md")  # no check loads a checkpoint or reads a REA
 
 
 def checker(rules: Path | None = None) -> str:
-    """A hash of all that a verdict depends on beside the submission: the suite's code, prompts and tasks, benchmarks of other
-    packages, the rules, and which published files are here to compare rows with. With another one nothing found before counts."""
+    """A hash of all that a verdict depends on beside the submission: the suite's code, prompts and
+    tasks, benchmarks of other packages, the rules, and which published files are here to compare
+    rows with. With another one nothing found before counts."""
     digest = hashlib.sha256(f"{_code()}\0{' '.join(sorted(published_here()))}".encode())
     for path in sorted(rules_folder(rules).glob("*.yaml")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -45,7 +47,10 @@ def checker(rules: Path | None = None) -> str:
 
 @cache
 def _code() -> str:
-    digest, folders = hashlib.sha256(lm_factuality.__version__.encode()), [_ROOT, _ROOT.parent / "judges", tasks_folder()]
+    digest, folders = (
+        hashlib.sha256(lm_factuality.__version__.encode()),
+        [_ROOT, _ROOT.parent / "judges", tasks_folder()],
+    )
     for point in entry_points(group=ENTRY_POINTS):
         spec = find_spec(point.module.partition(".")[0])
         digest.update(f"{point.value}\0{point.dist.version if point.dist else ''}\0".encode())
@@ -60,9 +65,11 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def examine_all(folders: Sequence[Path], root: Path, cache: Path, workers: int = 1, rules: Path | None = None) -> list[Entry]:
-    """The submissions in ``folders``, named by their place below ``root``, in that order; those that are not in ``cache`` are
-    checked, by ``workers`` processes, and kept there."""
+def examine_all(
+    folders: Sequence[Path], root: Path, cache: Path, workers: int = 1, rules: Path | None = None
+) -> list[Entry]:
+    """The submissions in ``folders``, named by their place below ``root``, in that order; those
+    that are not in ``cache`` are checked, by ``workers`` processes, and kept there."""
     by = checker(rules)
     found: dict[Path, Entry] = {}
     places: dict[Path, Path] = {}
@@ -80,14 +87,25 @@ def examine_all(folders: Sequence[Path], root: Path, cache: Path, workers: int =
             found[folder] = ENTRIES.validate_json(places[folder].read_bytes())
         except (OSError, ValueError):  # not there, or damaged, which costs only time
             unknown.append((folder, name, digest))
-    examined = tqdm(_examined(unknown, workers, rules), "check", len(unknown), unit="submission", delay=2, leave=False)
+    examined = tqdm(
+        _examined(unknown, workers, rules),
+        "check",
+        len(unknown),
+        unit="submission",
+        delay=2,
+        leave=False,
+    )
     for (folder, _, _), entry in zip(unknown, examined, strict=True):
         write_text(places[folder], ENTRIES.dump_json(entry).decode())
         found[folder] = entry
-    return [replace(each := found[folder], rerun=rerun_of(folder, each.digest)) for folder in folders]
+    return [
+        replace(each := found[folder], rerun=rerun_of(folder, each.digest)) for folder in folders
+    ]
 
 
-def _examined(unknown: Sequence[tuple[Path, str, str]], workers: int, rules: Path | None) -> Iterator[Entry]:
+def _examined(
+    unknown: Sequence[tuple[Path, str, str]], workers: int, rules: Path | None
+) -> Iterator[Entry]:
     call = partial(examine, rules=rules)
     if workers > 1 and len(unknown) > 1:
         with ProcessPoolExecutor(min(workers, len(unknown))) as pool:
@@ -97,18 +115,32 @@ def _examined(unknown: Sequence[tuple[Path, str, str]], workers: int, rules: Pat
 
 
 def examine(folder: Path, name: str, digest: str, rules: Path | None = None) -> Entry:
-    """Checks the submission in ``folder``, which the site calls ``name``, and reads its scores if it is accepted."""
+    """Checks the submission in ``folder``, which the site calls ``name``, and reads its scores if
+    it is accepted."""
     if printable(name) != name:
-        return invalid(name, digest, "its folder's name holds characters that cannot be shown; rename it")
+        return invalid(
+            name, digest, "its folder's name holds characters that cannot be shown; rename it"
+        )
     try:
         checked = check_surely(folder, rules)
         submission = checked.submission
         if submission is None or checked.refusals:
-            problems = tuple((each.code, printable(f"{each.where}: {each.sentence}")) for each in checked.refusals)
-            return Entry(name, digest, printable(submission.model.name) if submission else "not known", problems=problems)
-        entry = to_entry(checked, submission, read_rules(submission.leaderboard, rules), name, digest)
+            problems = tuple(
+                (each.code, printable(f"{each.where}: {each.sentence}"))
+                for each in checked.refusals
+            )
+            return Entry(
+                name,
+                digest,
+                printable(submission.model.name) if submission else "not known",
+                problems=problems,
+            )
+        entry = to_entry(
+            checked, submission, read_rules(submission.leaderboard, rules), name, digest
+        )
         entry = ENTRIES.validate_python(_printable(asdict(entry)))
-        # Written once as a trial: what cannot be written is found here, where it costs only this submission.
+        # Written once as a trial: what cannot be written is found here, where it costs only this
+        # submission.
         board = to_board([entry], rules)
         for _, page in (*pages(board, ""), ("", json.dumps(board_json(board), allow_nan=False))):
             page.encode()
@@ -139,7 +171,8 @@ FIRST_VIEW = ("index.html", f"assets/{STYLE}", "assets/leaderboard.css", f"asset
 
 @dataclass(frozen=True)
 class Built:
-    """How many models are ranked and submissions refused, the bytes of the first view and of all, and models without a report."""
+    """How many models are ranked and submissions refused, the bytes of the first view and of all,
+    and models without a report."""
 
     folder: Path
     models: int
@@ -160,24 +193,36 @@ def build_site(
     reports: bool = False,
     rules: Path | None = None,
 ) -> Built:
-    """Checks every submission below ``submissions`` that ``cache`` does not know, and writes the site of all into ``out``,
-    replacing an earlier one. With ``reports`` every model gets one of its samples. ``rules`` is a folder of rules instead of the
-    suite's. Raises DataError: no submissions, or ``out`` is no leaderboard. Raises ConfigError: ``rules`` has none."""
-    submissions = submissions.resolve()  # a link that the user names is meant; those below are not followed
+    """Checks every submission below ``submissions`` that ``cache`` does not know, and writes the
+    site of all into ``out``, replacing an earlier one. With ``reports`` every model gets one of its
+    samples. ``rules`` is a folder of rules instead of the suite's. Raises DataError: no
+    submissions, or ``out`` is no leaderboard. Raises ConfigError: ``rules`` has none."""
+    submissions = (
+        submissions.resolve()
+    )  # a link that the user names is meant; those below are not followed
     folders = find_submissions(submissions)
     with whole_folder(out, MARK) as part:
-        found = examine_all(folders, submissions, cache or cache_folder() / "leaderboard", workers, rules)
+        found = examine_all(
+            folders, submissions, cache or cache_folder() / "leaderboard", workers, rules
+        )
         board = to_board(found, rules)
         unreported = write_site(board, part, title, submissions if reports else None)
-        sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in part.rglob("*") if path.is_file()}
+        sizes = {
+            path.relative_to(part).as_posix(): path.stat().st_size
+            for path in part.rglob("*")
+            if path.is_file()
+        }
     models = len(board.models)
     first = sum(sizes[name] for name in FIRST_VIEW)
     accepted = sum(not each.problems for each in found)
     return Built(out, models, accepted, len(board.refused), first, sum(sizes.values()), unreported)
 
 
-def write_site(board: Board, folder: Path, title: str, submissions: Path | None = None) -> tuple[str, ...]:
-    """Writes the site into ``folder``, and, with the folder of ``submissions``, reports; returns the models that have none."""
+def write_site(
+    board: Board, folder: Path, title: str, submissions: Path | None = None
+) -> tuple[str, ...]:
+    """Writes the site into ``folder``, and, with the folder of ``submissions``, reports; returns
+    the models that have none."""
     for name in (STYLE, SCRIPT):
         write_text(folder / "assets" / name, read_asset(name))
     write_text(folder / "assets" / "leaderboard.css", read_file(f"{__package__}/leaderboard.css"))

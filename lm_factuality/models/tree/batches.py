@@ -1,7 +1,8 @@
 """Blocks of a forward pass whose attention is computed at once.
 
-A GPU computes the attention of a hundred short blocks in the time that it takes to start that of one, so blocks of like size are
-filled up to the same one. A CPU starts each in no time, and would compute what fills them up."""
+A GPU computes the attention of a hundred short blocks in the time that it takes to start that of
+one, so blocks of like size are filled up to the same one. A CPU starts each in no time, and would
+compute what fills them up."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,16 +16,19 @@ from lm_factuality.models.tree.forest import Block, Ints
 
 MOST_KEYS = 1 << 16  # of a batch on a GPU: it holds copies of their keys and values ...
 _MOST_PAIRS = 1 << 26  # ... and a number for each pair of a query and a key where a mask is needed
-_MOST_FILLED = 1 << 19  # pairs without a meaning that are sooner computed than another batch is started
+_MOST_FILLED = (
+    1 << 19
+)  # pairs without a meaning that are sooner computed than another batch is started
 _ALIGNED = 16  # the multiple of keys for which PyTorch copies no mask
 _NOWHERE = 1 << 30  # the depth of what no query sees
 
 
 @dataclass(frozen=True)
 class Batch:
-    """``queries`` and ``keys``, shapes [blocks, queries] and [blocks, keys], are positions, counted from the first one of the
-    stretch's path; ``ends`` the ends of the keys' subtrees, and the depths those of both. Queries are filled up with the first
-    one of the block, keys with what ends before any query. ``is_chain``: all blocks are whole chains."""
+    """``queries`` and ``keys``, shapes [blocks, queries] and [blocks, keys], are positions, counted
+    from the first one of the stretch's path; ``ends`` the ends of the keys' subtrees, and the
+    depths those of both. Queries are filled up with the first one of the block, keys with what ends
+    before any query. ``is_chain``: all blocks are whole chains."""
 
     queries: Ints
     keys: Ints
@@ -35,12 +39,14 @@ class Batch:
 
 
 def before(queries: Any, keys: Any, ends: Any) -> Any:
-    """Which key comes before which query in an input, or is it, shape [blocks, queries, keys]; of arrays or tensors."""
+    """Which key comes before which query in an input, or is it, shape [blocks, queries, keys]; of
+    arrays or tensors."""
     return (keys[:, None, :] <= queries[:, :, None]) & (queries[:, :, None] < ends[:, None, :])
 
 
 def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Ints]:
-    """The blocks in batches of up to ``most_keys`` keys, or each alone; and for each query its row among those of all batches."""
+    """The blocks in batches of up to ``most_keys`` keys, or each alone; and for each query its row
+    among those of all batches."""
     groups = list(_groups(blocks, most_keys)) if most_keys else [[block] for block in blocks]
     first = blocks[0].queries.start
     rows = np.empty(blocks[-1].queries.stop - first, dtype=np.int64)
@@ -49,7 +55,9 @@ def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Ints]
         width = max(len(block.query_depth) for block in group)
         for place, block in enumerate(group):
             start = done + place * width
-            rows[block.queries.start - first : block.queries.stop - first] = np.arange(start, start + len(block.query_depth))
+            rows[block.queries.start - first : block.queries.stop - first] = np.arange(
+                start, start + len(block.query_depth)
+            )
         done += width * len(group)
         batches.append(_batch(group, width, _ALIGNED if most_keys else 1))
     return batches, rows

@@ -1,7 +1,9 @@
-"""The forest branch by branch, through the model's own key-value cache; and logits where they are needed, for both engines.
+"""The forest branch by branch, through the model's own key-value cache; and logits where they are
+needed, for both engines.
 
-For models whose attention transformers' interface does not reach (GPT-Neo, GPT-J, Falcon, BLOOM, MPT): an unbroken path is
-computed once, its keys and values are handed to whatever follows, and leaves that hang on the same path go side by side."""
+For models whose attention transformers' interface does not reach (GPT-Neo, GPT-J, Falcon, BLOOM,
+MPT): an unbroken path is computed once, its keys and values are handed to whatever follows, and
+leaves that hang on the same path go side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ Pick = Callable[[Tensor], Tensor]
 _SLICE = 1 << 25  # logits that are turned into probabilities at a time
 
 Rescore = Callable[[Tensor, Sequence[Tensor]], Tensor]
-"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was computed beside them."""
+"""Log-probabilities, shape [positions, vocabulary], from logits of that shape and from what was
+computed beside them."""
 
 
 Recorder = Callable[[Pick], contextlib.AbstractContextManager[Sequence[Tensor]]]
@@ -57,7 +60,10 @@ class CachedEngine:
             longest = stop - stretch.start
             for count in range(2, _SIBLINGS + 1):
                 following = stop
-                if following >= stretch.stop or forest.depth[following] != forest.depth[stretch.start]:
+                if (
+                    following >= stretch.stop
+                    or forest.depth[following] != forest.depth[stretch.start]
+                ):
                     break
                 stop_of_next = _chain_stop(forest, following, stretch.stop)
                 longest = max(longest, stop_of_next - following)
@@ -68,7 +74,8 @@ class CachedEngine:
         return Stretch(stretch.start, stop, stretch.path)
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's targets. Raises UnsupportedModelError: no one key and value for each position and layer."""
+        """The logits of the stretch's targets. Raises UnsupportedModelError: no one key and value
+        for each position and layer."""
         own, num_before = slice(stretch.start, stretch.stop), len(stretch.path)
         starts = np.flatnonzero(forest.depth[own] == num_before)
         lengths = np.diff([*starts.tolist(), stretch.stop - stretch.start])
@@ -82,11 +89,18 @@ class CachedEngine:
             "input_ids": tokens.to(device),
             "use_cache": True,
             "past_key_values": self._past(num_before, len(starts)),
-            "attention_mask": torch.cat([torch.ones(size[0], num_before, dtype=torch.long), real], dim=1).to(device),
+            "attention_mask": torch.cat(
+                [torch.ones(size[0], num_before, dtype=torch.long), real], dim=1
+            ).to(device),
         }
         if takes(self._model, "position_ids"):
-            inputs["position_ids"] = torch.arange(num_before, num_before + size[1], device=device).expand(size)
-        targets = forest.target_positions[forest.targets_between(stretch.start, stretch.stop)] - stretch.start
+            inputs["position_ids"] = torch.arange(
+                num_before, num_before + size[1], device=device
+            ).expand(size)
+        targets = (
+            forest.target_positions[forest.targets_between(stretch.start, stretch.stop)]
+            - stretch.start
+        )
         positions, rows = np.unique(targets, return_inverse=True)
         branch = np.searchsorted(starts, positions, side="right") - 1
         within = torch.from_numpy(branch), torch.from_numpy(positions - starts[branch])
@@ -103,7 +117,12 @@ class CachedEngine:
     def _past(self, length: int, copies: int) -> DynamicCache:
         if not length:
             return DynamicCache()
-        return DynamicCache([tuple(each[:, :, :length].expand(copies, -1, -1, -1) for each in layer) for layer in self._path])
+        return DynamicCache(
+            [
+                tuple(each[:, :, :length].expand(copies, -1, -1, -1) for each in layer)
+                for layer in self._path
+            ]
+        )
 
 
 def _chain_stop(forest: Forest, start: int, limit: int) -> int:
@@ -115,28 +134,37 @@ def _chain_stop(forest: Forest, start: int, limit: int) -> int:
 def _states(output: Any, length: int) -> list[tuple[Tensor, Tensor]]:
     layers = getattr(getattr(output, "past_key_values", None), "layers", None) or []
     states = [(getattr(layer, "keys", None), getattr(layer, "values", None)) for layer in layers]
-    if not states or any(not isinstance(keys, Tensor) or keys.shape[2] != length for keys, _ in states):
+    if not states or any(
+        not isinstance(keys, Tensor) or keys.shape[2] != length for keys, _ in states
+    ):
         raise UnsupportedModelError("its cache does not hold a key for each position and layer")
     return states  # type: ignore[return-value]
 
 
 class UnsupportedModelError(Exception):
-    """The model computes something that this way of sharing positions would get wrong; the message says what."""
+    """The model computes something that this way of sharing positions would get wrong; the message
+    says what."""
 
 
 @dataclass(frozen=True)
 class Logits:
-    """``values`` of shape [positions, vocabulary]; ``rows[m]`` is the row of the m-th target of the stretch. ``beside`` is what
-    else was computed at these positions, each of shape [positions, ...]: hidden states, or another model's logits."""
+    """``values`` of shape [positions, vocabulary]; ``rows[m]`` is the row of the m-th target of the
+    stretch. ``beside`` is what else was computed at these positions, each of shape [positions,
+    ...]: hidden states, or another model's logits."""
 
     values: Tensor
     rows: Tensor
     beside: tuple[Tensor, ...] = ()
 
 
-def needed_logits(model: Any, forest: Forest, stretch: Stretch, exits: Recorder, **inputs: Any) -> Logits:
-    """Calls the model on the stretch as one sequence and projects onto the vocabulary only where a target follows."""
-    targets = forest.target_positions[forest.targets_between(stretch.start, stretch.stop)] - stretch.start
+def needed_logits(
+    model: Any, forest: Forest, stretch: Stretch, exits: Recorder, **inputs: Any
+) -> Logits:
+    """Calls the model on the stretch as one sequence and projects onto the vocabulary only where a
+    target follows."""
+    targets = (
+        forest.target_positions[forest.targets_between(stretch.start, stretch.stop)] - stretch.start
+    )
     positions, rows = np.unique(targets, return_inverse=True)
     keep = torch.from_numpy(positions)
     if takes(model, "logits_to_keep"):
@@ -154,11 +182,16 @@ def takes(model: Any, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
-def read_off(logits: Logits, tokens: Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None) -> tuple[Tensor, Tensor]:
-    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest token of all. The softmax is
-    taken in ``dtype``, or in the logits' own, but never below float32: rounding -10 to bfloat16 moves it by up to 0.03."""
+def read_off(
+    logits: Logits, tokens: Tensor, dtype: torch.dtype | None, rescore: Rescore | None = None
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities in nats, shape [targets], of ``tokens``, and whether each is the likeliest
+    token of all. The softmax is taken in ``dtype``, or in the logits' own, but never below float32:
+    rounding -10 to bfloat16 moves it by up to 0.03."""
     values = logits.values
-    precise = dtype or (torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype)
+    precise = dtype or (
+        torch.float32 if values.dtype in (torch.float16, torch.bfloat16) else values.dtype
+    )
     rows, tokens = logits.rows.to(values.device), tokens.to(values.device)
     logprobs = torch.empty(len(rows), dtype=precise, device=values.device)
     greedy = torch.empty(len(rows), dtype=torch.bool, device=values.device)

@@ -1,8 +1,9 @@
 """Requests as a forest of tokens in which every distinct token position stands once.
 
-Two inputs that begin with the same tokens have the same hidden states there, so their common beginning is one path. The
-positions are numbered in preorder, which makes the rest arithmetic: the positions below j are j to end[j], so j comes before i in
-some input, or is i, just when j <= i < end[j]; any stretch can be computed in one pass if the path to its start is at hand."""
+Two inputs that begin with the same tokens have the same hidden states there, so their common
+beginning is one path. The positions are numbered in preorder, which makes the rest arithmetic: the
+positions below j are j to end[j], so j comes before i in some input, or is i, just when j <= i <
+end[j]; any stretch can be computed in one pass if the path to its start is at hand."""
 
 import itertools
 from collections.abc import Sequence
@@ -12,15 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
-LONG = 96  # positions without a branch that are worth an attention of their own, which needs no mask
+LONG = (
+    96  # positions without a branch that are worth an attention of their own, which needs no mask
+)
 WIDE = 384  # positions that share one masked attention at most
 
 
 @dataclass(frozen=True)
 class Forest:
-    """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its place in its inputs (from 0),
-    and the number after the last position below it. A target is a token asked for: ``target_tokens[m]`` follows position
-    ``target_positions[m]``, shape [targets], sorted by position, each pair once; ``answers[r]`` are those of request r."""
+    """``tokens``, ``depth`` and ``end``, each of shape [positions]: the token at a position, its
+    place in its inputs (from 0), and the number after the last position below it. A target is a
+    token asked for: ``target_tokens[m]`` follows position ``target_positions[m]``, shape [targets],
+    sorted by position, each pair once; ``answers[r]`` are those of request r."""
 
     tokens: Ints
     depth: Ints
@@ -39,28 +43,38 @@ class Forest:
 
     @property
     def stem(self) -> int:
-        """Number of tokens that all inputs begin with, such as a tokenizer's first: the trees stand on it."""
+        """Number of tokens that all inputs begin with, such as a tokenizer's first: the trees stand
+        on it."""
         return int(np.argmin(np.append(self.end, 0) == len(self)))
 
     def above_stem(self, start: int, stop: int) -> "Forest":
-        """The stem and the trees of positions ``start`` to ``stop``, without answers; the stem's targets come first."""
+        """The stem and the trees of positions ``start`` to ``stop``, without answers; the stem's
+        targets come first."""
         stem = self.stem
         shift = start - stem
         kept = np.r_[:stem, start:stop]
         end = np.concatenate([np.full(stem, stop - shift), self.end[start:stop] - shift])
         targets = self.targets_between(start if shift else 0, stop)
         positions = self.target_positions[targets] - shift
-        return Forest(self.tokens[kept], self.depth[kept], end, positions, self.target_tokens[targets], ())
+        return Forest(
+            self.tokens[kept], self.depth[kept], end, positions, self.target_tokens[targets], ()
+        )
 
 
 def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> Forest:
-    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for. The last token of a sequence
-    is no input: nothing that follows it is asked for. Every sequence has more tokens than targets."""
-    inputs, empty = [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences], np.empty(0, dtype=np.int64)
+    """The forest of ``sequences``, of each of which the last ``num_targets`` tokens are asked for.
+    The last token of a sequence is no input: nothing that follows it is asked for. Every sequence
+    has more tokens than targets."""
+    inputs, empty = (
+        [np.asarray(sequence[:-1], dtype=np.int64) for sequence in sequences],
+        np.empty(0, dtype=np.int64),
+    )
     # Big-endian bytes order as the numbers do, and compare at the speed of memory.
     order = sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
     total, previous = 0, empty
-    path = np.empty(max(map(len, inputs), default=0), dtype=np.int64)  # positions of the current input, by depth
+    path = np.empty(
+        max(map(len, inputs), default=0), dtype=np.int64
+    )  # positions of the current input, by depth
     tokens, depths, asked = [empty], [empty], [empty] * len(inputs)
     closed: list[tuple[Ints, int]] = []
     for index in order:
@@ -81,17 +95,22 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
     for positions, stop in closed:
         end[positions] = stop
     targets, answers = _unique_targets(sequences, num_targets, asked)
-    return Forest(np.concatenate(tokens), np.concatenate(depths), end, targets[:, 0], targets[:, 1], answers)
+    return Forest(
+        np.concatenate(tokens), np.concatenate(depths), end, targets[:, 0], targets[:, 1], answers
+    )
 
 
 def _unique_targets(
     sequences: Sequence[Sequence[int]], num_targets: Sequence[int], asked: Sequence[Ints]
 ) -> tuple[Ints, tuple[Ints, ...]]:
-    """The distinct (position, token) pairs, shape [targets, 2], sorted, and each sequence's indices of them."""
+    """The distinct (position, token) pairs, shape [targets, 2], sorted, and each sequence's indices
+    of them."""
     if not sequences:
         return np.empty((0, 2), dtype=np.int64), ()
     counts = zip(sequences, num_targets, strict=True)
-    following = [np.asarray(sequence[len(sequence) - count :], dtype=np.int64) for sequence, count in counts]
+    following = [
+        np.asarray(sequence[len(sequence) - count :], dtype=np.int64) for sequence, count in counts
+    ]
     pairs = np.stack([np.concatenate(asked), np.concatenate(following)], axis=1)
     unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
     bounds = np.cumsum([len(each) for each in following])[:-1]
@@ -100,21 +119,26 @@ def _unique_targets(
 
 @dataclass(frozen=True)
 class Stretch:
-    """Positions ``start`` to ``stop``, for one forward pass, and the ``path`` to the first of them, shape [depth of start]."""
+    """Positions ``start`` to ``stop``, for one forward pass, and the ``path`` to the first of them,
+    shape [depth of start]."""
 
     start: int
     stop: int
     path: Ints
 
     def path_after(self, forest: Forest) -> Ints:
-        """The path to the position that follows, all of which lies in this stretch or on its path."""
+        """The path to the position that follows, all of which lies in this stretch or on its
+        path."""
         own = self.start + np.flatnonzero(forest.end[self.start : self.stop] > self.stop)
         return np.concatenate([self.path[forest.end[self.path] > self.stop], own])
 
 
-def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_targets: int) -> Stretch:
-    """The stretch from ``start`` on that fills a forward pass of ``max_tokens`` positions, of which ``max_targets`` need logits.
-    It ends where a tree ends if it can: what is cut has to keep the keys and values of its path for the next pass."""
+def next_stretch(
+    forest: Forest, start: int, path: Ints, max_tokens: int, max_targets: int
+) -> Stretch:
+    """The stretch from ``start`` on that fills a forward pass of ``max_tokens`` positions, of which
+    ``max_targets`` need logits. It ends where a tree ends if it can: what is cut has to keep the
+    keys and values of its path for the next pass."""
     stop = min(len(forest), start + max(1, max_tokens))
     asked = np.unique(forest.target_positions[forest.targets_between(start, stop)])
     if len(asked) > max(1, max_targets):
@@ -130,9 +154,10 @@ def next_stretch(forest: Forest, start: int, path: Ints, max_tokens: int, max_ta
 
 @dataclass(frozen=True)
 class Block:
-    """Queries that attend to the same keys; both are counted from the first position of the stretch's path. ``queries`` is one
-    slice, ``key_numbers`` are the path to its first position and itself, in order of depth, ``key_ends`` the ends of their
-    subtrees, and ``*_depth`` depths, shapes [queries] and [keys]."""
+    """Queries that attend to the same keys; both are counted from the first position of the
+    stretch's path. ``queries`` is one slice, ``key_numbers`` are the path to its first position and
+    itself, in order of depth, ``key_ends`` the ends of their subtrees, and ``*_depth`` depths,
+    shapes [queries] and [keys]."""
 
     queries: slice
     key_numbers: Ints
@@ -142,12 +167,16 @@ class Block:
 
     @property
     def is_whole_chain(self) -> bool:
-        """Whether the block is one unbroken path from the first token of an input on: plain causal attention."""
-        return len(self.key_depth) == len(self.query_depth) and bool(np.all(np.diff(self.query_depth) == 1))
+        """Whether the block is one unbroken path from the first token of an input on: plain causal
+        attention."""
+        return len(self.key_depth) == len(self.query_depth) and bool(
+            np.all(np.diff(self.query_depth) == 1)
+        )
 
 
 def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
-    """The stretch cut so that each block attends to its own path, not to the other trees of the pass."""
+    """The stretch cut so that each block attends to its own path, not to the other trees of the
+    pass."""
     own = slice(stretch.start, stretch.stop)
     num_before = len(stretch.path)
     depth = np.concatenate([np.arange(num_before), forest.depth[own]])

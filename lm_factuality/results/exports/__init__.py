@@ -1,1 +1,2 @@
-"""Results in the forms that others read: Every Eval Ever's records and the Hub's ``.eval_results``."""
+"""Results in the forms that others read: Every Eval Ever's records and the Hub's
+``.eval_results``."""

@@ -1,9 +1,12 @@
-"""Text of an HTML, PDF or plain document: a program of its own, run as a file, that a hostile document may crash.
+"""Text of an HTML, PDF or plain document: a program of its own, run as a file, that a hostile
+document may crash.
 
-    python -I extract.py KIND CHARSET MAX_PAGES MAX_CHARACTERS SECONDS MEMORY < document > result.json
+    python -I extract.py KIND CHARSET MAX_PAGES MAX_CHARACTERS SECONDS MEMORY < document >
+    result.json
 
-It imports nothing of the suite. It writes ``{"title", "text", "note"}``, or ends with an exception. HTML goes through
-Resiliparse (the main content; the whole page where that is empty), PDF through pypdf."""
+It imports nothing of the suite. It writes ``{"title", "text", "note"}``, or ends with an exception.
+HTML goes through Resiliparse (the main content; the whole page where that is empty), PDF through
+pypdf."""
 
 import io
 import json
@@ -24,7 +27,11 @@ def plain(document: bytes, charset: str) -> tuple[str, str, str]:
     """As ``html``; plain text has no title."""
     from resiliparse.parse.encoding import bytes_to_str
 
-    return "", bytes_to_str(document, encoding(document, charset, from_html_meta=False), errors="replace"), ""
+    return (
+        "",
+        bytes_to_str(document, encoding(document, charset, from_html_meta=False), errors="replace"),
+        "",
+    )
 
 
 def encoding(document: bytes, charset: str, from_html_meta: bool) -> str:
@@ -49,7 +56,11 @@ def pdf(document: bytes, max_pages: int, max_characters: int) -> tuple[str, str,
         if sum(map(len, texts)) > max_characters:
             break
     title = str((reader.metadata.title if reader.metadata else None) or "")
-    return title, "\n\n".join(texts), f"the first {len(texts)} of {count} pages" if len(texts) < count else ""
+    return (
+        title,
+        "\n\n".join(texts),
+        f"the first {len(texts)} of {count} pages" if len(texts) < count else "",
+    )
 
 
 def limit(seconds: int, memory: int) -> None:
@@ -58,7 +69,11 @@ def limit(seconds: int, memory: int) -> None:
         import resource
     except ImportError:
         return
-    for which, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory), (resource.RLIMIT_CORE, 0)):
+    for which, most in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CORE, 0),
+    ):
         try:
             resource.setrlimit(which, (most, most))
         except (OSError, ValueError):

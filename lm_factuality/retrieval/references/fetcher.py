@@ -1,6 +1,8 @@
-"""Documents from their links to their texts: robots.txt, redirects and retries, each step at its host's turn.
+"""Documents from their links to their texts: robots.txt, redirects and retries, each step at its
+host's turn.
 
-Pages that people cited are each asked for once, but by a program: it keeps to robots.txt (RFC 9309) unless told otherwise."""
+Pages that people cited are each asked for once, but by a program: it keeps to robots.txt (RFC 9309)
+unless told otherwise."""
 
 from __future__ import annotations
 
@@ -37,16 +39,21 @@ _REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _LONGEST_DELAY = 30.0  # seconds of Crawl-delay that are kept to
 _DAY = 86_400  # seconds: no pause is longer, nor could every timer wait for more
 _PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
-_AGENT = "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
+_AGENT = (
+    "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
+)
 
 
 @dataclass(frozen=True)
 class Manners:
-    """How servers are asked: ``concurrency`` documents at a time, ``per_host`` of them from one host, ``delay`` seconds
-    between two starts there (more if its robots.txt asks for more), ``retries`` after transient failures, and no
-    ``Retry-After`` beyond ``longest_wait`` seconds is waited for."""
+    """How servers are asked: ``concurrency`` documents at a time, ``per_host`` of them from one
+    host, ``delay`` seconds between two starts there (more if its robots.txt asks for more),
+    ``retries`` after transient failures, and no ``Retry-After`` beyond ``longest_wait`` seconds is
+    waited for."""
 
-    user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = "lm-factuality"
+    user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = (
+        "lm-factuality"
+    )
     concurrency: int = 8
     per_host: int = 1
     delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
@@ -56,11 +63,17 @@ class Manners:
 
 
 def fetch_references(
-    urls: Sequence[str], cache: ReferenceCache, network: Network, manners: Manners, *, retry_dead: bool = False
+    urls: Sequence[str],
+    cache: ReferenceCache,
+    network: Network,
+    manners: Manners,
+    *,
+    retry_dead: bool = False,
 ) -> Iterator[tuple[Reference, bool]]:
-    """(reference, whether it was in the cache) for each distinct address of ``urls``, those in the cache first, the rest as they
-    come. Every one is in the cache before it is yielded, so a run that is cut off goes on where it ended. Raises ConfigError: a
-    library is missing; DataError: the cache cannot be used, or another run is filling it."""
+    """(reference, whether it was in the cache) for each distinct address of ``urls``, those in the
+    cache first, the rest as they come. Every one is in the cache before it is yielded, so a run
+    that is cut off goes on where it ended. Raises ConfigError: a library is missing; DataError: the
+    cache cannot be used, or another run is filling it."""
     for library in ("protego", "pypdf", "resiliparse"):
         need(library, "fetching references", "references")
     missing = []
@@ -72,7 +85,10 @@ def fetch_references(
             yield known, True
     if not missing:
         return
-    busy, advice = "another run is filling this cache; wait until it has ended", "name a folder that can: --cache DIR"
+    busy, advice = (
+        "another run is filling this cache; wait until it has ended",
+        "name a folder that can: --cache DIR",
+    )
     with alone(cache.folder, busy, advice):
         fetcher = Fetcher(network, manners)
 
@@ -81,14 +97,17 @@ def fetch_references(
             cache.put(reference)
             return reference
 
-        with start_blocking_portal() as portal:  # cancels what is under way when the caller wants no more
+        with (
+            start_blocking_portal() as portal
+        ):  # cancels what is under way when the caller wants no more
             for reference in as_completed([portal.start_task_soon(fetch, url) for url in missing]):
                 yield reference.result(), False
 
 
 @dataclass
 class _Host:
-    """``ready`` is the moment (of ``time.monotonic``) of the next start, ``delay`` the seconds between two."""
+    """``ready`` is the moment (of ``time.monotonic``) of the next start, ``delay`` the seconds
+    between two."""
 
     slots: anyio.Semaphore
     delay: float
@@ -97,7 +116,8 @@ class _Host:
 
 @dataclass
 class _Document:
-    """``at`` is where redirects have led by way of ``seen``, ``spent`` the seconds of requests, ``attempt`` counts failures."""
+    """``at`` is where redirects have led by way of ``seen``, ``spent`` the seconds of requests,
+    ``attempt`` counts failures."""
 
     url: str
     at: str
@@ -107,8 +127,9 @@ class _Document:
 
 
 class Fetcher:
-    """Fetches documents, never too many at once from one host, never two too close together. A document that goes on (a
-    redirect, a retry) queues up again, at the host that it now needs, so a busy host keeps no document of another waiting."""
+    """Fetches documents, never too many at once from one host, never two too close together. A
+    document that goes on (a redirect, a retry) queues up again, at the host that it now needs, so a
+    busy host keeps no document of another waiting."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
@@ -117,7 +138,9 @@ class Fetcher:
         self._robots = Robots(network, manners)
         self._hosts: dict[str, _Host] = {}
         self._workers = anyio.Semaphore(manners.concurrency)
-        self._readers = anyio.CapacityLimiter(os.cpu_count() or 1)  # more processes would only time each other out
+        self._readers = anyio.CapacityLimiter(
+            os.cpu_count() or 1
+        )  # more processes would only time each other out
 
     async def fetch(self, url: str) -> Reference:
         """What is at ``url``: a reference with text, or dead."""
@@ -141,22 +164,30 @@ class Fetcher:
     async def _turn(self, url: str) -> AsyncIterator[_Host]:
         """Waits until the host of ``url`` may be asked, and a worker is free for it."""
         name = urlsplit(url).hostname or ""
-        host = self._hosts.setdefault(name, _Host(anyio.Semaphore(self._manners.per_host), self._manners.delay))
+        host = self._hosts.setdefault(
+            name, _Host(anyio.Semaphore(self._manners.per_host), self._manners.delay)
+        )
         async with host.slots:
             while True:
                 await anyio.sleep(max(host.ready - time.monotonic(), 0))
                 async with self._workers:
-                    if (now := time.monotonic()) >= host.ready:  # another one may have started, or the host asked for a pause
+                    if (
+                        now := time.monotonic()
+                    ) >= host.ready:  # another one may have started, or the host asked for a pause
                         host.ready = now + host.delay
                         yield host
                         return
 
     async def _step(self, document: _Document) -> Reference | None:
-        """One request, and what comes of it: a reference with text, or None where it was redirected."""
+        """One request, and what comes of it: a reference with text, or None where it was
+        redirected."""
         started = time.monotonic()
         try:
             if (left := self._limits.seconds - document.spent) <= 0:
-                raise Dead("timeout", f"not done after {self._limits.seconds:g} s, redirects and retries included")
+                raise Dead(
+                    "timeout",
+                    f"not done after {self._limits.seconds:g} s, redirects and retries included",
+                )
             response = await self._network.get(document.at, left, self._limits.max_bytes, accept)
             if (location := response.headers.get("Location")) and response.status in REDIRECTS:
                 self._redirect(document, location)
@@ -164,7 +195,9 @@ class Fetcher:
             if response.status != 200:
                 raise bad_status(response.status, response.headers)
             read = partial(read_text, response.headers, response.body, self._limits)
-            extracted = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._readers)
+            extracted = await anyio.to_thread.run_sync(
+                read, abandon_on_cancel=True, limiter=self._readers
+            )
         finally:
             document.spent += time.monotonic() - started
         return Reference(
@@ -190,19 +223,29 @@ class Fetcher:
         document.at, document.seen = target, seen
 
     def _fail(self, document: _Document, dead: Dead, host: _Host) -> Reference | None:
-        """None, with ``host`` left alone for a while, where another attempt may help and is wanted; else a dead reference."""
+        """None, with ``host`` left alone for a while, where another attempt may help and is wanted;
+        else a dead reference."""
         wait = 2.0**document.attempt if dead.wait is None else dead.wait
         why = dead.sentence
         if dead.is_transient and document.attempt < self._manners.retries:
             if wait > self._manners.longest_wait:
-                why += f"; the server asks to be left alone for {wait:.0f} s, more than is waited for"
+                why += (
+                    f"; the server asks to be left alone for {wait:.0f} s, more than is waited for"
+                )
             elif document.spent < self._limits.seconds:
                 document.attempt += 1
                 host.ready = max(host.ready, time.monotonic() + wait)
                 return None
         elif document.attempt:
             why += f", {document.attempt + 1} times"
-        return Reference(document.url, kind=dead.kind, error=why, final_url=document.at, status=dead.status, fetched_at=_now())
+        return Reference(
+            document.url,
+            kind=dead.kind,
+            error=why,
+            final_url=document.at,
+            status=dead.status,
+            fetched_at=_now(),
+        )
 
 
 def _now() -> str:
@@ -210,7 +253,8 @@ def _now() -> str:
 
 
 class Robots:
-    """The rules of each origin, asked for once; all of a robots.txt may take as long as a document."""
+    """The rules of each origin, asked for once; all of a robots.txt may take as long as a
+    document."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
@@ -220,7 +264,8 @@ class Robots:
         self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def check(self, url: str) -> float:
-        """The seconds between two requests that the origin asks for, 0 to 30. Raises Dead: it refuses, or cannot be reached."""
+        """The seconds between two requests that the origin asks for, 0 to 30. Raises Dead: it
+        refuses, or cannot be reached."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         async with self._locks[origin]:
@@ -235,12 +280,17 @@ class Robots:
         if isinstance(rules, Dead):
             raise Dead(rules.kind, rules.sentence, status=rules.status)
         if not rules.can_fetch(url, self._token):
-            raise Dead("robots", f"{origin}/robots.txt does not allow it to {self._token}; --ignore-robots asks anyway")
+            raise Dead(
+                "robots",
+                f"{origin}/robots.txt does not allow it to {self._token}; --ignore-robots asks"
+                " anyway",
+            )
         return min(rules.crawl_delay(self._token) or 0.0, _LONGEST_DELAY)
 
     async def _read(self, url: str) -> Protego:
-        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or redirects without end). An origin
-        that cannot be reached at all is as dead for its pages; one that fails in another way says no."""
+        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or
+        redirects without end). An origin that cannot be reached at all is as dead for its pages;
+        one that fails in another way says no."""
         from protego import Protego
 
         first, ends = url, time.monotonic() + self._network.limits.seconds
@@ -254,13 +304,24 @@ class Robots:
                     break
                 url = follow(url, location)
             except Dead as dead:
-                if url == first and dead.kind not in ("too large", "scheme", "credentials", "malformed"):
+                if url == first and dead.kind not in (
+                    "too large",
+                    "scheme",
+                    "credentials",
+                    "malformed",
+                ):
                     raise
-                raise Dead("robots", f"{first} cannot be read: {dead.sentence}", is_transient=dead.is_transient) from None
+                raise Dead(
+                    "robots",
+                    f"{first} cannot be read: {dead.sentence}",
+                    is_transient=dead.is_transient,
+                ) from None
         else:
             return Protego.parse("")
         answer = bad_status(response.status, response.headers)
         if answer.is_transient or response.status >= 500:
             sentence = f"{first} answers {response.status}, which means no until it can be read"
-            raise Dead("robots", sentence, status=response.status, is_transient=True, wait=answer.wait)
+            raise Dead(
+                "robots", sentence, status=response.status, is_transient=True, wait=answer.wait
+            )
         return Protego.parse("")

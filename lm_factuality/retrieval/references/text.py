@@ -30,14 +30,20 @@ class Extracted:
 
 
 def accept(headers: Mapping[str, str]) -> None:
-    """Raises ``Dead`` if the content type is none that is read; one that says nothing is left to ``read_text``."""
+    """Raises ``Dead`` if the content type is none that is read; one that says nothing is left to
+    ``read_text``."""
     content_type = _content_type(headers)
     if content_type not in _KINDS and content_type not in _UNSAID:
-        raise Dead("not text", f"its content is {content_type[:60]}, expected HTML, plain text or PDF", status=200)
+        raise Dead(
+            "not text",
+            f"its content is {content_type[:60]}, expected HTML, plain text or PDF",
+            status=200,
+        )
 
 
 def read_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Extracted:
-    """Title and text of a document, by a process of its own within ``limits.reading`` seconds. Raises Dead: there is none."""
+    """Title and text of a document, by a process of its own within ``limits.reading`` seconds.
+    Raises Dead: there is none."""
     kind = _kind(headers, body)
     most = (limits.max_pages, limits.max_bytes, int(limits.reading) + 1, limits.memory)
     try:
@@ -47,22 +53,36 @@ def read_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Extrac
             capture_output=True,
             timeout=limits.reading,
             check=False,
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},  # no keys for a hostile document to find
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "LC_ALL": "C.UTF-8",
+            },  # no keys for a hostile document to find
         )
     except subprocess.TimeoutExpired:
-        raise Dead("unreadable", f"no text of this {kind} after {limits.reading:g} s", status=200) from None
+        raise Dead(
+            "unreadable", f"no text of this {kind} after {limits.reading:g} s", status=200
+        ) from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        why = lines[-1][:200] if lines and done.returncode > 0 else f"the reader ended with {done.returncode}"
+        why = (
+            lines[-1][:200]
+            if lines and done.returncode > 0
+            else f"the reader ended with {done.returncode}"
+        )
         raise Dead("unreadable", f"this {kind} cannot be read: {why}", status=200)
     extracted = Extracted(**json.loads(done.stdout))
     if not extracted.text.strip():
-        raise Dead("no text", f"no text in this {kind}; pages made by scripts and scanned documents have none", status=200)
+        raise Dead(
+            "no text",
+            f"no text in this {kind}; pages made by scripts and scanned documents have none",
+            status=200,
+        )
     return extracted
 
 
 def _kind(headers: Mapping[str, str], body: bytes) -> str:
-    """``html``, ``plain`` or ``pdf``: what a PDF's first bytes say, else the content type, else what it looks like."""
+    """``html``, ``plain`` or ``pdf``: what a PDF's first bytes say, else the content type, else
+    what it looks like."""
     start = body[:_SNIFFED]
     if start.lstrip().startswith(b"%PDF-"):
         return "pdf"
@@ -76,7 +96,11 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
     except UnicodeDecodeError as error:
         is_text = is_text and error.start > len(start) - 4  # a character cut in two by the slice
     if not is_text:
-        raise Dead("not text", "its content has no named type and is neither HTML, text nor PDF", status=200)
+        raise Dead(
+            "not text",
+            "its content has no named type and is neither HTML, text nor PDF",
+            status=200,
+        )
     return "plain"
 
 

@@ -1,4 +1,5 @@
-"""A judge that answers from a table: which pages support which facts, how sentences come apart, where individuals begin."""
+"""A judge that answers from a table: which pages support which facts, how sentences come apart,
+where individuals begin."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from lm_factuality.benchmarks.biographies.types import Generation, Passage
 
 
 class RecordedJudge:
-    """``facts``: of each sentence; ``supported``: by (fact, entity) whether its page supports it; ``breaks``: facts before which
-    another individual begins. Renders every prompt, as a real judge does, and counts what it is asked in ``calls``."""
+    """``facts``: of each sentence; ``supported``: by (fact, entity) whether its page supports it;
+    ``breaks``: facts before which another individual begins. Renders every prompt, as a real judge
+    does, and counts what it is asked in ``calls``."""
 
     def __init__(
         self,
@@ -25,7 +27,12 @@ class RecordedJudge:
         answers: Mapping[str, str] | None = None,
     ) -> None:
         self.calls: list[tuple[str, str]] = []
-        self._facts, self._supported, self._breaks, self._answers = facts, supported, set(breaks), dict(answers or {})
+        self._facts, self._supported, self._breaks, self._answers = (
+            facts,
+            supported,
+            set(breaks),
+            dict(answers or {}),
+        )
         self._prompts = Prompts()
 
     @property
@@ -42,9 +49,14 @@ class RecordedJudge:
         samples: int | None = None,
         **decoding: Any,
     ) -> list[list[Typed[R]]]:
-        self.calls += [(prompt_name, self._prompts.render(prompt_name, subject)) for subject in subjects]
+        self.calls += [
+            (prompt_name, self._prompts.render(prompt_name, subject)) for subject in subjects
+        ]
         answers = [Answer(self._answer(prompt_name, subject), "stop") for subject in subjects]
-        return [[read_reply(answer, reply, subject, check)] for answer, subject in zip(answers, subjects, strict=True)]
+        return [
+            [read_reply(answer, reply, subject, check)]
+            for answer, subject in zip(answers, subjects, strict=True)
+        ]
 
     def _answer(self, prompt_name: str, subject: Mapping[str, Any]) -> str:
         step = prompt_name.removeprefix("biographies/")
@@ -60,7 +72,9 @@ class RecordedJudge:
                 groups[-1].append(number)
             return json.dumps({"groups": groups})
         is_true = (subject["claim"], subject["entity"]) in self._supported
-        return json.dumps({"reason": "as recorded", "verdict": "supported" if is_true else "not_supported"})
+        return json.dumps(
+            {"reason": "as recorded", "verdict": "supported" if is_true else "not_supported"}
+        )
 
 
 def generation(name: str, output: str, titles: Sequence[str], index: str = "0") -> Generation:

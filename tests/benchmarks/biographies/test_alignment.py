@@ -16,7 +16,11 @@ from lm_factuality.benchmarks.biographies.viewer import align
             ["A b.", "Quite else.", "C d."],
             [("Well: ", -1), ("A b.", 0), (" Not known. ", -1), ("C d.", 2)],
         ),
-        ("He left. He left.", ["He left.", "He left."], [("He left.", 0), (" ", -1), ("He left.", 1)]),
+        (
+            "He left. He left.",
+            ["He left.", "He left."],
+            [("He left.", 0), (" ", -1), ("He left.", 1)],
+        ),
         ("𝒜da 🙂 b. C.", ["𝒜da 🙂 b.", "C."], [("𝒜da 🙂 b.", 0), (" ", -1), ("C.", 1)]),
         ("", ["A."], []),
         ("Nothing taken out.", [], [("Nothing taken out.", -1)]),

@@ -14,17 +14,28 @@ PROMPT = {
     "demo_sep": "\n\n\n",
     "demo_prompt": "{INST}\n\nName: {Q}\n\n{D}\nAnswer: {A}",
     "doc_prompt": "Document [{ID}] (Title: {T}): {P}\n",
-    "demos": [{"question": name, "answer": [f"{name}.", "So."], "docs": [{"title": name, "text": "x"}] * 6} for name in "ABC"],
+    "demos": [
+        {
+            "question": name,
+            "answer": [f"{name}.", "So."],
+            "docs": [{"title": name, "text": "x"}] * 6,
+        }
+        for name in "ABC"
+    ],
 }
 DOC = {"question": "Tell me a bio of Ada", "passages": [{"title": "Ada", "text": "Ada {A} wrote."}]}
 
 
 def alce(prompt, item, is_test):
-    """The form of a demonstration filled in field by field: where {D}, {Q} and {A} stand does not change in ALCE's prompts."""
+    """The form of a demonstration filled in field by field: where {D}, {Q} and {A} stand does not
+    change in ALCE's prompts."""
     documents = "".join(
-        f"Document [{place + 1}] (Title: {each['title']}): {each['text']}\n" for place, each in enumerate(item["docs"][:5])
+        f"Document [{place + 1}] (Title: {each['title']}): {each['text']}\n"
+        for place, each in enumerate(item["docs"][:5])
     )
-    text = f"{prompt['instruction']}\n\nName of the person: {item['question']}\n\n{documents}\nAnswer:"
+    text = (
+        f"{prompt['instruction']}\n\nName of the person: {item['question']}\n\n{documents}\nAnswer:"
+    )
     return text if is_test else text + item["answer"]
 
 
@@ -34,18 +45,26 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
     folder.mkdir()
     (folder / "AmbigBio_prompts").symlink_to(shared / "data" / "prompts" / "ambigbio")
     path = shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"
-    prompt = json.loads((folder / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json").read_text(encoding="utf-8"))
+    prompt = json.loads(
+        (folder / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json").read_text(encoding="utf-8")
+    )
     assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
-    head = "".join(alce(prompt, each, False) + "\n\n\n" for each in prompt["demos"][:2])  # what numpy draws of three with seed 42
+    head = "".join(
+        alce(prompt, each, False) + "\n\n\n" for each in prompt["demos"][:2]
+    )  # what numpy draws of three with seed 42
     ours = AuthorsPrompt(tmp_path, name)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = json.load(file)["data"]
     generations = read_generations([path], outputs=False)
     for row, generation in zip(rows, generations, strict=True):
         doc = to_doc(generation)
-        is_split = any("\nTitle: " in each["text"] for each in row["docs"])  # into passages, by the reader of citation logs
+        is_split = any(
+            "\nTitle: " in each["text"] for each in row["docs"]
+        )  # into passages, by the reader of citation logs
         assert is_split or doc["passages"] == row["docs"]
-        assert ours.render(doc) == head + alce(prompt, {"question": row["question"], "docs": doc["passages"]}, True)
+        assert ours.render(doc) == head + alce(
+            prompt, {"question": row["question"], "docs": doc["passages"]}, True
+        )
 
 
 def test_a_prompt_in_a_file(tmp_path):
@@ -53,7 +72,9 @@ def test_a_prompt_in_a_file(tmp_path):
     path.write_text(json.dumps(PROMPT))
     text = AuthorsPrompt(path, "careful").render(DOC)
     documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
-    assert text.startswith(f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B")
+    assert text.startswith(
+        f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B"
+    )
     assert text.endswith(
         "Write.\n\nName: Tell me a bio of Ada\n\nDocument [1] (Title: Ada): Ada  wrote.\n\nAnswer:"
     )  # as ALCE does

@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+from benchmarks.biographies.test_link import judged
 
 from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
@@ -22,7 +23,6 @@ from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.ground.statistics import Outcome, clustered_stderr, interval
-from benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
 
 PAINTER = Passage(
@@ -44,19 +44,28 @@ def respond(output: str, index: str = "0") -> Generation:
 @pytest.fixture
 def lexical(tmp_path):
     config = JudgeConfig("lexical", "lexical")
-    with Judge(config, LexicalBackend(config), AnswerStore(tmp_path / "answers.sqlite"), Prompts()) as opened:
+    with Judge(
+        config, LexicalBackend(config), AnswerStore(tmp_path / "answers.sqlite"), Prompts()
+    ) as opened:
         yield opened
 
 
 def run(judge, outputs, benchmark=AMBIGBIO):
     generations = [respond(output, str(number)) for number, output in enumerate(outputs)]
-    docs, responses = [to_doc(each) for each in generations], [[each.output] for each in generations]
-    assert all(benchmark.check(doc, texts) is None for doc, texts in zip(docs, responses, strict=True))
+    docs, responses = (
+        [to_doc(each) for each in generations],
+        [[each.output] for each in generations],
+    )
+    assert all(
+        benchmark.check(doc, texts) is None for doc, texts in zip(docs, responses, strict=True)
+    )
     return docs, benchmark.judge(judge, docs, responses)
 
 
 def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
-    docs, records = run(lexical, [MERGED, APART, "I'm sorry, I cannot tell which Ada Lind is meant."])
+    docs, records = run(
+        lexical, [MERGED, APART, "I'm sorry, I cannot tell which Ada Lind is meant."]
+    )
     merged, apart, declined = (json.loads(json.dumps(record)) for record in records)
     assert merged["scores"]["factscore"] == 1
     assert merged["scores"]["d_factscore"] == pytest.approx(2 / 3)
@@ -72,7 +81,11 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
     assert summary["respond_ratio"]["value"] == pytest.approx(2 / 3)
     assert (summary["num_biographies"]["value"], summary["num_entities"]["value"]) == (1.5, 2)
     assert summary["one_bio_many_entities"]["value"] == 0.5
-    assert (summary["knowledge"], summary["linking"], summary["protocol"]) == (DOCUMENTS, "greedy", "paper")
+    assert (summary["knowledge"], summary["linking"], summary["protocol"]) == (
+        DOCUMENTS,
+        "greedy",
+        "paper",
+    )
     json.dumps(summary, allow_nan=False)
     columns, rows, notes = AMBIGBIO.table(summary)
     assert {len(row) for row in rows} == {len(columns)}
@@ -95,7 +108,10 @@ def asked_by(judge, docs) -> list[str]:
         config = judge.config
 
         def ask_typed(self, prompt_name, reply, subjects, *rest, **decoding):
-            seen.extend(f"{prompt_name} {judge.prompts.render(prompt_name, subject)}" for subject in subjects)
+            seen.extend(
+                f"{prompt_name} {judge.prompts.render(prompt_name, subject)}"
+                for subject in subjects
+            )
             return judge.ask_typed(prompt_name, reply, subjects, *rest, **decoding)
 
     judge_biographies(Counting(), [respond(MERGED), respond(APART)])
@@ -104,9 +120,16 @@ def asked_by(judge, docs) -> list[str]:
 
 def test_a_plan_sends_nothing_and_names_each_step(lexical):
     generations = [respond(MERGED), respond(APART)]
-    docs, responses = [to_doc(each) for each in generations], [[each.output] for each in generations]
+    docs, responses = (
+        [to_doc(each) for each in generations],
+        [[each.output] for each in generations],
+    )
     plan = AMBIGBIO.plan(lexical, docs, responses)
-    assert [(step, each.total) for step, each in plan] == [("decomposing", 7), ("grouping", 2), ("verifying", 14)]
+    assert [(step, each.total) for step, each in plan] == [
+        ("decomposing", 7),
+        ("grouping", 2),
+        ("verifying", 14),
+    ]
     assert sum(each.stored for _, each in plan) == 0
     AMBIGBIO.judge(lexical, docs, responses)
     assert sum(each.to_send for _, each in AMBIGBIO.plan(lexical, docs, responses)) == 0
@@ -117,8 +140,15 @@ def test_settings_reach_the_results(lexical):
     docs, records = run(lexical, [APART], benchmark)
     assert records[0]["groups"] == [(1,), (2, 3)] or records[0]["groups"] == ((1,), (2, 3))
     summary = benchmark.summarise(docs, records)
-    assert (summary["linking"], summary["protocol"], summary["knowledge"]) == ("hungarian", "code", "wiki.sqlite")
-    assert any("parser of verdicts" in choice and choice.startswith("not reproduced") for choice in summary["choices"])
+    assert (summary["linking"], summary["protocol"], summary["knowledge"]) == (
+        "hungarian",
+        "code",
+        "wiki.sqlite",
+    )
+    assert any(
+        "parser of verdicts" in choice and choice.startswith("not reproduced")
+        for choice in summary["choices"]
+    )
     assert any('"- "' in choice for choice in summary["choices"])
     assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
 
@@ -142,12 +172,21 @@ def test_candidates_without_a_page_are_told(lexical):
     benchmark = AmbigBio(Settings(Pages()), "wiki.sqlite")
     docs, records = run(lexical, [MERGED, "I'm sorry."], benchmark)
     summary = benchmark.summarise(docs, json.loads(json.dumps(records)))
-    assert (summary["candidates"], summary["without_page"]) == (2, {"candidates": 1, "responses": 0})
+    assert (summary["candidates"], summary["without_page"]) == (
+        2,
+        {"candidates": 1, "responses": 0},
+    )
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)  # who flew mail has no page
-    assert summary["factscore"]["worst"] == summary["factscore"]["best"] == summary["factscore"]["value"]
+    assert (
+        summary["factscore"]["worst"]
+        == summary["factscore"]["best"]
+        == summary["factscore"]["value"]
+    )
     _, _, notes = benchmark.table(summary)
     assert "No page: 1 of 2 candidates; they support nothing." in notes
-    assert not any(note.startswith("No page") for note in AMBIGBIO.table(AMBIGBIO.summarise([], []))[2])
+    assert not any(
+        note.startswith("No page") for note in AMBIGBIO.table(AMBIGBIO.summarise([], []))[2]
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +207,14 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
     record = AMBIGBIO.unscored(to_doc(respond(MERGED)), [MERGED], "the judge failed: gone")
     assert (record["unscored"], record["facts"]) == ("the judge failed: gone", ())
     summary = AMBIGBIO.summarise([], [record])
-    assert summary["factscore"] == {"value": None, "stderr": None, "interval": None, "responses": 0, "worst": 0, "best": 1}
+    assert summary["factscore"] == {
+        "value": None,
+        "stderr": None,
+        "interval": None,
+        "responses": 0,
+        "worst": 0,
+        "best": 1,
+    }
     assert Row.from_record(record).unscored == "the judge failed: gone"
     assert AMBIGBIO.unscored(to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"] is None
 
@@ -178,21 +224,39 @@ def test_the_benchmark_is_found_by_its_name():
 
 
 @pytest.mark.parametrize(
-    ("doc", "responses", "message"), [({}, [""], "no 'index'"), (to_doc(respond("")), [], "found 0 responses")]
+    ("doc", "responses", "message"),
+    [({}, [""], "no 'index'"), (to_doc(respond("")), [], "found 0 responses")],
 )
 def test_documents_that_cannot_be_judged(doc, responses, message):
     assert message in AMBIGBIO.check(doc, responses)
 
 
 def test_means_are_over_responses_and_intervals_over_names():
-    scores = [score(judged(((0, 1, 2, 3),), *rows)) for rows in (("+", "+", "+", "-"), ("+", "-", "-", "-"), ("+",) * 4)]
-    rows = [Row("a", scores[0]), Row("a", scores[1]), Row("b", scores[2]), Row("c", None, abstained=True)]
-    rows.append(Row("c", None, unscored="not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"))
+    scores = [
+        score(judged(((0, 1, 2, 3),), *rows))
+        for rows in (("+", "+", "+", "-"), ("+", "-", "-", "-"), ("+",) * 4)
+    ]
+    rows = [
+        Row("a", scores[0]),
+        Row("a", scores[1]),
+        Row("b", scores[2]),
+        Row("c", None, abstained=True),
+    ]
+    rows.append(
+        Row(
+            "c",
+            None,
+            unscored="not decomposed: sentence 1 of 3: no line '- fact' and more of the same words",
+        )
+    )
     summary = summarise(rows)
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
     stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
     assert summary["factscore"]["interval"] == list(interval(2 / 3, stderr, 0, 1, 3))
-    assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (pytest.approx(2 / 4), pytest.approx(3 / 4))
+    assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (
+        pytest.approx(2 / 4),
+        pytest.approx(3 / 4),
+    )
     assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
     assert summary["unscored"]["reasons"] == {"not decomposed": 1}
 
@@ -205,7 +269,9 @@ def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
         return json.loads(found.text)
 
     facts = ["Ada was a painter.", "Ada left in 1920."]
-    assert answer(kind="decompose", sentence="Ada was a painter and left in 1920.") == {"facts": facts}
+    assert answer(kind="decompose", sentence="Ada was a painter and left in 1920.") == {
+        "facts": facts
+    }
     assert answer(kind="decompose", sentence="There are two people named Ada.") == {"facts": []}
     grouped = answer(
         kind="group",
@@ -218,8 +284,11 @@ def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
 
 
 def test_all_published_generations_are_accounted_for(lexical, shared):
-    """ChatGPT's 284 of the released ones; the paper has 2.1 biographies and 2.3 entities a response over all names."""
-    generations = read_generations([shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"])
+    """ChatGPT's 284 of the released ones; the paper has 2.1 biographies and 2.3 entities a response
+    over all names."""
+    generations = read_generations(
+        [shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"]
+    )
     calls: list[str] = []
 
     class Counting:
@@ -231,16 +300,23 @@ def test_all_published_generations_are_accounted_for(lexical, shared):
 
     found = judge_biographies(Counting(), generations)
     assert len(found) == 284
-    bound = sum(len(each.sentences) + 1 + len({fact.text for fact in each.facts}) * len(each.entities) for each in found)
+    bound = sum(
+        len(each.sentences) + 1 + len({fact.text for fact in each.facts}) * len(each.entities)
+        for each in found
+    )
     assert len(calls) <= bound
     for each in found:
-        assert sorted(number for group in each.groups for number in group) == list(range(len(each.facts)))
+        assert sorted(number for group in each.groups for number in group) == list(
+            range(len(each.facts))
+        )
         assert each.abstained or each.facts or each.problem
-    summary = summarise([Row(each.generation.name, score(each), each.abstained, each.problem) for each in found])
+    summary = summarise(
+        [Row(each.generation.name, score(each), each.abstained, each.problem) for each in found]
+    )
     assert summary["num_biographies"]["value"] == pytest.approx(2.1, abs=0.3)
     assert summary["num_entities"]["value"] == pytest.approx(2.3, abs=0.4)
-    # whatever complains of scant information tells something of somebody all the same; rules take "the search results include a
-    # priest and a singer" for a remark on the search
+    # whatever complains of scant information tells something of somebody all the same; rules take
+    # "the search results include a priest and a singer" for a remark on the search
     assert summary["abstained"] == 0
     assert summary["unscored"]["reasons"] == {"no facts in any sentence": 5}
     assert 0 < summary["difference"]["value"] < 0.1
@@ -270,23 +346,41 @@ def test_whatever_a_model_answers_every_response_is_accounted_for(server, config
             return Act(status=400, text="no")
         if "\nSentence: " in prompt and draw.random() < 0.8:
             return Act(text='{"facts": ["Ada Lind was a painter.", "She taught."]}')
-        return Act(text=draw.choice(nonsense), finish_reason=draw.choice(["stop", "stop", "length"]))
+        return Act(
+            text=draw.choice(nonsense), finish_reason=draw.choice(["stop", "stop", "length"])
+        )
 
     server.script = script
     generations = [
-        respond(draw.choice([MERGED, APART, "Ada Lind taught [1]."]) + f" She had {number} boats.", str(number))
+        respond(
+            draw.choice([MERGED, APART, "Ada Lind taught [1]."]) + f" She had {number} boats.",
+            str(number),
+        )
         for number in range(60)
     ]
-    with Judge(config(max_retries=0), OpenAIBackend(config(max_retries=0)), store, Prompts()) as judge:
+    with Judge(
+        config(max_retries=0), OpenAIBackend(config(max_retries=0)), store, Prompts()
+    ) as judge:
         found = judge_biographies(judge, generations)
     reasons = [each.problem for each in found if not each.facts]
     assert reasons
-    assert all(reason is not None and reason.startswith("not decomposed: sentence ") for reason in reasons)
+    assert all(
+        reason is not None and reason.startswith("not decomposed: sentence ") for reason in reasons
+    )
     kept = [each for each in found if each.facts]
     assert kept
     for each in kept:
         assert (each.ungrouped is None) == bool(each.groups)
-        assert {judgement.outcome for row in each.matrix for judgement in row} <= {"supported", "not_supported", "unscored"}
-        assert all(judgement.reason for row in each.matrix for judgement in row if judgement.outcome == "unscored")
+        assert {judgement.outcome for row in each.matrix for judgement in row} <= {
+            "supported",
+            "not_supported",
+            "unscored",
+        }
+        assert all(
+            judgement.reason
+            for row in each.matrix
+            for judgement in row
+            if judgement.outcome == "unscored"
+        )
         scores = score(each)
         assert scores.factscore_worst <= scores.factscore_best

@@ -1,4 +1,5 @@
-"""Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and what is written of a judge."""
+"""Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and
+what is written of a judge."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ from tests.judges.server import Act, JudgeServer
 PAINTER, SAILOR = "Ada Lind (painter)", "Ada Lind (sailor)"
 PASSAGES = (
     Passage(PAINTER, "Ada Lind was a painter. She was born in Oslo in 1901. She painted harbours."),
-    Passage(SAILOR, "Ada Lind was a sailor. She sailed round the world in 1950. She was born in Bergen."),
+    Passage(
+        SAILOR, "Ada Lind was a sailor. She sailed round the world in 1950. She was born in Bergen."
+    ),
 )
 OUTPUT = (
     "Ada Lind was a painter born in Oslo in 1901 [1]. She painted harbours [1]. "
@@ -46,8 +49,12 @@ def fact(text, entity):
 
 
 def known(grouped=FACTS[1:], facts=FACTS):
-    decided = DecidedResponse(tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped))
-    return Known(Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided)
+    decided = DecidedResponse(
+        tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
+    )
+    return Known(
+        Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
+    )
 
 
 A, B, C, D, E = FACTS
@@ -73,7 +80,12 @@ def test_groups_are_runs_of_facts_with_one_entity(grouped, groups):
 
 def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
     found = known(
-        [B, ("She painted lighthouses.", None), ("Ada Lind was a sailor.", None), ("She painted lighthouses.", PAINTER)]
+        [
+            B,
+            ("She painted lighthouses.", None),
+            ("Ada Lind was a sailor.", None),
+            ("She painted lighthouses.", PAINTER),
+        ]
     )
     assert found.verdicts == {
         (0, PAINTER): True,
@@ -89,7 +101,9 @@ def test_a_verdict_is_known_of_a_fact_and_the_entity_that_the_files_name():
     contradicted = known([("Ada Lind was a painter.", None), B], (A, B))
     assert (0, PAINTER) not in contradicted.verdicts
     assert contradicted.verdicts == {(1, PAINTER): True}
-    elsewhere = known(facts=(("Ada Lind was a painter.", "Ada Lind (who is no candidate)"),), grouped=())
+    elsewhere = known(
+        facts=(("Ada Lind was a painter.", "Ada Lind (who is no candidate)"),), grouped=()
+    )
     assert elsewhere.verdicts == {}
 
 
@@ -103,7 +117,11 @@ def test_facts_are_beside_their_sentences_in_order():
         (["Ada Lind was born in Oslo."], ["She was born in Oslo."], 1),  # pronoun or name
         (["She was born in Oslo."], ["She was born in Bergen."], 0),
         (["She sailed.", "She sailed."], ["She sailed."], 1),  # one to one
-        (["She sailed round the world."], ["She sailed round the world.", "She sailed round the world in 1950."], 1),
+        (
+            ["She sailed round the world."],
+            ["She sailed round the world.", "She sailed round the world in 1950."],
+            1,
+        ),
         (
             ["She painted harbours.", "She painted harbours by night."],
             ["She painted harbours by night.", "She painted harbours."],
@@ -130,13 +148,18 @@ def test_fragments_have_no_verb(text, expected):
     assert tally.is_fragment(text) is expected
 
 
-@pytest.mark.parametrize("groups", [((0, 1, 2, 3, 4),), ((0, 1), (2, 3, 4)), ((0,), (1,), (2,), (3,), (4,)), ((0, 3), (1, 2, 4))])
+@pytest.mark.parametrize(
+    "groups",
+    [((0, 1, 2, 3, 4),), ((0, 1), (2, 3, 4)), ((0,), (1,), (2,), (3,), (4,)), ((0, 3), (1, 2, 4))],
+)
 def test_groups_are_counted_as_sklearn_counts_them(groups):
     from dataclasses import replace
 
     each = known((A, C, B, D, E))
     counted = tally.grouped(each, [replace(each.judged, groups=groups)])
-    labels = [next(number for number, group in enumerate(groups) if fact in group) for fact in range(5)]
+    labels = [
+        next(number for number, group in enumerate(groups) if fact in group) for fact in range(5)
+    ]
     assert counted.counts["rand"] == pytest.approx(adjusted_rand_score([0, 0, 0, 1, 1], labels))
     assert counted.counts["exact"] == (counted.counts["rand"] == 1)
     assert sum(counted.counts[name] for name in ("tp", "fp", "fn", "tn")) == 10
@@ -145,8 +168,13 @@ def test_groups_are_counted_as_sklearn_counts_them(groups):
 def test_kappa_is_that_of_sklearn():
     truth, said = [True] * 9 + [False] * 4, [True] * 7 + [False] * 2 + [True] + [False] * 3
     pairs = list(zip(said, truth, strict=True))
-    counts = {name: pairs.count(kind) for name, kind in (("tp", (True, True)), ("fp", (True, False)), ("fn", (False, True)))}
-    assert tally.kappa({**counts, "tn": pairs.count((False, False))}) == pytest.approx(cohen_kappa_score(truth, said))
+    counts = {
+        name: pairs.count(kind)
+        for name, kind in (("tp", (True, True)), ("fp", (True, False)), ("fn", (False, True)))
+    }
+    assert tally.kappa({**counts, "tn": pairs.count((False, False))}) == pytest.approx(
+        cohen_kappa_score(truth, said)
+    )
 
 
 @pytest.fixture
@@ -156,8 +184,17 @@ def files(tmp_path, monkeypatch):
     names = [f"Ada {word}" for word in ("Lind", "Berg", "Dahl", "Moe", "Vik", "Aas")]
     rows, facts, grouped = [], [], []
     for name in names:
-        docs = [{key: text.replace("Ada Lind", name) for key, text in vars(each).items()} for each in PASSAGES]
-        rows.append({"question": f"Tell me a bio of {name}", "output": OUTPUT.replace("Ada Lind", name), "docs": docs})
+        docs = [
+            {key: text.replace("Ada Lind", name) for key, text in vars(each).items()}
+            for each in PASSAGES
+        ]
+        rows.append(
+            {
+                "question": f"Tell me a bio of {name}",
+                "output": OUTPUT.replace("Ada Lind", name),
+                "docs": docs,
+            }
+        )
         decided = [
             {
                 "atom": text.replace("Ada Lind", name),
@@ -170,12 +207,25 @@ def files(tmp_path, monkeypatch):
         grouped.append(decided[1:])
     generations, decisions = tmp_path / "generations.json", tmp_path / "decisions.json"
     generations.write_text(json.dumps({"data": rows}))
-    decisions.write_text(json.dumps({"decisions": [*facts, None], "global_decisions": [*grouped, None]}))
+    decisions.write_text(
+        json.dumps({"decisions": [*facts, None], "global_decisions": [*grouped, None]})
+    )
     return [str(generations), str(decisions)]
 
 
 def certified(judge, step, files, out, *more):
-    arguments = ["certify", "--judge", judge, "--setting", f"biographies_{step}", "--data", *files, "--out", str(out), *more]
+    arguments = [
+        "certify",
+        "--judge",
+        judge,
+        "--setting",
+        f"biographies_{step}",
+        "--data",
+        *files,
+        "--out",
+        str(out),
+        *more,
+    ]
     assert main(arguments) == 0
     return json.loads(out.read_text())
 
@@ -183,7 +233,9 @@ def certified(judge, step, files, out, *more):
 def test_each_step_of_the_judge_without_a_model(files, tmp_path):
     found = {name: certified("lexical", name, files, tmp_path / f"{name}.json") for name in STEPS}
     scores = {name: each["scores"]["ALL"] for name, each in found.items()}
-    assert scores["grouping"]["tp"] + scores["grouping"]["fn"] == 6  # facts 1 and 2 are of unknown or of one group
+    assert (
+        scores["grouping"]["tp"] + scores["grouping"]["fn"] == 6
+    )  # facts 1 and 2 are of unknown or of one group
     assert scores["grouping"]["f1"] == 1
     assert scores["linking"] == {"right": 12, "groups": 12, "accuracy": 1}
     assert scores["verification"]["tp"] + scores["verification"]["fn"] == 24
@@ -197,7 +249,9 @@ def test_each_step_of_the_judge_without_a_model(files, tmp_path):
     for name, each in found.items():
         low, high = each["intervals"][each_headline(name)]
         assert low <= scores[name][each_headline(name)] <= high
-        assert each["data"] | {"rows": 6, "of": 6, "is_published": False, "without": 0} == each["data"]
+        assert (
+            each["data"] | {"rows": 6, "of": 6, "is_published": False, "without": 0} == each["data"]
+        )
 
 
 def each_headline(name):
@@ -206,7 +260,8 @@ def each_headline(name):
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """(YAML of a judge, its server): it takes all facts for those of one individual, and supports nothing."""
+    """(YAML of a judge, its server): it takes all facts for those of one individual, and supports
+    nothing."""
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
 
     def answer(prompt, attempt):
@@ -219,14 +274,25 @@ def judge(tmp_path, monkeypatch):
 
     server = JudgeServer(answer)
     path = tmp_path / "judge.yaml"
-    path.write_text(yaml.safe_dump({"backend": "openai", "model": "small-judge", "base_url": server.base_url}))
+    path.write_text(
+        yaml.safe_dump({"backend": "openai", "model": "small-judge", "base_url": server.base_url})
+    )
     yield str(path), server
     server.close()
 
 
 def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_path, capsys):
     config, server = judge
-    planned = ["certify", "--judge", config, "--setting", "biographies_grouping", "--data", *files, "--dry-run"]
+    planned = [
+        "certify",
+        "--judge",
+        config,
+        "--setting",
+        "biographies_grouping",
+        "--data",
+        *files,
+        "--dry-run",
+    ]
     assert main(planned) == 0
     assert not server.attempts
     assert re.search(r"biographies_grouping +6 +6 +0 +6 +12", capsys.readouterr().out)
@@ -241,7 +307,10 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
 
 
 def test_a_random_part_is_the_same_every_time(files, tmp_path):
-    parts = [certified("lexical", "linking", files, tmp_path / "part.json", "--rows", "2") for _ in range(2)]
+    parts = [
+        certified("lexical", "linking", files, tmp_path / "part.json", "--rows", "2")
+        for _ in range(2)
+    ]
     assert parts[0]["data"]["rows"] == 2
     assert parts[0]["scores"] == parts[1]["scores"]
     assert parts[0]["scores"]["ALL"]["groups"] == 4
@@ -252,7 +321,11 @@ def published(judge, files):
     trial = StepTrial("grouping", Wanted(files=tuple(map(Path, files))))
     data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].blob}
     return to_certificate(
-        judge, "biographies_grouping", trial.measure(judge), prompt_hashes=trial.prompt_hashes(judge), data=data
+        judge,
+        "biographies_grouping",
+        trial.measure(judge),
+        prompt_hashes=trial.prompt_hashes(judge),
+        data=data,
     )
 
 
@@ -262,14 +335,25 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         certificate = published(judge, files)
         save_certificate(certificate, None)
         found = find_certificate(judge)
-    metadata = {"judge_config": config.describe(BENCHMARK.generation({}).prompt_names), "judge_certificate": found}
+    metadata = {
+        "judge_config": config.describe(BENCHMARK.generation({}).prompt_names),
+        "judge_certificate": found,
+    }
     stated = {each.step.partition(" ")[0]: each for each in BENCHMARK.certified(metadata)}
     assert [name for name, each in stated.items() if each.is_certified] == ["grouping"]
     assert stated["grouping"].text.startswith(
         "F1 of pairs of facts 100.0% [100.0%, 100.0%], on 6 of 6 responses (biographies_grouping"
     )
-    assert stated["linking"].text == ("not certified; run lm-factuality certify --judge lexical --setting biographies_linking")
-    other = {**metadata, "judge_config": {**metadata["judge_config"], "prompt_hashes": {"biographies/group": "0" * 16}}}
+    assert stated["linking"].text == (
+        "not certified; run lm-factuality certify --judge lexical --setting biographies_linking"
+    )
+    other = {
+        **metadata,
+        "judge_config": {
+            **metadata["judge_config"],
+            "prompt_hashes": {"biographies/group": "0" * 16},
+        },
+    }
     assert "its certificate is of other prompts" in BENCHMARK.certified(other)[1].text
     assert BENCHMARK.certified({}) == []
     for settings, uncertain in (
@@ -277,7 +361,11 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         ({"knowledge": "wikipedia.db"}, ["linking", "verification"]),
         ({"linking": "hungarian", "protocol": "code"}, ["linking"]),
     ):
-        said = [each for each in BENCHMARK.certified({**metadata, **settings}) if "no judge is measured with" in each.text]
+        said = [
+            each
+            for each in BENCHMARK.certified({**metadata, **settings})
+            if "no judge is measured with" in each.text
+        ]
         assert [each.step.partition(" ")[0] for each in said] == uncertain
         assert all(not each.is_certified for each in said)
         assert all(value in said[-1].text for value in settings.values())
@@ -293,21 +381,44 @@ def test_a_certificate_of_other_prompts_is_not_found(files, tmp_path):
 
 
 FORGERIES = {
-    "better": (lambda forged: forged["scores"]["ALL"].update(f1=0.99, precision=0.99), "do not follow from their counts"),
+    "better": (
+        lambda forged: forged["scores"]["ALL"].update(f1=0.99, precision=0.99),
+        "do not follow from their counts",
+    ),
     "no counts": (lambda forged: forged["scores"]["ALL"].pop("tp"), "no scores with their counts"),
-    "infinite": (lambda forged: forged["scores"]["ALL"].update(tp=1e300), "no scores with their counts"),
+    "infinite": (
+        lambda forged: forged["scores"]["ALL"].update(tp=1e300),
+        "no scores with their counts",
+    ),
     "no intervals": (lambda forged: forged.update(intervals={}), "its intervals are none"),
-    "upside down": (lambda forged: forged["intervals"].update(f1=[0.9, 0.2]), "its intervals are none"),
-    "another prompt": (lambda forged: forged["prompt_hashes"].update({"biographies/group": "0" * 16}), "is not that of suite"),
+    "upside down": (
+        lambda forged: forged["intervals"].update(f1=[0.9, 0.2]),
+        "its intervals are none",
+    ),
+    "another prompt": (
+        lambda forged: forged["prompt_hashes"].update({"biographies/group": "0" * 16}),
+        "is not that of suite",
+    ),
     "other prompts": (
         lambda forged: forged["prompt_hashes"].update({"felm/segment_cot": "0" * 16}),
         "are not those of the prompts",
     ),
-    "another setting": (lambda forged: forged.update(setting="biographies_everything"), "its setting"),
-    "another judge": (lambda forged: forged["judge"].update(model="m"), "its model is not that of the run"),
-    "another identity": (lambda forged: forged.update(identity=json.dumps(["openai m", "", {}, 1, {}])), "its identity is"),
+    "another setting": (
+        lambda forged: forged.update(setting="biographies_everything"),
+        "its setting",
+    ),
+    "another judge": (
+        lambda forged: forged["judge"].update(model="m"),
+        "its model is not that of the run",
+    ),
+    "another identity": (
+        lambda forged: forged.update(identity=json.dumps(["openai m", "", {}, 1, {}])),
+        "its identity is",
+    ),
     "another way": (
-        lambda forged: forged.update(identity=json.dumps([*json.loads(forged["identity"]), {"verify": "page"}])),
+        lambda forged: forged.update(
+            identity=json.dumps([*json.loads(forged["identity"]), {"verify": "page"}])
+        ),
         "verify",
     ),
 }
@@ -333,7 +444,10 @@ def test_a_forged_certificate_is_known(name, files):
         ),
         (["--rows", "3"], "--rows is not for --setting segment_doc, but for biographies_"),
         (["--setting", "biographies_linking", "--rows", "0"], "--rows: found 0"),
-        (["--setting", "biographies_linking", "--data", "one.json"], "--data: expected generations and their decisions in turn"),
+        (
+            ["--setting", "biographies_linking", "--data", "one.json"],
+            "--data: expected generations and their decisions in turn",
+        ),
     ],
 )
 def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
@@ -343,8 +457,16 @@ def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
 
 def test_files_that_say_nothing_of_a_step_are_an_error(shared, capsys):
     folder = shared / "data" / "ambigbio"
-    files = [str(folder / "generations_chatgpt-0301.json.gz"), str(folder / "decisions" / "chatgpt-0301__no-ambig.json.gz")]
-    assert main(["certify", "--judge", "lexical", "--setting", "biographies_grouping", "--data", *files]) == 1
+    files = [
+        str(folder / "generations_chatgpt-0301.json.gz"),
+        str(folder / "decisions" / "chatgpt-0301__no-ambig.json.gz"),
+    ]
+    assert (
+        main(
+            ["certify", "--judge", "lexical", "--setting", "biographies_grouping", "--data", *files]
+        )
+        == 1
+    )
     assert "271 responses, of which none tells of grouping" in capsys.readouterr().err
 
 
@@ -352,7 +474,13 @@ def test_groups_in_the_released_files_are_about_as_many_as_these_state(shared):
     from lm_factuality.benchmarks.biographies.decisions import read_decisions
 
     for name, least in (("chatgpt-0301", 0.97), ("llama2-13b-chat", 0.99)):
-        decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{name}__ambig.json.gz")
+        decisions = read_decisions(
+            shared / "data" / "ambigbio" / "decisions" / f"{name}__ambig.json.gz"
+        )
         generation = Generation("0", "q", "n", "A text of one sentence.", ())
-        runs = [max(1, len(Known(generation, each).groups)) for each in decisions.responses if each is not None]
+        runs = [
+            max(1, len(Known(generation, each).groups))
+            for each in decisions.responses
+            if each is not None
+        ]
         assert least < sum(runs) / len(runs) / decisions.recorded["num_groups"] <= 1

@@ -1,4 +1,5 @@
-"""Citations: how they are read, recall and precision by ALCE's definitions, and the authors' figures from their own verdicts."""
+"""Citations: how they are read, recall and precision by ALCE's definitions, and the authors'
+figures from their own verdicts."""
 
 from __future__ import annotations
 
@@ -102,7 +103,9 @@ def test_citations_behind_the_full_stop_belong_to_the_sentence():
     ],
 )
 def test_citations_that_a_line_begins_with(text, expected):
-    assert [(each.claim, each.citations) for each in cited_sentences(generation(text), "fixed")] == expected
+    assert [
+        (each.claim, each.citations) for each in cited_sentences(generation(text), "fixed")
+    ] == expected
 
 
 def test_splitters():
@@ -112,11 +115,15 @@ def test_splitters():
 
 
 class Table(Entailment):
-    """Entailment by a table: which sets of passages (their numbers) support the claims; counts what it is asked."""
+    """Entailment by a table: which sets of passages (their numbers) support the claims; counts what
+    it is asked."""
 
     def __init__(self, supported, unknown=()):
         super().__init__("table", self.answer)
-        self.supported, self.unknown = [set(each) for each in supported], [set(each) for each in unknown]
+        self.supported, self.unknown = (
+            [set(each) for each in supported],
+            [set(each) for each in unknown],
+        )
         self.asked, self.batches = [], 0
 
     def answer(self, pairs):
@@ -140,7 +147,9 @@ PRECISE = {
 }
 
 
-@pytest.mark.parametrize(("cited", "supported", "recall", "precision"), PRECISE.values(), ids=PRECISE)
+@pytest.mark.parametrize(
+    ("cited", "supported", "recall", "precision"), PRECISE.values(), ids=PRECISE
+)
 def test_recall_and_precision(cited, supported, recall, precision):
     (judged,) = judge_citations([generation(f"She rowed {cited}.")], Table(supported))
     assert (judged.recall(), judged.precision()) == (recall, precision)
@@ -164,7 +173,10 @@ def test_dangling_citations():
 
 
 def test_no_verdict_is_unscored_with_bounds():
-    generations = [generation("One [1]. Two [2].", index="0"), generation("Three [3][4].", index="1")]
+    generations = [
+        generation("One [1]. Two [2].", index="0"),
+        generation("Three [3][4].", index="1"),
+    ]
     judged = judge_citations(generations, Table([{1}, {3, 4}, {3}], [{2}, {4}]))
     assert [each.recall() for each in judged] == [1.0, 1.0]
     assert [each.precision() for each in judged] == [1.0, 1.0]
@@ -188,11 +200,15 @@ def test_each_pair_is_asked_once_in_three_batches():
 
 
 def test_summary_and_record():
-    judged = judge_citations([generation("One [1]. Two."), generation("Three."), generation("")], Table([{1}]))
+    judged = judge_citations(
+        [generation("One [1]. Two."), generation("Three."), generation("")], Table([{1}])
+    )
     summary = summarise_citations(judged, "fixed")
     assert summary["citation_recall"] == 0.25  # a response without a sentence is in no mean
     assert summary["citation_precision"] == 1.0
-    counts = {key: summary[key] for key in summary if key.startswith(("num_", "responses_", "sentences_"))}
+    counts = {
+        key: summary[key] for key in summary if key.startswith(("num_", "responses_", "sentences_"))
+    }
     assert counts == {
         "num_responses": 3,
         "num_sentences": 3,
@@ -209,19 +225,26 @@ def test_summary_and_record():
         "precise": [True],
         "dangling": 0,
     }
-    assert summarise_citations(judge_citations([generation("")], Table([])), "code")["citation_recall"] is None
+    assert (
+        summarise_citations(judge_citations([generation("")], Table([])), "code")["citation_recall"]
+        is None
+    )
 
 
 def test_the_lexical_judge_entails():
     passage = Passage("Ada Lind (painter)", "Ada Lind was a painter, born in 1871 in Orrmark.")
-    pairs = [Pair("Ada Lind was born in 1871.", (passage,)), Pair("Ada Lind was a rower from Tessel in 1923.", (passage,))]
+    pairs = [
+        Pair("Ada Lind was born in 1871.", (passage,)),
+        Pair("Ada Lind was a rower from Tessel in 1923.", (passage,)),
+    ]
     entailment = load_entailment("lexical")
     assert entailment.entail(pairs) == [True, False]
     assert entailment.identity.startswith("lexical ")
 
 
 class Recorded(Entailment):
-    """TRUE's verdicts as the authors recorded them, on all cited passages of a sentence together; ``other`` for any other pair."""
+    """TRUE's verdicts as the authors recorded them, on all cited passages of a sentence together;
+    ``other`` for any other pair."""
 
     def __init__(self, verdicts, other):
         super().__init__("recorded", self.answer)
@@ -233,7 +256,8 @@ class Recorded(Entailment):
 
 
 def read_log(path):
-    """The responses with a log, with the passages that it shows at the places where sentences cite them, and the verdicts."""
+    """The responses with a log, with the passages that it shows at the places where sentences cite
+    them, and the verdicts."""
     content = json.loads(gzip.decompress(path.read_bytes()))
     entries = defaultdict(list)
     for entry in content["autoais_log"]:
@@ -241,16 +265,27 @@ def read_log(path):
     generations, verdicts = [], {}
     for number, logged in entries.items():
         passages = [Passage("not shown", str(place)) for place in range(5)]
-        cited = [[int(text) - 1 for text in re.findall(r"\[(\d+)", entry["claim"])][:3] for entry in logged]
+        cited = [
+            [int(text) - 1 for text in re.findall(r"\[(\d+)", entry["claim"])][:3]
+            for entry in logged
+        ]
         for entry, places in zip(logged, cited, strict=True):
             shown = re.findall(r"Title: (.*)\n(.*(?:\n(?!Title: ).*)*)", entry["passage"][0])
             for place, (title, text) in zip(places, shown, strict=True):
                 passages[place] = Passage(title, text)
         name = logged[0]["question"].removeprefix("Tell me a bio of ")
-        generations.append(Generation(str(number), logged[0]["question"], name, logged[0]["output"], tuple(passages)))
+        generations.append(
+            Generation(
+                str(number), logged[0]["question"], name, logged[0]["output"], tuple(passages)
+            )
+        )
         for entry, places in zip(logged, cited, strict=True):
-            claim = re.sub(r" ?\[\d+", "", entry["claim"]).replace(" |", "").replace("]", "").strip()
-            verdicts[Pair(claim, tuple(passages[place] for place in places))] = bool(entry["model_output"])
+            claim = (
+                re.sub(r" ?\[\d+", "", entry["claim"]).replace(" |", "").replace("]", "").strip()
+            )
+            verdicts[Pair(claim, tuple(passages[place] for place in places))] = bool(
+                entry["model_output"]
+            )
     return content, generations, verdicts
 
 
@@ -261,26 +296,37 @@ ALL = 500  # responses; those that are not in the log cite nothing that exists
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("sentences", ["punkt", "rules"])
 def test_recorded_verdicts_give_the_authors_figures(shared, name, sentences):
-    """Recall to the last digit with ALCE's sentences, within 0.8 points with ours, which does not end one behind "born c.". Precision lies between the ends that the
-    log allows: it has no verdict on one of several passages alone."""
+    """Recall to the last digit with ALCE's sentences, within 0.8 points with ours, which does not
+    end one behind "born c.". Precision lies between the ends that the log allows: it has no verdict
+    on one of several passages alone."""
     try:
         split = find_splitter(sentences)
     except ConfigError as error:
         pytest.skip(str(error))
-    content, generations, verdicts = read_log(shared / "data" / "ambigbio" / "citations" / f"{name}.json.gz")
-    entailment = Recorded(verdicts, True)  # each passage suffices alone: citations of supported sentences are precise
+    content, generations, verdicts = read_log(
+        shared / "data" / "ambigbio" / "citations" / f"{name}.json.gz"
+    )
+    entailment = Recorded(
+        verdicts, True
+    )  # each passage suffices alone: citations of supported sentences are precise
     judged = judge_citations(generations, entailment, "code", split)
     assert entailment.unknown > 900
     recall = 100 * sum(each.recall() for each in judged) / ALL
     best = 100 * sum(each.precision() for each in judged) / ALL
     worst = 100 * sum(map(least_precision, judged)) / ALL
-    assert recall == pytest.approx(content["citation_rec"], abs=1e-9 if sentences == "punkt" else 0.8)
+    assert recall == pytest.approx(
+        content["citation_rec"], abs=1e-9 if sentences == "punkt" else 0.8
+    )
     assert worst < content["citation_prec"] < best
 
 
 def least_precision(judged):
-    """Of a supported sentence with one citation that is precise, with two at least one is, with three perhaps none."""
-    kept = [{1: 1, 2: 1}.get(len(each.precise), 0) if each.is_supported else 0 for each in judged.sentences]
+    """Of a supported sentence with one citation that is precise, with two at least one is, with
+    three perhaps none."""
+    kept = [
+        {1: 1, 2: 1}.get(len(each.precise), 0) if each.is_supported else 0
+        for each in judged.sentences
+    ]
     total = sum(len(each.precise) for each in judged.sentences)
     return sum(kept) / total if total else 0.0
 

@@ -1,4 +1,5 @@
-"""Released decisions: every published figure, what each protocol makes of a small file, and files that are broken."""
+"""Released decisions: every published figure, what each protocol makes of a small file, and files
+that are broken."""
 
 from __future__ import annotations
 
@@ -8,8 +9,17 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse, is_decision_file, read_decisions
-from lm_factuality.benchmarks.biographies.released import least_biographies, penalised, score_decisions
+from lm_factuality.benchmarks.biographies.decisions import (
+    DecidedFact,
+    DecidedResponse,
+    is_decision_file,
+    read_decisions,
+)
+from lm_factuality.benchmarks.biographies.released import (
+    least_biographies,
+    penalised,
+    score_decisions,
+)
 from lm_factuality.ground.errors import DataError
 
 FIGURES = {  # ours: the authors'
@@ -22,11 +32,20 @@ FIGURES = {  # ours: the authors'
     "facts_per_response": "num_facts_per_response",
     "num_nan": "nan",
 }
-MODELS = ("chatgpt-0301__ambig", "chatgpt-0301__no-ambig", "llama2-13b-chat__ambig", "llama2-13b-chat__no-ambig")
+MODELS = (
+    "chatgpt-0301__ambig",
+    "chatgpt-0301__no-ambig",
+    "llama2-13b-chat__ambig",
+    "llama2-13b-chat__no-ambig",
+)
 
 
 def fact(text, topic="Ada Lind (painter)", supported=None):
-    return {"atom": text, "is_supported": topic is not None if supported is None else supported, "supporting_topic": topic}
+    return {
+        "atom": text,
+        "is_supported": topic is not None if supported is None else supported,
+        "supporting_topic": topic,
+    }
 
 
 @pytest.fixture
@@ -35,7 +54,10 @@ def write(tmp_path):
 
     def make(facts, grouped, **figures):
         path = tmp_path / "decisions.json"
-        path.write_text(json.dumps({"decisions": facts, "global_decisions": grouped, **figures}), encoding="utf-8")
+        path.write_text(
+            json.dumps({"decisions": facts, "global_decisions": grouped, **figures}),
+            encoding="utf-8",
+        )
         return read_decisions(path)
 
     return make
@@ -59,16 +81,26 @@ def test_every_published_figure(shared, model):
 
 def test_the_first_fact_is_what_grouping_lost(shared):
     """Of nearly every response."""
-    files = [read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{model}.json.gz") for model in MODELS]
+    files = [
+        read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{model}.json.gz")
+        for model in MODELS
+    ]
     responses = [each for file in files for each in file.responses if each is not None]
-    lost = [each for each in responses if each.facts[0].text not in {fact.text for fact in each.grouped}]
+    lost = [
+        each for each in responses if each.facts[0].text not in {fact.text for fact in each.grouped}
+    ]
     assert (len(lost), len(responses)) == (1743, 1754)
 
 
 def test_protocols_on_a_small_file(write):
-    """Two answered, one of them with nothing left after grouping; grouping lost "a" and made up "e"."""
+    """Two answered, one of them with nothing left after grouping; grouping lost "a" and made up
+    "e"."""
     decisions = write(
-        [[fact("a"), fact("b"), fact("c", None), fact("d", "Ada Lind (rower)")], None, [fact("f", None)]],
+        [
+            [fact("a"), fact("b"), fact("c", None), fact("d", "Ada Lind (rower)")],
+            None,
+            [fact("f", None)],
+        ],
         [[fact("b"), fact("c", None), fact("d", None), fact("e")], None, []],
         num_groups=1.5,
     )
@@ -77,8 +109,15 @@ def test_protocols_on_a_small_file(write):
         assert report["factscore"] == pytest.approx((3 / 4 + 0) / 2)
         assert report["factscore_penalised"] == pytest.approx(3 / 4 * math.exp(1 - 10 / 4) / 2)
         assert report["num_entities"] == 1.0
-        assert (report["respond_ratio"], report["facts_per_response"]) == (pytest.approx(2 / 3), 2.5)
-        assert (report["num_nan"], report["num_biographies"], report["num_responses"]) == (1, 1.5, 2)
+        assert (report["respond_ratio"], report["facts_per_response"]) == (
+            pytest.approx(2 / 3),
+            2.5,
+        )
+        assert (report["num_nan"], report["num_biographies"], report["num_responses"]) == (
+            1,
+            1.5,
+            2,
+        )
         assert report["unscored"] == {
             "responses": 1,
             "facts": 2,
@@ -98,14 +137,23 @@ def test_facts_of_the_same_words_are_matched_in_order(write):
     assert report["unscored"]["facts"] == 1
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, math.exp(-9)), (9, math.exp(1 - 10 / 9)), (10, 1.0), (30, 1.0)])
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, math.exp(-9)), (9, math.exp(1 - 10 / 9)), (10, 1.0), (30, 1.0)]
+)
 def test_length_penalty(count, expected):
     facts = (DecidedFact("a", True, "A"),) * count
     assert penalised(DecidedResponse(facts, facts)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("entities", "expected"), [([], 1), ([None], 1), (["A", None, "A"], 1), (["A", "B", None, "A"], 3), ([None, "B", "A"], 2)]
+    ("entities", "expected"),
+    [
+        ([], 1),
+        ([None], 1),
+        (["A", None, "A"], 1),
+        (["A", "B", None, "A"], 3),
+        ([None, "B", "A"], 2),
+    ],
 )
 def test_least_biographies(entities, expected):
     grouped = tuple(DecidedFact("a", entity is not None, entity) for entity in entities)
@@ -115,7 +163,9 @@ def test_least_biographies(entities, expected):
 def test_an_altered_figure_is_an_error(write):
     facts = [[fact("a"), fact("b")]]
     assert score_decisions(write(facts, facts, init_score=1.0))["factscore"] == 1.0
-    with pytest.raises(DataError, match=r"decisions\.json: states init_score 0\.9, but its decisions give 1\.0"):
+    with pytest.raises(
+        DataError, match=r"decisions\.json: states init_score 0\.9, but its decisions give 1\.0"
+    ):
         score_decisions(write(facts, facts, init_score=0.9))
     with pytest.raises(DataError, match="states num_groups 0.5, but its decisions need 1"):
         score_decisions(write(facts, facts, num_groups=0.5))
@@ -128,11 +178,26 @@ BROKEN = {
     "a list": ([], "found a JSON list"),
     "no decisions": ({"score": 1.0}, "'decisions': found only score, expected a list"),
     "a number": ({**SOUND, "global_decisions": 3}, "'global_decisions': found int"),
-    "lengths": ({**SOUND, "global_decisions": []}, "1 entries in 'decisions' but 0 in 'global_decisions'"),
-    "one null": ({**SOUND, "global_decisions": [None]}, "entry 0: decisions is list and global_decisions is null"),
-    "no facts": ({"decisions": [[]], "global_decisions": [[]]}, "entry 0: decisions is an empty list"),
-    "no responses": ({"decisions": [None], "global_decisions": [None]}, "no responses in its 1 entries"),
-    "a text": ({**SOUND, "decisions": [["a"]]}, r"entry 0: decisions\[0\]: found str; expected atom"),
+    "lengths": (
+        {**SOUND, "global_decisions": []},
+        "1 entries in 'decisions' but 0 in 'global_decisions'",
+    ),
+    "one null": (
+        {**SOUND, "global_decisions": [None]},
+        "entry 0: decisions is list and global_decisions is null",
+    ),
+    "no facts": (
+        {"decisions": [[]], "global_decisions": [[]]},
+        "entry 0: decisions is an empty list",
+    ),
+    "no responses": (
+        {"decisions": [None], "global_decisions": [None]},
+        "no responses in its 1 entries",
+    ),
+    "a text": (
+        {**SOUND, "decisions": [["a"]]},
+        r"entry 0: decisions\[0\]: found str; expected atom",
+    ),
     "no verdict": (
         {**SOUND, "global_decisions": [[{**fact("a"), "is_supported": "yes"}]]},
         r"global_decisions\[0\]: found atom: str, is_supported: str",

@@ -42,7 +42,9 @@ def test_sentences_hold_words_and_know_initials():
 
 def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
     """The facts of a reply, or what is wrong with it."""
-    read = read_reply(Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts)
+    read = read_reply(
+        Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts
+    )
     return to_facts(read.value) if read.value else read.problem
 
 
@@ -69,7 +71,11 @@ def test_facts_are_read(text, facts):
         ('{"refusal": "no"}', "stop", "wrong form: facts: Field required"),
         ('{"facts": ["A sang.", "A le', "length", "cut off"),
         ('{"facts": ["A sang.", "-"]}', "stop", "not a whole sentence: '-'"),
-        ('{"facts": ["A sang.", "In the late 19th century."]}', "stop", "not a whole sentence: 'In the late 19th century.'"),
+        (
+            '{"facts": ["A sang.", "In the late 19th century."]}',
+            "stop",
+            "not a whole sentence: 'In the late 19th century.'",
+        ),
         ("<think>what", "length", "thinking without an end"),
     ],
 )
@@ -79,12 +85,20 @@ def test_replies_without_facts(text, finish_reason, problem):
 
 def test_a_language_whose_verbs_are_not_known_is_not_refused():
     reply = Answer('{"facts": ["Ada Lind war Malerin."]}', "stop")
-    assert read_reply(reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, check_facts).value
+    assert read_reply(
+        reply, FactsReply, {"sentence": "Ada Lind war Malerin und Lehrerin."}, check_facts
+    ).value
 
 
 def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration():
-    sentences = ["Ada Lind was a painter.", "She joined a club on loan and scored goals in matches."]
-    alone, written = (decompose_subjects(sentences, "Ada Lind", facts)[1] for facts in ("standalone", "as_written"))
+    sentences = [
+        "Ada Lind was a painter.",
+        "She joined a club on loan and scored goals in matches.",
+    ]
+    alone, written = (
+        decompose_subjects(sentences, "Ada Lind", facts)[1]
+        for facts in ("standalone", "as_written")
+    )
     assert len(alone["demonstrations"]) == 8
     assert alone["demonstrations"][-1]["sentence"].startswith("She joined Sill Rovers on loan")
     prompts = [Prompts().render("biographies/decompose", each) for each in (alone, written)]
@@ -113,10 +127,18 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
         ),
         (
             "However, Jon Aske (1901-1970) was fined and imprisoned in 1930.",
-            ["Jon Aske was born in 1901.", "Jon Aske died in 1970.", "Jon Aske was fined.", "Jon Aske was imprisoned in 1930."],
+            [
+                "Jon Aske was born in 1901.",
+                "Jon Aske died in 1970.",
+                "Jon Aske was fined.",
+                "Jon Aske was imprisoned in 1930.",
+            ],
         ),
         ("He played for Tarrow from 1990- 1995.", ["He played for Tarrow from 1990- 1995."]),
-        ("One is a judge, while the other is a cyclist.", ["One is a judge.", "The other is a cyclist."]),
+        (
+            "One is a judge, while the other is a cyclist.",
+            ["One is a judge.", "The other is a cyclist."],
+        ),
         (
             "There is also Tomas J. Reed, a botanist who described the marsh lily.",
             ["Tomas J. Reed is a botanist.", "Tomas J. Reed described the marsh lily."],
@@ -125,7 +147,10 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
         ("There are several people with the name Ada Lind.", []),
         ("It is unclear which Ada Lind is meant.", []),
         ("In a word, wonderful.", []),
-        ("He directed and presented a play in 1997, and left.", ["He directed and presented a play in 1997.", "He left."]),
+        (
+            "He directed and presented a play in 1997, and left.",
+            ["He directed and presented a play in 1997.", "He left."],
+        ),
         ("Pope Cyril II of Alexandria, the", []),
     ],
 )
@@ -134,7 +159,8 @@ def test_rules_split_clauses(sentence, facts):
 
 
 def test_rules_say_nothing_that_the_sentences_do_not(shared):
-    """Over all published responses: every word of a fact is of its sentence, but for the few that make it a sentence."""
+    """Over all published responses: every word of a fact is of its sentence, but for the few that
+    make it a sentence."""
     from lm_factuality.benchmarks.biographies.generations import read_generations
 
     added = {"was", "is", "in", "on", "born", "died", "a", "an"}
@@ -153,20 +179,35 @@ def test_rules_say_nothing_that_the_sentences_do_not(shared):
     ("output", "expected"),
     [
         ("I'm sorry, I cannot tell which Ada Lind is meant. One was a painter.", False),
-        ("I'm sorry, I cannot tell which Ada Lind is meant. Please specify. There are two people of this name.", True),
+        (
+            "I'm sorry, I cannot tell which Ada Lind is meant. Please specify. There are two people of this name.",
+            True,
+        ),
         ("I'm sorry, but there is no sufficient information on Ada Lind.", True),
         ("I\u2019m sorry.", True),
-        ("Unfortunately, there is no detailed information about her youth. Ada Lind was a painter [1].", False),
-        ("Unfortunately, there is no information about her youth, but Ada Lind was a painter [1].", False),
+        (
+            "Unfortunately, there is no detailed information about her youth. Ada Lind was a painter [1].",
+            False,
+        ),
+        (
+            "Unfortunately, there is no information about her youth, but Ada Lind was a painter [1].",
+            False,
+        ),
         ("I apologize for the confusion earlier. Ada Lind was a painter [1].", False),
         ("Unfortunately, I have five Ada Linds. One was a painter, one a pilot [2].", False),
         ("I'm sorry, I cannot give her birthday; she was a painter.", False),
         ("There are two people named Ada Lind.", False),
         ("I could not find any information on Ada Lind in the documents.", True),
         ("Unfortunately, there is not enough information on Ada Lind.", True),
-        ("The documents do not contain information on Ada Lind. No person of this name is mentioned.", True),
+        (
+            "The documents do not contain information on Ada Lind. No person of this name is mentioned.",
+            True,
+        ),
         ("", True),
-        ("There is not enough information for a detailed biography. Ada Lind was a painter [1].", False),
+        (
+            "There is not enough information for a detailed biography. Ada Lind was a painter [1].",
+            False,
+        ),
         ("Ada Lind could not find a publisher until 1930 [1].", False),
         ("Ada Lind was a painter. There is no information on her death.", False),
     ],
@@ -178,8 +219,14 @@ def test_abstentions(output, expected):
 def test_published_responses_that_complain_and_then_tell_are_answers(shared):
     from lm_factuality.benchmarks.biographies.generations import read_generations
 
-    generations = read_generations([shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"])
-    complaining = [each for each in generations if each.name in {"Glyn Parry", "A. E. Kahn", "Anthony Cole", "Mike Landers"}]
+    generations = read_generations(
+        [shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"]
+    )
+    complaining = [
+        each
+        for each in generations
+        if each.name in {"Glyn Parry", "A. E. Kahn", "Anthony Cole", "Mike Landers"}
+    ]
     assert len(complaining) == 4
     assert not [each.name for each in complaining if is_abstention(each.output)]
 

@@ -7,7 +7,12 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.generations import from_doc, name_in, read_generations, to_doc
+from lm_factuality.benchmarks.biographies.generations import (
+    from_doc,
+    name_in,
+    read_generations,
+    to_doc,
+)
 from lm_factuality.benchmarks.biographies.types import Passage
 from lm_factuality.ground.errors import DataError
 
@@ -43,7 +48,14 @@ def test_every_form_of_the_file(tmp_path, name, content):
 
 def test_every_broken_row_is_named(tmp_path):
     path = tmp_path / "rows.json"
-    rows = [ROW, {**ROW, "docs": []}, {**ROW, "output": None}, 7, {**ROW, "question": " "}, {**ROW, "docs": [{"title": 1}]}]
+    rows = [
+        ROW,
+        {**ROW, "docs": []},
+        {**ROW, "output": None},
+        7,
+        {**ROW, "question": " "},
+        {**ROW, "docs": [{"title": 1}]},
+    ]
     path.write_text(json.dumps({"data": rows}))
     with pytest.raises(DataError) as caught:
         read_generations([path])
@@ -89,7 +101,11 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
     """They hold several passages, each after a line with its title, some of them twice."""
     joined = "Ada Lind painted.\nTitle: Ada Lind\nBorn in 1900.\nTitle: Ada Lind\nDied in 1980."
     path = tmp_path / "rows.json"
-    path.write_text(json.dumps([{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}, *ROW["docs"]]}]))
+    path.write_text(
+        json.dumps(
+            [{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}, *ROW["docs"]]}]
+        )
+    )
     (found,) = read_generations([path])
     assert found.passages == (
         Passage("Ada Lind (painter)", "Ada Lind painted."),
@@ -128,5 +144,8 @@ def test_lines_end_at_line_feeds_alone(tmp_path):
     """Models write other line ends too, which str.splitlines would take for those of the file."""
     path = tmp_path / "rows.jsonl"
     row = {**ROW, "output": "Ada Lind\u2028painted\x85 and\x0b rowed."}
-    path.write_text("".join(json.dumps(each, ensure_ascii=False) + "\r\n" for each in (row, ROW)), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(each, ensure_ascii=False) + "\r\n" for each in (row, ROW)),
+        encoding="utf-8",
+    )
     assert [each.output for each in read_generations([path])] == [row["output"], ROW["output"]]

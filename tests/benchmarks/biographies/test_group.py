@@ -10,7 +10,13 @@ import pytest
 from judges.answers import Answer
 from judges.lexical.facts import split_facts, split_individuals
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.decompose import Groups, GroupsReply, check_groups, sentences_of, to_groups
+from lm_factuality.benchmarks.biographies.decompose import (
+    Groups,
+    GroupsReply,
+    check_groups,
+    sentences_of,
+    to_groups,
+)
 
 SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 
@@ -42,7 +48,11 @@ def test_groups_are_read(text, groups):
         ('{"groups": [[2], [4, 5]]}', "stop", "no fact 1, 3"),
         ('{"groups": [[0, 1, 2, 3, 4]]}', "stop", "fact 0 of 5"),
         ('{"groups": [[1, 2, 3, 4, 5, 6]]}', "stop", "fact 6 of 5"),
-        ('{"groups": [["a", "b"]]}', "stop", "wrong form: groups.N.N: Input should be a valid integer, unable to parse string"),
+        (
+            '{"groups": [["a", "b"]]}',
+            "stop",
+            "wrong form: groups.N.N: Input should be a valid integer, unable to parse string",
+        ),
         ("- a\n====\n- b", "stop", "no JSON object"),
         ('{"groups": [[1, 2', "length", "cut off"),
         ("<think>hm", "stop", "thinking without an end"),
@@ -58,7 +68,11 @@ def test_whatever_comes_back_each_fact_is_in_one_group_or_there_are_none():
     draw = random.Random(7)
     grouped = 0
     for _ in range(3000):
-        numbers = draw.sample(range(1, 6), 5) if draw.random() < 0.5 else draw.choices(range(7), k=draw.randint(0, 7))
+        numbers = (
+            draw.sample(range(1, 6), 5)
+            if draw.random() < 0.5
+            else draw.choices(range(7), k=draw.randint(0, 7))
+        )
         cut = draw.randint(0, len(numbers))
         found = grouping(json.dumps({"groups": [numbers[:cut], numbers[cut:]]}))
         if not isinstance(found, str):
@@ -70,8 +84,14 @@ def test_whatever_comes_back_each_fact_is_in_one_group_or_there_are_none():
 
 def groups_by_rules(name: str, text: str) -> list[list[str]]:
     sentences = sentences_of(text)
-    facts = [(fact, number) for number, sentence in enumerate(sentences) for fact in split_facts(sentence)]
-    found = split_individuals(name, sentences, [fact for fact, _ in facts], [owner for _, owner in facts])
+    facts = [
+        (fact, number)
+        for number, sentence in enumerate(sentences)
+        for fact in split_facts(sentence)
+    ]
+    found = split_individuals(
+        name, sentences, [fact for fact, _ in facts], [owner for _, owner in facts]
+    )
     assert sorted(number for group in found for number in group) == list(range(len(facts)))
     return [[facts[number][0] for number in group] for group in found]
 
@@ -79,21 +99,48 @@ def groups_by_rules(name: str, text: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("Tomas Reed was born in 1936. Reed was a swimmer. He died in 1970 [1]. Tomas Reed coached at Sill.", 1),
+        (
+            "Tomas Reed was born in 1936. Reed was a swimmer. He died in 1970 [1]. Tomas Reed coached at Sill.",
+            1,
+        ),
         ("Tomas Reed was a judge. Another Tomas Reed is a cyclist. He won twice.", 2),
-        ("Tomas Reed was a judge. He won another prize in 1920. The second book of his was burnt.", 1),
+        (
+            "Tomas Reed was a judge. He won another prize in 1920. The second book of his was burnt.",
+            1,
+        ),
         ("Tomas Reed (1901-1979) was a judge. Tomas Reed (born 1968) is a cyclist.", 2),
         ("Tomas Reed, a judge, lived in Sill. Tomas Reed, a cyclist from Tarrow, won the race.", 2),
-        ("Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950.", 2),
-        ("Tomas Reed was a judge. There is also Tomas J. Reed, a botanist. Finally, Tomas Reed, born in 1968, is a cyclist.", 3),
-        ("There are two men of this name. One was a judge. The other was a cyclist and won twice.", 2),
+        (
+            "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950.",
+            2,
+        ),
+        (
+            "Tomas Reed was a judge. There is also Tomas J. Reed, a botanist. Finally, Tomas Reed, born in 1968, is a cyclist.",
+            3,
+        ),
+        (
+            "There are two men of this name. One was a judge. The other was a cyclist and won twice.",
+            2,
+        ),
         ("Tomas Reed was a judge. On the other hand, Tomas Reed was a cyclist who won twice.", 2),
         ("One is a judge, while the other is a cyclist.", 2),
-        ("Tomas Reed (judge) lived in Sill. Tomas Reed (cyclist) won the race. He retired in 1999.", 2),
+        (
+            "Tomas Reed (judge) lived in Sill. Tomas Reed (cyclist) won the race. He retired in 1999.",
+            2,
+        ),
         ("Tomas Reed was a judge. Edwin Reed, born in 1920, was a baker.", 2),
-        ("Tomas Reed was a judge. It is worth noting that there are other people named Tomas Reed, such as a cyclist.", 2),
-        ("Tomás Reed was born in 1901. Tomas Reed was a judge. The Tomas Reed Society, a charity, prints his rulings.", 1),
-        ("Tomas Reed, a judge, died in 1970. In contrast, Tomas Reed, Duke of Sill, was a soldier.", 2),
+        (
+            "Tomas Reed was a judge. It is worth noting that there are other people named Tomas Reed, such as a cyclist.",
+            2,
+        ),
+        (
+            "Tomás Reed was born in 1901. Tomas Reed was a judge. The Tomas Reed Society, a charity, prints his rulings.",
+            1,
+        ),
+        (
+            "Tomas Reed, a judge, died in 1970. In contrast, Tomas Reed, Duke of Sill, was a soldier.",
+            2,
+        ),
         ("In 1920 Tomas Reed moved to Sill. Tomas Reed was also known for his garden.", 1),
     ],
 )
@@ -111,4 +158,7 @@ def test_rules_see_the_individuals_that_a_reader_sees(text, count):
 
 def test_rules_go_back_to_an_earlier_individual():
     text = "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. Tomas Edward Reed retired in 1950."
-    assert groups_by_rules("Tomas Reed", text)[0] == ["Tomas Edward Reed was a judge.", "Tomas Edward Reed retired in 1950."]
+    assert groups_by_rules("Tomas Reed", text)[0] == [
+        "Tomas Edward Reed was a judge.",
+        "Tomas Edward Reed retired in 1950.",
+    ]

@@ -8,12 +8,12 @@ import random
 
 import numpy as np
 import pytest
+from benchmarks.biographies.recorded import generation
 
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.link import greedy, hungarian, link, support
 from lm_factuality.benchmarks.biographies.scores import attributed, kind_of, length_penalty, score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
-from benchmarks.biographies.recorded import generation
 
 OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrelevant"}
 
@@ -28,7 +28,9 @@ def judged(groups, *rows: str, linking="greedy", protocol="paper", titles=None) 
     matrix = matrix_of(*rows)
     links = link(groups, entities, matrix, linking, protocol)
     facts = tuple(Fact(f"fact {number}", 0) for number in range(len(rows)))
-    return JudgedBiography(generation("E", "E was.", entities), ("E was.",), facts, groups, entities, matrix, links)
+    return JudgedBiography(
+        generation("E", "E was.", entities), ("E was.",), facts, groups, entities, matrix, links
+    )
 
 
 def test_greedy_and_hungarian_differ_where_two_individuals_want_one_entity():
@@ -59,7 +61,10 @@ def test_an_individual_that_nothing_supports_has_no_entity():
     found = judged(((0,), (1, 2)), "--", "-+", "?-")
     assert found.links == (None, 1)
     scores = score(found)
-    assert (scores.d_factscore, scores.unscored_grouped) == (pytest.approx(1 / 3), 0)  # the page decides on the last fact
+    assert (scores.d_factscore, scores.unscored_grouped) == (
+        pytest.approx(1 / 3),
+        0,
+    )  # the page decides on the last fact
     assert (scores.factscore, scores.unscored) == (pytest.approx(1 / 2), 1)
     nobody = score(judged(((0, 1),), "?-", "--"))
     assert (nobody.d_factscore, nobody.d_factscore_worst, nobody.d_factscore_best) == (0, 0, 0.5)
@@ -74,7 +79,9 @@ def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
         chosen = hungarian(counts, order)
         taken = [entity for entity in chosen if entity is not None]
         assert len(taken) == len(set(taken))
-        reached = sum(counts[row, entity] for row, entity in enumerate(chosen) if entity is not None)
+        reached = sum(
+            counts[row, entity] for row, entity in enumerate(chosen) if entity is not None
+        )
         padded = [*order, *([None] * rows)]
         best = max(
             sum(counts[row, entity] for row, entity in enumerate(each) if entity is not None)
@@ -105,9 +112,13 @@ def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
 
 
 def as_the_authors_attribute(rows, titles):
-    """By itself: each fact takes, of its supporters, the one that comes first when all are ordered by how many facts they support;
-    Python's sort leaves equals as they were first counted, in the alphabetical order of each fact's list."""
-    lists = [sorted(title for title, sign in zip(titles, row, strict=True) if sign == "+") for row in rows]
+    """By itself: each fact takes, of its supporters, the one that comes first when all are ordered
+    by how many facts they support; Python's sort leaves equals as they were first counted, in the
+    alphabetical order of each fact's list."""
+    lists = [
+        sorted(title for title, sign in zip(titles, row, strict=True) if sign == "+")
+        for row in rows
+    ]
     seen = list(dict.fromkeys(title for each in lists for title in each))
     ordered = sorted(seen, key=lambda title: sum(title in each for each in lists), reverse=True)
     return [next((title for title in ordered if title in each), None) for each in lists]
@@ -119,25 +130,42 @@ def test_the_code_protocol_attributes_facts_as_the_authors_script(seed):
     titles = draw.sample(("Ada", "Bea", "Cid", "Dot", "Eve"), draw.randint(1, 5))
     rows = ["".join(draw.choices("+-", k=len(titles))) for _ in range(draw.randint(1, 8))]
     found = attributed(judged((tuple(range(len(rows))),), *rows, titles=titles), "code")
-    assert [None if entity is None else titles[entity] for entity in found] == as_the_authors_attribute(rows, titles)
+    assert [
+        None if entity is None else titles[entity] for entity in found
+    ] == as_the_authors_attribute(rows, titles)
 
 
 @pytest.mark.parametrize(
-    "name", ["chatgpt-0301__ambig", "chatgpt-0301__no-ambig", "llama2-13b-chat__ambig", "llama2-13b-chat__no-ambig"]
+    "name",
+    [
+        "chatgpt-0301__ambig",
+        "chatgpt-0301__no-ambig",
+        "llama2-13b-chat__ambig",
+        "llama2-13b-chat__no-ambig",
+    ],
 )
 def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
-    """The released files have of each fact's supporters only the one chosen: it is chosen again, and their mean number of entities
-    follows."""
+    """The released files have of each fact's supporters only the one chosen: it is chosen again,
+    and their mean number of entities follows."""
     decisions = read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{name}.json.gz")
     numbers = []
     for response in filter(None, decisions.responses):
-        titles = sorted({fact.entity for fact in response.facts if fact.entity is not None}) or ["nobody"]
-        rows = ["".join("+" if fact.entity == title else "-" for title in titles) for fact in response.facts]
+        titles = sorted({fact.entity for fact in response.facts if fact.entity is not None}) or [
+            "nobody"
+        ]
+        rows = [
+            "".join("+" if fact.entity == title else "-" for title in titles)
+            for fact in response.facts
+        ]
         found = judged((tuple(range(len(rows))),), *rows, titles=titles)
-        chosen = [None if entity is None else titles[entity] for entity in attributed(found, "code")]
+        chosen = [
+            None if entity is None else titles[entity] for entity in attributed(found, "code")
+        ]
         assert chosen == [fact.entity for fact in response.facts]
         numbers.append(score(found, "code").num_entities)
-    assert sum(numbers) / len(numbers) == pytest.approx(decisions.recorded["num_supporting_topics"], abs=1e-12)
+    assert sum(numbers) / len(numbers) == pytest.approx(
+        decisions.recorded["num_supporting_topics"], abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.biographies.recorded import generation
 
 from judges.answers import Answer
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.generations import given_pages, nearest
-from lm_factuality.benchmarks.biographies.matrix import FactReply, Pair, pairs_of, read_word, to_judgement, unasked, vote
+from lm_factuality.benchmarks.biographies.matrix import (
+    FactReply,
+    Pair,
+    pairs_of,
+    read_word,
+    to_judgement,
+    unasked,
+    vote,
+)
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
-from benchmarks.biographies.recorded import generation
 
 
 @pytest.mark.parametrize(
@@ -19,7 +27,11 @@ from benchmarks.biographies.recorded import generation
         ('{"reason": "x", "verdict": "not_supported"}', "not_supported", 0),
         ('{"reason": "x", "verdict": "irrelevant", "probability": null}', "irrelevant", 0),
         ('{"reason": "x", "verdict": "True"}', "unscored", None),
-        ("False. It is not true that she was born in Sill.", "unscored", None),  # supported, says the published code
+        (
+            "False. It is not true that she was born in Sill.",
+            "unscored",
+            None,
+        ),  # supported, says the published code
         ("", "unscored", None),
     ],
 )
@@ -55,7 +67,10 @@ def test_an_answer_of_one_word(text, outcome):
     ],
 )
 def test_several_samples_vote(outcomes, outcome, score):
-    read = [Judgement(each, None if each == "unscored" else float(each == "supported")) for each in outcomes]
+    read = [
+        Judgement(each, None if each == "unscored" else float(each == "supported"))
+        for each in outcomes
+    ]
     found = vote(Pair("f", "e", ("p",)), read)
     assert (found.outcome, found.score) == (outcome, score)
     assert found.evidence == ("p",)
@@ -70,7 +85,8 @@ def test_each_distinct_fact_is_asked_of_each_entity_once():
 
 def test_the_evidence_is_what_is_nearest_to_the_fact():
     page = tuple(
-        f"Passage {number} is about {word}." for number, word in enumerate(["boats", "rain", "iron", "glass", "bread", "wool"])
+        f"Passage {number} is about {word}."
+        for number, word in enumerate(["boats", "rain", "iron", "glass", "bread", "wool"])
     )
     best = nearest(page, "She baked bread of wool.")
     assert len(best) == 5

@@ -1,4 +1,5 @@
-"""Measurements of biographies on disk: what is read, under which names of columns, and what is refused."""
+"""Measurements of biographies on disk: what is read, under which names of columns, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -9,7 +10,12 @@ import pytest
 import yaml
 
 from lm_factuality.benchmarks.asked import Measured
-from lm_factuality.benchmarks.biographies.measured import METRICS, read_columns, read_people, read_results
+from lm_factuality.benchmarks.biographies.measured import (
+    METRICS,
+    read_columns,
+    read_people,
+    read_results,
+)
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import REPOSITORY
 
@@ -32,7 +38,10 @@ def write(tmp_path):
 
 def test_people_are_read(write):
     path = write(f'\ufeff{HEADER}a,0,"Lind, Ada",1.0,0.5,1,\nb, 3 ,,0,,2,1\n')
-    assert read_people(path) == [measured("a", 0, 1.0, 0.5, 1.0, None, name="Lind, Ada"), measured("b", 3, 0.0, None, 2.0, 1.0)]
+    assert read_people(path) == [
+        measured("a", 0, 1.0, 0.5, 1.0, None, name="Lind, Ada"),
+        measured("b", 3, 0.0, None, 2.0, 1.0),
+    ]
 
 
 BROKEN = {
@@ -46,7 +55,10 @@ BROKEN = {
     ),
     "empty": ("", "no rows"),
     "no rows": (HEADER, "no rows"),
-    "percent": (f"{HEADER}a,0,x,95,1,1,1\n", r"people\.csv:2: factscore: found '95', expected a fraction from 0 to 1"),
+    "percent": (
+        f"{HEADER}a,0,x,95,1,1,1\n",
+        r"people\.csv:2: factscore: found '95', expected a fraction from 0 to 1",
+    ),
     "text": (f"{HEADER}a,0,x,1,1,one,1\n", "2: num_biographies: found 'one'"),
     "nan": (f"{HEADER}a,0,x,nan,1,1,1\n", "2: factscore: found 'nan'"),
     "few cells": (f"{HEADER}a,0,x,1\n", "2: . cells, expected 7"),
@@ -67,7 +79,9 @@ def test_results_are_read_in_each_form(write, tmp_path):
     flat = {"model": "m", "index": 0, "name": "Ada Lind", **values}
     verdict = {"generation": {"index": "1", "name": "Ada Lind"}, "scores": {"index": "1", **values}}
     declined = {"index": "2", "name": "Ada Lind", "scores": None}
-    path = write("".join(json.dumps(each) + "\n" for each in (flat, verdict, declined)), "verdicts.jsonl")
+    path = write(
+        "".join(json.dumps(each) + "\n" for each in (flat, verdict, declined)), "verdicts.jsonl"
+    )
     expected = [
         measured("m", 0, 1, 0.5, None, 2, name="Ada Lind"),
         measured("verdicts", 1, 1, 0.5, None, 2, name="Ada Lind"),
@@ -85,11 +99,15 @@ def test_results_are_read_in_each_form(write, tmp_path):
 
 
 def test_decision_files_are_results(shared):
-    results = read_results(str(shared / "data" / "ambigbio" / "decisions" / "llama2-13b-chat__ambig.json.gz"), "llama")
+    results = read_results(
+        str(shared / "data" / "ambigbio" / "decisions" / "llama2-13b-chat__ambig.json.gz"), "llama"
+    )
     assert len(results) == 499
     assert results[0].index == "0"
     assert results[0].values["num_biographies"] is None
-    assert np.mean([each.values["factscore"] for each in results]) == pytest.approx(0.9459693891923565, abs=1e-9)
+    assert np.mean([each.values["factscore"] for each in results]) == pytest.approx(
+        0.9459693891923565, abs=1e-9
+    )
 
 
 def test_lines_of_results_end_at_line_feeds_alone(write):
@@ -103,25 +121,40 @@ def test_lines_of_results_end_at_line_feeds_alone(write):
 
 def test_columns_of_another_name(write, tmp_path):
     path = write("who,paragraph,FS,D-FS,bios\nGPT,Tell me a bio of Ada Lind.,98,92.5,2\n")
-    names = {"model": "who", "index": None, "name": "paragraph", "factscore": "FS", "d_factscore": "D-FS"}
+    names = {
+        "model": "who",
+        "index": None,
+        "name": "paragraph",
+        "factscore": "FS",
+        "d_factscore": "D-FS",
+    }
     content = {**names, "num_biographies": "bios", "num_entities": None, "shares": "percent"}
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     (found,) = read_people(path, read_columns(tmp_path / "c.yaml"))
     assert (found.model, found.index, found.name) == ("GPT", "", "Ada Lind")
-    assert found.values == pytest.approx({"factscore": 0.98, "d_factscore": 0.925, "num_biographies": 2, "num_entities": None})
+    assert found.values == pytest.approx(
+        {"factscore": 0.98, "d_factscore": 0.925, "num_biographies": 2, "num_entities": None}
+    )
     path = write("who,paragraph,FS,D-FS,bios\nGPT,Ada Lind,98,192.5,2\n")
-    with pytest.raises(DataError, match="2: d_factscore: found '192.5', expected a percentage from 0 to 100"):
+    with pytest.raises(
+        DataError, match="2: d_factscore: found '192.5', expected a percentage from 0 to 100"
+    ):
         read_people(path, read_columns(tmp_path / "c.yaml"))
 
 
 def test_the_columns_in_configs_are_the_default(write):
     text = f"{HEADER}a,0,x,1,0.5,1,2\n"
-    assert read_people(write(text), read_columns(REPOSITORY / "configs" / "people" / "ambigbio.yaml")) == read_people(write(text))
+    assert read_people(
+        write(text), read_columns(REPOSITORY / "configs" / "people" / "ambigbio.yaml")
+    ) == read_people(write(text))
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
-    [({"colour": "x"}, "unknown key 'colour'"), ({"shares": "percents"}, "shares is 'percents'; expected fractions or percent")],
+    [
+        ({"colour": "x"}, "unknown key 'colour'"),
+        ({"shares": "percents"}, "shares is 'percents'; expected fractions or percent"),
+    ],
 )
 def test_broken_columns(tmp_path, content, expected):
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")

@@ -1,4 +1,5 @@
-"""The whole method on the paper's cases, told in our own words, with the verdicts that their pages give."""
+"""The whole method on the paper's cases, told in our own words, with the verdicts that their pages
+give."""
 
 from __future__ import annotations
 
@@ -6,12 +7,19 @@ import json
 from dataclasses import replace
 
 import pytest
+from benchmarks.biographies.recorded import RecordedJudge, generation
 
 from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
 from lm_factuality.benchmarks.biographies.scores import score
-from lm_factuality.benchmarks.biographies.types import Generation, Judgement, Passage, from_record, read_lines, to_record
+from lm_factuality.benchmarks.biographies.types import (
+    Generation,
+    Judgement,
+    Passage,
+    from_record,
+    read_lines,
+    to_record,
+)
 from lm_factuality.ground.errors import ConfigError, DataError
-from benchmarks.biographies.recorded import RecordedJudge, generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
 HANLEY = generation(
@@ -25,8 +33,14 @@ HANLEY_FACTS = {
         "Dick Hanley was a freestyle swimmer.",
         "Dick Hanley was born in 1936.",
     ],
-    "He won a medal in the relay at the Games of 1956.": ["He won a relay medal.", "The relay was in 1956."],
-    "Hanley coached the Northwestern eleven and died in 1970.": ["Hanley coached the Northwestern eleven.", "He died in 1970."],
+    "He won a medal in the relay at the Games of 1956.": [
+        "He won a relay medal.",
+        "The relay was in 1956.",
+    ],
+    "Hanley coached the Northwestern eleven and died in 1970.": [
+        "Hanley coached the Northwestern eleven.",
+        "He died in 1970.",
+    ],
 }
 HANLEY_TRUTH = {
     ("Dick Hanley was a freestyle swimmer.", SWIMMER),
@@ -37,7 +51,11 @@ HANLEY_TRUTH = {
     ("He died in 1970.", COACH),
 }
 
-EXPLORER, POLITICIAN, BISHOP = "John Hemming (explorer)", "John Hemming (politician)", "John Hemming (bishop)"
+EXPLORER, POLITICIAN, BISHOP = (
+    "John Hemming (explorer)",
+    "John Hemming (politician)",
+    "John Hemming (bishop)",
+)
 HEMMING = generation(
     "John Hemming",
     "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the Amazon [1]. "
@@ -53,7 +71,9 @@ HEMMING_FACTS = {
         "John Hemming has written on the peoples of the Amazon.",
         "The Amazon has peoples.",
     ],
-    "Hemming was a pupil of Clapham Grammar School.": ["Hemming was a pupil of Clapham Grammar School."],
+    "Hemming was a pupil of Clapham Grammar School.": [
+        "Hemming was a pupil of Clapham Grammar School."
+    ],
     "He took a degree in physics at Oxford.": ["He took a degree in physics at Oxford."],
 }
 HEMMING_TRUTH = {
@@ -84,20 +104,31 @@ def test_three_lives_in_one_biography():
     scores = score(judged)
     assert scores.factscore == 1
     assert scores.d_factscore == pytest.approx(5 / 7)
-    assert (scores.num_biographies, scores.num_entities, scores.kind) == (1, 3, "one_bio_many_entities")
+    assert (scores.num_biographies, scores.num_entities, scores.kind) == (
+        1,
+        3,
+        "one_bio_many_entities",
+    )
 
 
 def test_a_paragraph_that_tells_them_apart_scores_the_same_both_ways():
-    (judged,) = judge_biographies(hanley(breaks=["Hanley coached the Northwestern eleven."]), [HANLEY])
+    (judged,) = judge_biographies(
+        hanley(breaks=["Hanley coached the Northwestern eleven."]), [HANLEY]
+    )
     scores = score(judged)
     assert judged.groups == ((0, 1, 2, 3), (4, 5))
     assert (scores.factscore, scores.d_factscore, scores.kind) == (1, 1, "many_bios_many_entities")
 
 
 def test_each_step_asks_no_more_than_it_has_to():
-    repeated = {**HEMMING_FACTS, "He took a degree in physics at Oxford.": ["John Hemming was born in 1935."]}
+    repeated = {
+        **HEMMING_FACTS,
+        "He took a degree in physics at Oxford.": ["John Hemming was born in 1935."],
+    }
     judge = RecordedJudge({**HANLEY_FACTS, **repeated}, HANLEY_TRUTH | HEMMING_TRUTH)
-    declines = generation("Ada Lind", "I'm sorry, I cannot find anybody of this name.", ["Ada Lind"], "2")
+    declines = generation(
+        "Ada Lind", "I'm sorry, I cannot find anybody of this name.", ["Ada Lind"], "2"
+    )
     judged = judge_biographies(judge, [HANLEY, HEMMING, declines])
     distinct = [(len({fact.text for fact in each.facts}), len(each.entities)) for each in judged]
     assert distinct[:2] == [(6, 2), (6, 3)]  # seven facts of Hemming, two of them the same
@@ -129,10 +160,19 @@ def test_a_page_that_is_missing_supports_nothing():
     judge = hanley()
     (judged,) = judge_biographies(judge, [HANLEY], Settings(pages=NoPage()))
     scores = score(judged)
-    assert judged.matrix[0][1] == Judgement("not_supported", 0.0, f"no page: none is called {COACH!r}")
-    assert (scores.unscored, scores.factscore) == (0, pytest.approx(4 / 6))  # the coach's two facts are nobody's
+    assert judged.matrix[0][1] == Judgement(
+        "not_supported", 0.0, f"no page: none is called {COACH!r}"
+    )
+    assert (scores.unscored, scores.factscore) == (
+        0,
+        pytest.approx(4 / 6),
+    )  # the coach's two facts are nobody's
     assert (scores.factscore_worst, scores.factscore_best) == (scores.factscore, scores.factscore)
-    assert (scores.d_factscore, scores.unscored_grouped, scores.difference) == (pytest.approx(4 / 6), 0, 0)
+    assert (scores.d_factscore, scores.unscored_grouped, scores.difference) == (
+        pytest.approx(4 / 6),
+        0,
+        0,
+    )
     assert (scores.candidates, scores.without_page) == (2, 1)
     assert sum(name == "biographies/verify" for name, _ in judge.calls) == 6
 
@@ -153,7 +193,9 @@ def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts
 
 
 def test_facts_that_cannot_be_grouped_keep_their_factscore():
-    (judged,) = judge_biographies(hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY])
+    (judged,) = judge_biographies(
+        hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY]
+    )
     scores = score(judged)
     assert judged.ungrouped.startswith("no JSON object")
     assert (scores.factscore, scores.d_factscore, scores.num_biographies) == (1, None, None)
@@ -170,15 +212,24 @@ def test_the_code_protocol_loses_the_first_fact_and_prefers_the_alphabet():
 
 def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
     settings = Settings(protocol="code")
-    (judged,) = judge_biographies(hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY], settings)
+    (judged,) = judge_biographies(
+        hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY], settings
+    )
     assert (judged.groups, judged.links[0]) == (((), (1, 2, 3, 4, 5)), None)
     scores = score(judged, "code")
     assert (scores.num_biographies, scores.d_factscore) == (2, pytest.approx(3 / 5))
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
-    (alone,) = judge_biographies(judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])], settings)
+    (alone,) = judge_biographies(
+        judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])], settings
+    )
     scores = score(alone, "code")
     assert (alone.groups, scores.num_biographies) == (((),), 1)
-    assert (scores.factscore, scores.d_factscore, scores.difference, scores.unscored_grouped) == (0, None, None, 1)
+    assert (scores.factscore, scores.d_factscore, scores.difference, scores.unscored_grouped) == (
+        0,
+        None,
+        None,
+        1,
+    )
     assert (scores.d_factscore_worst, scores.d_factscore_best) == (0, 0)
 
 
@@ -193,7 +244,10 @@ def test_records_come_back_as_they_were(tmp_path):
     records = [json.loads(json.dumps(to_record(each))) for each in judged]
     assert [from_record(record) for record in records] == judged
     path = tmp_path / "verdicts.jsonl"
-    path.write_text("".join(json.dumps({**record, "scores": None}) + "\n" for record in records), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps({**record, "scores": None}) + "\n" for record in records),
+        encoding="utf-8",
+    )
     assert [each.judged for each in read_lines(path)] == judged
     path.write_text(json.dumps({**records[0], "facts": [{}]}) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"verdicts.jsonl:1: not a record"):
@@ -210,7 +264,11 @@ def test_a_response_without_passages_is_unscored():
 def test_one_fact_is_a_group_unasked():
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
     judged, bare = judge_biographies(
-        judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"]), replace(HANLEY, output="[1]")]
+        judge,
+        [
+            generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"]),
+            replace(HANLEY, output="[1]"),
+        ],
     )
     assert (judged.groups, judged.links) == (((0,),), (None,))
     assert "biographies/group" not in {name for name, _ in judge.calls}
@@ -218,7 +276,9 @@ def test_one_fact_is_a_group_unasked():
 
 
 def test_passages_of_one_title_are_one_page():
-    same = replace(HANLEY, passages=(Passage(SWIMMER, "a"), Passage(SWIMMER, "b"), Passage(SWIMMER, "a")))
+    same = replace(
+        HANLEY, passages=(Passage(SWIMMER, "a"), Passage(SWIMMER, "b"), Passage(SWIMMER, "a"))
+    )
     (judged,) = judge_biographies(hanley(), [same])
     assert judged.entities == (SWIMMER,)
     assert judged.matrix[0][0].evidence == ("a", "b")

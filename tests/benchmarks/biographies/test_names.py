@@ -26,7 +26,9 @@ def test_a_name_a_line(tmp_path):
 
 def test_both_forms_in_one_file(tmp_path):
     path = tmp_path / "names.csv"
-    path.write_text("Tell me a bio of A\t['Ada Lind (disambiguation)']\nB\n\t['Bo Ek']\n", encoding="utf-8")
+    path.write_text(
+        "Tell me a bio of A\t['Ada Lind (disambiguation)']\nB\n\t['Bo Ek']\n", encoding="utf-8"
+    )
     assert read_names(path) == ["Ada Lind", "B", "Bo Ek"]
 
 

@@ -27,7 +27,11 @@ def changed(*path, to):
 # what is changed, into what, and what the error must say
 WRONG = {
     "groups are numbers": (("groups",), [0, 1], r"groups\[0\]: found 0, expected a list"),
-    "no such fact": (("groups", 0), [0, 2], r"groups\[0\]: fact: found 2, expected the number of one of 2, counted from 0"),
+    "no such fact": (
+        ("groups", 0),
+        [0, 2],
+        r"groups\[0\]: fact: found 2, expected the number of one of 2, counted from 0",
+    ),
     "negative fact": (("groups", 0), [-1], "fact: found -1"),
     "fact by name": (("groups", 0), ["0"], r"groups\[0\]\[0\]: found '0', expected a whole number"),
     "fact true": (("groups", 0), [True], r"groups\[0\]\[0\]: found True"),
@@ -35,10 +39,18 @@ WRONG = {
     "no such entity": (("links",), [2], r"links\[0\]: entity: found 2"),
     "negative link": (("links",), [-1], "entity: found -1"),
     "fractional link": (("links",), [0.0], r"links\[0\]: found 0.0"),
-    "more links than groups": (("links",), [0, 0], "'links' has 2 elements, expected 1, as many as 'groups'"),
+    "more links than groups": (
+        ("links",),
+        [0, 0],
+        "'links' has 2 elements, expected 1, as many as 'groups'",
+    ),
     "short matrix": (("matrix",), [], "'matrix' has 0 elements, expected 2, as many as 'facts'"),
     "short row": (("matrix", 1), [], r"matrix\[1\]: found 0 judgements, expected 2"),
-    "outcome": (("matrix", 0, 0, "outcome"), "true", r"matrix\[0\]\[0\]: 'outcome': found 'true', expected supported"),
+    "outcome": (
+        ("matrix", 0, 0, "outcome"),
+        "true",
+        r"matrix\[0\]\[0\]: 'outcome': found 'true', expected supported",
+    ),
     "score NaN": (("matrix", 0, 0, "score"), float("nan"), "'score': found nan"),
     "score infinite": (("matrix", 0, 0, "score"), float("inf"), "'score': found inf"),
     "score text": (("matrix", 0, 0, "score"), "1", "'score': found '1'"),
@@ -48,7 +60,11 @@ WRONG = {
     "negative evidence": (("matrix", 0, 0, "evidence"), [-1], "evidence: found -1"),
     "sentence": (("facts", 0, "sentence"), 7, r"facts\[0\]: sentence: found 7"),
     "fact without text": (("facts", 0), {}, r"facts\[0\]: no 'text'"),
-    "fact text": (("facts", 0), "She rowed.", r"facts\[0\]: found 'She rowed.', expected an object"),
+    "fact text": (
+        ("facts", 0),
+        "She rowed.",
+        r"facts\[0\]: found 'She rowed.', expected an object",
+    ),
     "entities text": (("entities",), "ab", "'entities': found 'ab', expected a list"),
     "index number": (("generation", "index"), 0, "'index': found 0, expected a text"),
     "passage": (("generation", "passages", 0), {"title": "a"}, r"passages\[0\]: no 'text'"),
@@ -62,7 +78,9 @@ def test_what_does_not_fit_is_named_with_its_line(tmp_path, path, value, expecte
     file = tmp_path / "verdicts.jsonl"
     lines = [json.dumps(to_record(biography())), json.dumps(changed(*path, to=value))]
     file.write_text("\n".join(lines), encoding="utf-8")
-    with pytest.raises(DataError, match=f"verdicts.jsonl:2: not a record of a judged biography: .*{expected}"):
+    with pytest.raises(
+        DataError, match=f"verdicts.jsonl:2: not a record of a judged biography: .*{expected}"
+    ):
         read_lines(file)
 
 
@@ -97,4 +115,7 @@ def test_a_line_may_name_its_settings(tmp_path):
     record = to_record(biography())
     lines = [record, {**record, "protocol": "code", "linking": "hungarian"}]
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    assert [(each.protocol, each.linking) for each in read_lines(file)] == [(None, None), ("code", "hungarian")]
+    assert [(each.protocol, each.linking) for each in read_lines(file)] == [
+        (None, None),
+        ("code", "hungarian"),
+    ]

@@ -17,7 +17,10 @@ from lm_factuality.benchmarks.biographies.matrix import read_first_word
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from tests.judges.server import Act
 
-PAGES = (Passage("Ada Lind (painter)", "Ada Lind painted boats."), Passage("Ada Lind (pilot)", "Ada Lind flew mail."))
+PAGES = (
+    Passage("Ada Lind (painter)", "Ada Lind painted boats."),
+    Passage("Ada Lind (pilot)", "Ada Lind flew mail."),
+)
 FACTS = ("Ada Lind painted boats.", "Ada Lind flew mail.")
 
 
@@ -29,7 +32,10 @@ def alternatives(probabilities: Mapping[str, float]) -> tuple[tuple[str, float],
     ("probabilities", "expected"),
     [
         ({"True": 0.6, "False": 0.2}, (0.6, 0.2)),
-        ({"True": 0.3, " true": 0.2, "TRUE\n": 0.1, "\u2581False": 0.3, "\u0120false": 0.1}, (0.6, 0.4)),
+        (
+            {"True": 0.3, " true": 0.2, "TRUE\n": 0.1, "\u2581False": 0.3, "\u0120false": 0.1},
+            (0.6, 0.4),
+        ),
         ({"The": 0.9, " False": 0.05}, (0, 0.05)),
         ({"Trueish": 0.9, "Truth": 0.05}, None),
         ({}, None),
@@ -47,11 +53,35 @@ def test_words_without_any_probability_are_no_verdict():
 @pytest.mark.parametrize(
     ("text", "probabilities", "outcome", "score", "reason"),
     [
-        ("True", {"True": 0.6, "False": 0.2}, "supported", 0.75, "by log-probabilities: true 0.6, false 0.2"),
-        ("True", {"True": 0.4, "False": 0.3, " false": 0.3}, "not_supported", 0.4, "by log-probabilities: true 0.4, false 0.6"),
-        ("Who knows", {"True": 0.25, "False": 0.25}, "not_supported", 0.5, "by log-probabilities: true 0.25, false 0.25"),
+        (
+            "True",
+            {"True": 0.6, "False": 0.2},
+            "supported",
+            0.75,
+            "by log-probabilities: true 0.6, false 0.2",
+        ),
+        (
+            "True",
+            {"True": 0.4, "False": 0.3, " false": 0.3},
+            "not_supported",
+            0.4,
+            "by log-probabilities: true 0.4, false 0.6",
+        ),
+        (
+            "Who knows",
+            {"True": 0.25, "False": 0.25},
+            "not_supported",
+            0.5,
+            "by log-probabilities: true 0.25, false 0.25",
+        ),
         ("True", None, "supported", 1, "by the text (no log-probabilities): true"),
-        ("False.", {"So": 0.9}, "not_supported", 0, "by the text (neither word among the most likely): false"),
+        (
+            "False.",
+            {"So": 0.9},
+            "not_supported",
+            0,
+            "by the text (neither word among the most likely): false",
+        ),
         (
             "<think>So</think>False",
             {"<think>": 0.9, "True": 0.1},
@@ -59,7 +89,13 @@ def test_words_without_any_probability_are_no_verdict():
             0,
             "by the text (a thought comes first): false",
         ),
-        ("Who knows", {"Who": 0.9}, "unscored", None, "by the text (neither word among the most likely): neither true nor false"),
+        (
+            "Who knows",
+            {"Who": 0.9},
+            "unscored",
+            None,
+            "by the text (neither word among the most likely): neither true nor false",
+        ),
         (None, None, "unscored", None, "judge error: gone"),
     ],
 )
@@ -73,7 +109,8 @@ def test_what_is_read(text, probabilities, outcome, score, reason):
 
 
 def _model(prompt: str, attempt: int) -> Act:
-    """Says False of everything, and gives probabilities that say otherwise of a fact beside its page, none for the second."""
+    """Says False of everything, and gives probabilities that say otherwise of a fact beside its
+    page, none for the second."""
     if "\nSentence: " in prompt:
         return Act(text=json.dumps({"facts": [prompt.rsplit("Sentence: ", 1)[1]]}))
     if "\nFacts:\n" in prompt:
@@ -82,8 +119,14 @@ def _model(prompt: str, attempt: int) -> Act:
     if statement.startswith(FACTS[1]):
         return Act(text="False")
     true = 0.7 if FACTS[0] in passages else 0.1
-    top = [{"token": "False", "logprob": math.log(0.2)}, {"token": "True", "logprob": math.log(true)}]
-    return Act(text="False", logprobs={"content": [{"token": "False", "logprob": math.log(0.2), "top_logprobs": top}]})
+    top = [
+        {"token": "False", "logprob": math.log(0.2)},
+        {"token": "True", "logprob": math.log(true)},
+    ]
+    return Act(
+        text="False",
+        logprobs={"content": [{"token": "False", "logprob": math.log(0.2), "top_logprobs": top}]},
+    )
 
 
 def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, config, tmp_path):
@@ -95,13 +138,22 @@ def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, con
         (record,) = AMBIGBIO.judge(judge, docs, responses)
         calls = judge.usage.calls
         AMBIGBIO.judge(judge, docs, responses)
-        assert judge.usage.calls == calls == plan["decomposing"].total + plan["grouping"].total + plan["verifying"].total
+        assert (
+            judge.usage.calls
+            == calls
+            == plan["decomposing"].total + plan["grouping"].total + plan["verifying"].total
+        )
         assert calls <= 2 + 1 + len(FACTS) * len(PAGES)  # sentences, response, facts by entities
         assert {each.to_send for _, each in AMBIGBIO.plan(judge, docs, responses)} == {0}
         prompt_names = AMBIGBIO.prompt_names
-        assert "biographies/verify_true_false" in judge.config.describe(prompt_names)["prompt_hashes"]
+        assert (
+            "biographies/verify_true_false" in judge.config.describe(prompt_names)["prompt_hashes"]
+        )
     cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
-    assert cells[0] == [("supported", pytest.approx(7 / 9)), ("not_supported", pytest.approx(1 / 3))]
+    assert cells[0] == [
+        ("supported", pytest.approx(7 / 9)),
+        ("not_supported", pytest.approx(1 / 3)),
+    ]
     assert cells[1] == [("not_supported", 0), ("not_supported", 0)]
     assert record["matrix"][0][0]["reason"].startswith("by log-probabilities: ")
     assert record["matrix"][1][0]["reason"].startswith("by the text (no log-probabilities): ")

@@ -17,9 +17,13 @@ __all__ = ["browser"]
 
 MERGED = biography("0", "Ada Lind")
 APART = biography("1", "Bo Ek", groups=((0,), (1,)))
-UNSCORED = biography("2", "Cy Dahl", outcomes=(("supported", "not_supported"), ("unscored", "unscored")))
+UNSCORED = biography(
+    "2", "Cy Dahl", outcomes=(("supported", "not_supported"), ("unscored", "unscored"))
+)
 LOOSE = biography("4", "Eva Gro", groups=((1,),))  # as the authors' code loses the first fact
-FALSE = biography("3", "Di Falk", outcomes=(("supported", "not_supported"), ("not_supported", "not_supported")))
+FALSE = biography(
+    "3", "Di Falk", outcomes=(("supported", "not_supported"), ("not_supported", "not_supported"))
+)
 
 
 @pytest.fixture
@@ -57,12 +61,18 @@ def test_both_scores_stand_beside_each_other_with_the_numbers(open_page):
 def test_sentences_show_their_individual_and_their_worst_fact(open_page):
     browser = open_page(APART)
     sentences = browser.find_elements("css selector", ".text .sentence")
-    assert [node.text for node in sentences] == ["Ada Lind was a baker [1].", "She died in 1872 [2][3]."]
+    assert [node.text for node in sentences] == [
+        "Ada Lind was a baker [1].",
+        "She died in 1872 [2][3].",
+    ]
     assert [node.get_attribute("data-hue") for node in sentences] == ["0", "1"]
     assert texts(browser, ".text .swatch") == ["1", "2"]  # where an individual begins
     browser = open_page(MERGED)
     first, second = browser.find_elements("css selector", ".text .sentence")
-    assert ("supported" in first.get_attribute("class"), "elsewhere" in second.get_attribute("class")) == (True, True)
+    assert (
+        "supported" in first.get_attribute("class"),
+        "elsewhere" in second.get_attribute("class"),
+    ) == (True, True)
     styles = [node.value_of_css_property("text-decoration-style") for node in (first, second)]
     assert styles == ["solid", "dashed"]  # not by colour alone
     assert len({node.value_of_css_property("background-color") for node in (first, second)}) == 1
@@ -113,7 +123,9 @@ def test_evidence_appears_on_click_and_hides_again(open_page):
     ]
     assert texts(browser, "#evidence-1 mark") == ["died", "1872", "died", "1872"]
     assert fact.get_attribute("aria-expanded") == "true"
-    assert "selected" in browser.find_elements("css selector", ".text .sentence")[1].get_attribute("class")
+    assert "selected" in browser.find_elements("css selector", ".text .sentence")[1].get_attribute(
+        "class"
+    )
     fact.click()
     assert not browser.find_element("css selector", "#evidence-1").is_displayed()
 
@@ -135,7 +147,11 @@ def test_the_list_is_filtered_and_sorted(open_page):
     choose(browser, "kind", "abstained")
     assert names(browser) == ["Eve Gran"]
     choose(browser, "kind", "all")
-    for condition, expected in (("differ", ["Ada Lind"]), ("unscored", ["Cy Dahl"]), ("faulty", ["Di Falk"])):
+    for condition, expected in (
+        ("differ", ["Ada Lind"]),
+        ("unscored", ["Cy Dahl"]),
+        ("faulty", ["Di Falk"]),
+    ):
         choose(browser, "condition", condition)
         assert names(browser) == expected, condition
     choose(browser, "condition", "all")
@@ -176,12 +192,20 @@ def test_hostile_text_stays_text(open_page, place):
 
 def test_nothing_is_asked_of_the_network(open_page):
     browser = open_page(
-        biography(output="See http://example.com/a.png. She died in 1872.", evidence="http://example.com/b.png"), APART
+        biography(
+            output="See http://example.com/a.png. She died in 1872.",
+            evidence="http://example.com/b.png",
+        ),
+        APART,
     )
     browser.find_element("css selector", ".fact").click()
     time.sleep(0.2)
     asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [message["params"]["request"]["url"] for message in asked if message["method"] == "Network.requestWillBeSent"]
+    urls = [
+        message["params"]["request"]["url"]
+        for message in asked
+        if message["method"] == "Network.requestWillBeSent"
+    ]
     assert urls
     assert all(url.startswith(("file:", "data:")) for url in urls)
 
@@ -191,7 +215,9 @@ def test_its_policy_forbids_scripts_that_are_not_its_own(open_page):
     browser.execute_script(
         "const s = document.createElement('script'); s.textContent = 'document.title = \"taken\"'; document.body.append(s)"
     )
-    browser.execute_script("const i = document.createElement('img'); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i)")
+    browser.execute_script(
+        "const i = document.createElement('img'); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i)"
+    )
     assert browser.title == "A set"
     refused = [entry["message"] for entry in browser.get_log("browser")]
     assert sum("Content Security Policy" in message for message in refused) == 2
@@ -223,8 +249,17 @@ def test_dark_and_narrow(open_page):
 
 def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
     verdicts = tmp_path / "verdicts.jsonl"
-    verdicts.write_text("".join(json.dumps(to_record(each)) + "\n" for each in (MERGED, APART)), encoding="utf-8")
-    given = ["--verdicts", str(verdicts), "--out", str(tmp_path / "page.html"), "--title", "Two & two"]
+    verdicts.write_text(
+        "".join(json.dumps(to_record(each)) + "\n" for each in (MERGED, APART)), encoding="utf-8"
+    )
+    given = [
+        "--verdicts",
+        str(verdicts),
+        "--out",
+        str(tmp_path / "page.html"),
+        "--title",
+        "Two & two",
+    ]
     assert run_command("page", *given) == 0
     assert "2 responses" in capsys.readouterr().out
     assert "<title>Two &amp; two</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -243,14 +278,27 @@ def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
         (("paper", "code"), None, None),
     ],
 )
-def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(tmp_path, protocols, option, expected):
+def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(
+    tmp_path, protocols, option, expected
+):
     verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
     named = [{"protocol": each, "linking": "greedy"} if each else {} for each in protocols]
-    lines = [json.dumps({**to_record(each), **names}) for each, names in zip((MERGED, APART), named, strict=True)]
+    lines = [
+        json.dumps({**to_record(each), **names})
+        for each, names in zip((MERGED, APART), named, strict=True)
+    ]
     verdicts.write_text("\n".join(lines), encoding="utf-8")
-    given = ["--verdicts", str(verdicts), "--out", str(out), *(["--protocol", option] if option else [])]
+    given = [
+        "--verdicts",
+        str(verdicts),
+        "--out",
+        str(out),
+        *(["--protocol", option] if option else []),
+    ]
     if expected is None:
-        with pytest.raises(DataError, match="of the protocols code and paper; choose one with --protocol"):
+        with pytest.raises(
+            DataError, match="of the protocols code and paper; choose one with --protocol"
+        ):
             run_command("page", *given)
         return
     assert run_command("page", *given) == 0

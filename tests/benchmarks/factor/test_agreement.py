@@ -33,20 +33,29 @@ def test_the_papers_figures_disagree_on_exactly_the_pairs_that_it_names():
     """Section 5.3: GPT-Neo-2.7B and OPT-2.7B, GPT-J-6B and OPT-66B."""
     points = points_of_figures(read_published(REPOSITORY / "configs/reproduce/factor_figures.yaml"))
     named = {(pair.likelier.model, pair.righter.model): pair for pair in disagreements(points)}
-    assert set(named) == {("EleutherAI/gpt-neo-2.7B", "facebook/opt-2.7b"), ("EleutherAI/gpt-j-6b", "facebook/opt-66b")}
+    assert set(named) == {
+        ("EleutherAI/gpt-neo-2.7B", "facebook/opt-2.7b"),
+        ("EleutherAI/gpt-j-6b", "facebook/opt-66b"),
+    }
     pair = named["EleutherAI/gpt-j-6b", "facebook/opt-66b"]
     assert (pair.likelier.perplexity, pair.righter.perplexity) == (7.4, 7.6)
     assert 100 * pair.gap.difference == pytest.approx(57.7 - 53.5)
     assert (pair.gap.n, pair.gap.p, pair.gap.adjusted, pair.units) == (0, None, None, (TOKEN,))
     with_both = [point for point in points if point.perplexity is not None]
-    assert tau(with_both, TOKEN) == (pytest.approx((4 - 2) / 6), 4)  # of six pairs two are discordant
+    assert tau(with_both, TOKEN) == (
+        pytest.approx((4 - 2) / 6),
+        4,
+    )  # of six pairs two are discordant
     assert tau(with_both, BYTE) == (None, 0)
 
 
 def by_definition(pairs):
     """Kendall's tau-b by counting pairs."""
     signs = [
-        (math.copysign(1, a[0] - b[0]) * (a[0] != b[0]), math.copysign(1, a[1] - b[1]) * (a[1] != b[1]))
+        (
+            math.copysign(1, a[0] - b[0]) * (a[0] != b[0]),
+            math.copysign(1, a[1] - b[1]) * (a[1] != b[1]),
+        )
         for a, b in itertools.combinations(pairs, 2)
     ]
     total = sum(x * y for x, y in signs)
@@ -56,7 +65,14 @@ def by_definition(pairs):
 def test_tau_is_kendalls_with_ties_and_lower_perplexity_is_better():
     generator = random.Random(3)
     points = [
-        Point("t", str(i), generator.randint(40, 46), perplexity=generator.randint(7, 11), byte_perplexity=2.0) for i in range(12)
+        Point(
+            "t",
+            str(i),
+            generator.randint(40, 46),
+            perplexity=generator.randint(7, 11),
+            byte_perplexity=2.0,
+        )
+        for i in range(12)
     ]
     expected = by_definition([(-point.perplexity, point.accuracy) for point in points])
     assert tau(points, TOKEN) == (pytest.approx(expected), 12)
@@ -74,7 +90,9 @@ def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
     other_corpus = Point("u", "three", 60.0, perplexity=20.0)
     assert len(disagreements([one, two, other_corpus])) == 1
     tied = Point("t", "four", 50.0, perplexity=7.0)
-    assert {(pair.likelier.model, pair.righter.model) for pair in disagreements([one, two, tied])} == {
+    assert {
+        (pair.likelier.model, pair.righter.model) for pair in disagreements([one, two, tied])
+    } == {
         ("one", "two"),
         ("four", "two"),
     }
@@ -114,7 +132,14 @@ def results(
             },
         },
         "configs": {
-            "x_factor": {"metadata": {"suite_version": "0.1.0", "benchmark": "factor", "window": 1024, "data": data}},
+            "x_factor": {
+                "metadata": {
+                    "suite_version": "0.1.0",
+                    "benchmark": "factor",
+                    "window": 1024,
+                    "data": data,
+                }
+            },
             "x_factor_perplexity": {
                 "metadata": {
                     "suite_version": "0.1.0",
@@ -149,10 +174,15 @@ def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     (pair,) = disagreements(points)
     assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", (TOKEN, BYTE))
     assert pair.likelier.size == 5e8
-    gaps = [sum(TWO[i : i + 2]) - sum(ONE[i : i + 2]) - 0.4 for i in range(0, 10, 2)]  # less the mean of 2 rows
+    gaps = [
+        sum(TWO[i : i + 2]) - sum(ONE[i : i + 2]) - 0.4 for i in range(0, 10, 2)
+    ]  # less the mean of 2 rows
     assert pair.gap.difference == pytest.approx(0.2)
     assert pair.gap.stderr == pytest.approx(math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10)
-    assert (pair.gap.n, pair.gap.p) == (10, 0.5)  # two documents differ, both in favour of the same model: 2 of 4 flips
+    assert (pair.gap.n, pair.gap.p) == (
+        10,
+        0.5,
+    )  # two documents differ, both in favour of the same model: 2 of 4 flips
 
 
 @pytest.mark.parametrize("change", ["no samples", "other rows", "other accuracy"])
@@ -161,7 +191,9 @@ def test_without_the_samples_of_the_same_rows_differences_are_unpaired(change, t
     results(tmp_path / "b", "two", TWO, 9.0, samples=change != "no samples")
     samples = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
     if change == "other rows":
-        samples.write_text(samples.read_text(encoding="utf-8").replace("1870", "1880"), encoding="utf-8")
+        samples.write_text(
+            samples.read_text(encoding="utf-8").replace("1870", "1880"), encoding="utf-8"
+        )
     elif change == "other accuracy":
         text = samples.read_text(encoding="utf-8").replace('"factor_acc": 1.0', '"factor_acc": 0.0')
         samples.write_text(text, encoding="utf-8")
@@ -181,7 +213,9 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     for number, (right, perplexity) in enumerate((([1] * 10, 9.0), (ONE, 8.5), (TWO, 8.0))):
         results(tmp_path / str(number), f"m{number}", right, perplexity)
     found = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
-    assert {(pair.likelier.model, pair.righter.model): (pair.gap.p, pair.gap.adjusted) for pair in found} == {
+    assert {
+        (pair.likelier.model, pair.righter.model): (pair.gap.p, pair.gap.adjusted) for pair in found
+    } == {
         ("m1", "m0"): (2 / 2**4, 3 * 2 / 2**4),
         ("m2", "m0"): (2 / 2**3, 2 * 2 / 2**3),
     }
@@ -217,7 +251,14 @@ def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
 def test_backends_that_only_score_give_one_model_and_others_another(tmp_path):
     for number, backend in enumerate(("hf", "hf-tree", "vllm", "hf-ralm")):
         right = TWO if backend == "vllm" else ONE
-        results(tmp_path / backend, "one", right, 8.0, date=f"2026-01-0{number + 1}T00-00-00.0", backend=backend)
+        results(
+            tmp_path / backend,
+            "one",
+            right,
+            8.0,
+            date=f"2026-01-0{number + 1}T00-00-00.0",
+            backend=backend,
+        )
     results(tmp_path / "early", "one", ONE, 9.0, model_revision="step1000")
     points, _ = points_of_runs(read_runs([tmp_path])[0])
     assert [point.model for point in points] == ["one", "one (hf-ralm)", "one (step1000)"]
@@ -231,7 +272,10 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
     path.write_text(json.dumps(content), encoding="utf-8")
     points, (note,) = points_of_runs(read_runs([tmp_path])[0])
     assert points == []
-    assert note == "x_factor_perplexity, one: perplexity 8.00, per byte 1.800; no accuracy on x_factor to go with it"
+    assert (
+        note
+        == "x_factor_perplexity, one: perplexity 8.00, per byte 1.800; no accuracy on x_factor to go with it"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@ import json
 import pytest
 
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, rebuild, text_suspicions
+from lm_factuality.benchmarks.perplexity.documents import (
+    load_texts,
+    parse_texts,
+    rebuild,
+    text_suspicions,
+)
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import example_row
 
@@ -26,9 +31,17 @@ def texts_of(documents):
 
 def test_the_longest_text_of_a_document_holds_the_others():
     documents, dropped = rebuild(
-        rows(("a", "One. ", "Two."), ("b", "Other. ", "End."), ("a", "One. Two.  Three. ", " Four."), ("a", "", "One."))
+        rows(
+            ("a", "One. ", "Two."),
+            ("b", "Other. ", "End."),
+            ("a", "One. Two.  Three. ", " Four."),
+            ("a", "", "One."),
+        )
     )
-    assert texts_of(documents) == [("b", "Other. End."), ("a", "One. Two.  Three.  Four.".replace(".  Four", ". Four"))]
+    assert texts_of(documents) == [
+        ("b", "Other. End."),
+        ("a", "One. Two.  Three.  Four.".replace(".  Four", ". Four")),
+    ]
     assert dropped == 2
 
 
@@ -39,14 +52,21 @@ def test_texts_of_a_document_that_begin_differently_are_all_kept():
 
 
 def test_a_prefix_is_not_counted_twice_though_its_completion_differs():
-    documents, dropped = rebuild(rows(("a", "Title. ", "Short."), ("a", "Title. A longer story. ", "Its end.")))
+    documents, dropped = rebuild(
+        rows(("a", "Title. ", "Short."), ("a", "Title. A longer story. ", "Its end."))
+    )
     assert texts_of(documents) == [("a", "Title. A longer story. Its end.")]
     assert dropped == 1
 
 
 def test_repeats_go_whatever_their_document_but_shared_beginnings_of_two_documents_stay():
     documents, dropped = rebuild(
-        rows(("a", "One. ", "Two."), ("b", "One.\n", "Two."), ("c", "One. Two. ", "Three."), ("d", "One. ", "Nine."))
+        rows(
+            ("a", "One. ", "Two."),
+            ("b", "One.\n", "Two."),
+            ("c", "One. Two. ", "Three."),
+            ("d", "One. ", "Nine."),
+        )
     )
     assert texts_of(documents) == [("c", "One. Two. Three."), ("d", "One. Nine.")]
     assert dropped == 2
@@ -65,7 +85,10 @@ def config(tmp_path, **metadata):
 def test_the_uncut_prefix_of_published_files_is_used(tmp_path, write_rows):
     write_rows([example_row(full_prefix="Long ago. The library opened in 1870. ")])
     loaded = load_texts(parse_texts(config(tmp_path, documents_of="rows.jsonl")))
-    assert loaded.rows[0].text == "Long ago. The library opened in 1870. Its first keeper was a sailor from the north."
+    assert (
+        loaded.rows[0].text
+        == "Long ago. The library opened in 1870. Its first keeper was a sailor from the north."
+    )
     named = config(tmp_path, documents_of="rows.jsonl", columns={"prefix": "turncated_prefixes"})
     assert load_texts(parse_texts(named)).rows[0].text.startswith("The library")
     assert loaded.provenance["documents"] == loaded.provenance["rows"] == 1
@@ -85,11 +108,27 @@ def test_every_published_document_is_there_once(shared):
 
 
 def test_a_table_of_texts(tmp_path):
-    lines = [{"body": "One.", "page": 1}, {"body": "", "page": 1}, {"body": None}, {"body": "\ud83d"}, {"body": "One."}]
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    described = config(tmp_path, columns={"text": "body", "doc_id": "page"}) | {"dataset_path": "texts.jsonl"}
+    lines = [
+        {"body": "One.", "page": 1},
+        {"body": "", "page": 1},
+        {"body": None},
+        {"body": "\ud83d"},
+        {"body": "One."},
+    ]
+    (tmp_path / "texts.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
+    described = config(tmp_path, columns={"text": "body", "doc_id": "page"}) | {
+        "dataset_path": "texts.jsonl"
+    }
     loaded = load_texts(parse_texts(described))
-    assert [document.doc_id for document in loaded.rows] == ["1", "1", "document 2", "document 3", "document 4"]
+    assert [document.doc_id for document in loaded.rows] == [
+        "1",
+        "1",
+        "document 2",
+        "document 3",
+        "document 4",
+    ]
     problems = [document.problem for document in loaded.rows]
     assert [bool(problem) for problem in problems] == [False, True, True, True, False]
     assert problems[1] == "the document is empty"
@@ -100,20 +139,60 @@ def test_a_table_of_texts(tmp_path):
 
 
 BROKEN = {
-    "unknown key": ({"dataset_path": "a.csv", "doc_to_choice": "x"}, {}, "unknown key 'doc_to_choice'"),
-    "other text": ({"dataset_path": "a.csv", "doc_to_text": "x"}, {}, "doc_to_text: found 'x', expected ''"),
-    "metric": ({"dataset_path": "a.csv", "metric_list": [{"metric": "acc"}]}, {}, "metric_list: no score 'acc'"),
-    "typing error": ({"dataset_path": "a.csv", "test_spit": "x"}, {}, "unknown key 'test_spit'; did you mean test_split?"),
+    "unknown key": (
+        {"dataset_path": "a.csv", "doc_to_choice": "x"},
+        {},
+        "unknown key 'doc_to_choice'",
+    ),
+    "other text": (
+        {"dataset_path": "a.csv", "doc_to_text": "x"},
+        {},
+        "doc_to_text: found 'x', expected ''",
+    ),
+    "metric": (
+        {"dataset_path": "a.csv", "metric_list": [{"metric": "acc"}]},
+        {},
+        "metric_list: no score 'acc'",
+    ),
+    "typing error": (
+        {"dataset_path": "a.csv", "test_spit": "x"},
+        {},
+        "unknown key 'test_spit'; did you mean test_split?",
+    ),
     "no texts": ({}, {}, "no texts: give dataset_path"),
-    "typing error in metadata": ({}, {"document_of": "x"}, "did you mean documents_of where metadata has document_of?"),
+    "typing error in metadata": (
+        {},
+        {"document_of": "x"},
+        "did you mean documents_of where metadata has document_of?",
+    ),
     "both": ({"dataset_path": "a.csv"}, {"documents_of": "b.csv"}, "both name the texts; keep one"),
     "no text": ({}, {"documents_of": ["a.csv"]}, "metadata.documents_of: found ['a.csv']"),
-    "output type": ({"dataset_path": "a.csv", "output_type": "multiple_choice"}, {}, "expected loglikelihood_rolling"),
-    "column role": ({"dataset_path": "a.csv"}, {"columns": {"txt": "a"}}, "unknown key 'txt'; did you mean text?"),
-    "column role of rows": ({}, {"documents_of": "a.csv", "columns": {"text": "a"}}, "metadata.columns: unknown key 'text'"),
-    "column name": ({"dataset_path": "a.csv"}, {"columns": {"text": 3}}, "metadata.columns.text: found 3"),
+    "output type": (
+        {"dataset_path": "a.csv", "output_type": "multiple_choice"},
+        {},
+        "expected loglikelihood_rolling",
+    ),
+    "column role": (
+        {"dataset_path": "a.csv"},
+        {"columns": {"txt": "a"}},
+        "unknown key 'txt'; did you mean text?",
+    ),
+    "column role of rows": (
+        {},
+        {"documents_of": "a.csv", "columns": {"text": "a"}},
+        "metadata.columns: unknown key 'text'",
+    ),
+    "column name": (
+        {"dataset_path": "a.csv"},
+        {"columns": {"text": 3}},
+        "metadata.columns.text: found 3",
+    ),
     "stride": ({"dataset_path": "a.csv"}, {"stride": 0}, "metadata.stride: found 0"),
-    "long stride": ({"dataset_path": "a.csv"}, {"stride": 64, "window": 64}, "expected less than the window of 64"),
+    "long stride": (
+        {"dataset_path": "a.csv"},
+        {"stride": 64, "window": 64},
+        "expected less than the window of 64",
+    ),
     "window": ({"dataset_path": "a.csv"}, {"window": "wide"}, "metadata.window: found 'wide'"),
     "demonstrations": ({"dataset_path": "a.csv", "num_fewshot": 2}, {}, "num_fewshot: found 2"),
     "split": ({"dataset_path": "a.csv", "test_split": 2}, {}, "test_split: found 2"),
@@ -141,7 +220,12 @@ def test_broken_tables_are_named(tmp_path):
     with pytest.raises(DataError, match=r"texts\.jsonl: no such file"):
         load_texts(parse_texts(described))
     (tmp_path / "texts.jsonl").write_text('{"body": "One."}\n', encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'",
+    ):
         load_texts(parse_texts(described))
-    with pytest.raises(ConfigError, match="no data source is called 'news_facto'.*did you mean news_factor"):
+    with pytest.raises(
+        ConfigError, match="no data source is called 'news_facto'.*did you mean news_factor"
+    ):
         load_texts(parse_texts(config(tmp_path, documents_of="news_facto")))

@@ -1,4 +1,5 @@
-"""The protocol ``dola`` against a small implementation of what DoLa's FACTOR script does, from its description."""
+"""The protocol ``dola`` against a small implementation of what DoLa's FACTOR script does, from its
+description."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 
 import pytest
 import torch
+from benchmarks.factor.test_agreement import ONE, results
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK, FactorAudit
@@ -14,7 +16,6 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.page import row as page_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
-from benchmarks.factor.test_agreement import ONE, results
 from tests.conftest import REPOSITORY, TASKS, example_row
 from tests.models.test_hf_decoding import dense
 from tests.tiny_models import save_gpt2, save_opt
@@ -35,13 +36,18 @@ LEADING = "  Its first keeper was a sailor from the north."
 
 
 def script(folder, rows, layers=()):
-    """Sums of log-probabilities of each row's four completions, and whether the script calls the row right.
+    """Sums of log-probabilities of each row's four completions, and whether the script calls the
+    row right.
 
-    Prefix and " " + completion are tokenized together, the prefix also alone, with whatever special tokens the tokenizer adds; what
-    follows as many tokens as the prefix has is summed. A row is wrong if a false completion has the larger sum. With ``layers``, the
-    distribution is that of DoLa as the script has it.
+    Prefix and " " + completion are tokenized together, the prefix also alone, with whatever special
+    tokens the tokenizer adds; what follows as many tokens as the prefix has is summed. A row is
+    wrong if a false completion has the larger sum. With ``layers``, the distribution is that of
+    DoLa as the script has it.
     """
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     found = []
     for row in rows:
         sums = []
@@ -53,9 +59,16 @@ def script(folder, rows, layers=()):
                 place = slice(len(before) - 1, -1)
                 logprobs = output.logits[0, place].double().log_softmax(-1)
                 if layers:
-                    settings = {"layers": layers, "formula": "code", "relative_top": 0.1, "softmax": True}
+                    settings = {
+                        "layers": layers,
+                        "formula": "code",
+                        "relative_top": 0.1,
+                        "softmax": True,
+                    }
                     states = [each[0, place] for each in output.hidden_states]
-                    logprobs = dense(states, output.logits[0, place], model.get_output_embeddings(), settings)
+                    logprobs = dense(
+                        states, output.logits[0, place], model.get_output_embeddings(), settings
+                    )
             after = torch.tensor(whole[len(before) :])
             sums.append(float(logprobs[torch.arange(len(after)), after].sum()))
         found.append((sums, not any(sums[0] < other for other in sums[1:])))
@@ -63,10 +76,19 @@ def script(folder, rows, layers=()):
 
 
 def some_rows():
-    rows = [example_row(turncated_prefixes=prefix, doc_id=str(number)) for number, prefix in enumerate(PREFIXES)]
+    rows = [
+        example_row(turncated_prefixes=prefix, doc_id=str(number))
+        for number, prefix in enumerate(PREFIXES)
+    ]
     rows += [example_row(turncated_prefixes=PREFIXES[0], completion=LEADING, doc_id="leading")]
     for number, completion in enumerate(SHORT_AND_LONG):
-        rows.append(example_row(turncated_prefixes=f"House {number}. ", completion=completion, doc_id=f"house {number}"))
+        rows.append(
+            example_row(
+                turncated_prefixes=f"House {number}. ",
+                completion=completion,
+                doc_id=f"house {number}",
+            )
+        )
     return rows
 
 
@@ -75,21 +97,31 @@ def run(evaluate, factor_yaml, write_rows, folder, rows, model="hf-tree", **opti
     yaml = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0, "protocol": "dola"})
     arguments = {"pretrained": str(folder), "dtype": "float32", **options}
     output = evaluate(model, ["my_factor"], yaml.parent, arguments, batch_size=4)
-    return output["configs"]["my_factor"]["metadata"], output["results"]["my_factor"], output["samples"]["my_factor"]
+    return (
+        output["configs"]["my_factor"]["metadata"],
+        output["results"]["my_factor"],
+        output["samples"]["my_factor"],
+    )
 
 
 def check(found, expected):
     metadata, scores, samples = found
     assert (metadata["protocol"], metadata["window"]) == ("dola", None)
     for sample, (sums, is_right) in zip(samples, expected, strict=True):
-        assert [float(each[0]) for each in sample["filtered_resps"]] == pytest.approx(sums, abs=2e-3)
+        assert [float(each[0]) for each in sample["filtered_resps"]] == pytest.approx(
+            sums, abs=2e-3
+        )
         assert sample["factor_acc"] == sample["acc"] == is_right
-    assert scores["factor_acc,none"] == pytest.approx(sum(right for _, right in expected) / len(expected))
+    assert scores["factor_acc,none"] == pytest.approx(
+        sum(right for _, right in expected) / len(expected)
+    )
     assert scores["unscored,none"] == 0
 
 
 @pytest.mark.parametrize("save", [save_gpt2, save_opt], ids=["no first token", "a first token"])
-def test_every_sum_and_verdict_is_the_scripts(save, tmp_path, checkpoint, evaluate, factor_yaml, write_rows):
+def test_every_sum_and_verdict_is_the_scripts(
+    save, tmp_path, checkpoint, evaluate, factor_yaml, write_rows
+):
     folder = save(tmp_path / "model", AutoTokenizer.from_pretrained(checkpoint))
     rows = some_rows()
     found = run(evaluate, factor_yaml, write_rows, folder, rows)
@@ -104,13 +136,18 @@ def test_every_sum_and_verdict_is_the_scripts(save, tmp_path, checkpoint, evalua
 
 def test_dola_itself_as_the_script_scores_it(checkpoint, evaluate, factor_yaml, write_rows):
     rows = some_rows()
-    found = run(evaluate, factor_yaml, write_rows, checkpoint, rows, "hf-dola", layers="0+1", formula="code")
+    found = run(
+        evaluate, factor_yaml, write_rows, checkpoint, rows, "hf-dola", layers="0+1", formula="code"
+    )
     check(found, script(checkpoint, rows, (0, 1)))
 
 
 def test_a_tie_is_right_as_in_the_script(tmp_path, checkpoint, evaluate, factor_yaml, write_rows):
     folder = save_gpt2(tmp_path / "model", AutoTokenizer.from_pretrained(checkpoint), value=0.0)
-    equal = {"completion": "one two", **{f"contradiction_{n}": text for n, text in enumerate(("one one", "two two", "two one"))}}
+    equal = {
+        "completion": "one two",
+        **{f"contradiction_{n}": text for n, text in enumerate(("one one", "two two", "two one"))},
+    }
     rows = [
         example_row(turncated_prefixes="It is ", **equal),
         example_row(turncated_prefixes="It is ", **{**equal, "contradiction_0": "one"}),
@@ -124,22 +161,44 @@ def test_whole_prefixes_are_taken_where_the_yaml_says_so(tmp_path, factor_yaml, 
     write_rows([example_row(full_prefix="Once. The library opened in 1870. ")])
     import yaml
 
-    path = factor_yaml(dataset_path=str(tmp_path / "rows.jsonl"), metadata={"version": 1.0, "dola_prefix": "full_prefix"})
-    config = {key: value for key, value in yaml.safe_load(path.read_text()).items() if key != "include"}
-    by_templates = {"doc_to_text": "turncated_prefixes", "doc_to_choice": ["completion", "contradiction_0"], "doc_to_target": 0}
+    path = factor_yaml(
+        dataset_path=str(tmp_path / "rows.jsonl"),
+        metadata={"version": 1.0, "dola_prefix": "full_prefix"},
+    )
+    config = {
+        key: value for key, value in yaml.safe_load(path.read_text()).items() if key != "include"
+    }
+    by_templates = {
+        "doc_to_text": "turncated_prefixes",
+        "doc_to_choice": ["completion", "contradiction_0"],
+        "doc_to_target": 0,
+    }
     for more in ({}, by_templates):
-        for protocol, start in (("paper", "The library"), ("code", "The library"), ("dola", "Once. The library")):
-            corpus = parse_corpus({**config, **more, "metadata": {**config["metadata"], "protocol": protocol}})
+        for protocol, start in (
+            ("paper", "The library"),
+            ("code", "The library"),
+            ("dola", "Once. The library"),
+        ):
+            corpus = parse_corpus(
+                {**config, **more, "metadata": {**config["metadata"], "protocol": protocol}}
+            )
             assert corpus.window == (None if protocol == "dola" else 1024)
             assert load_corpus(corpus).rows[0].prefix.startswith(start)
-    asked = parse_corpus({**config, "metadata": {**config["metadata"], "protocol": "dola", "window": 64}})
+    asked = parse_corpus(
+        {**config, "metadata": {**config["metadata"], "protocol": "dola", "window": 64}}
+    )
     assert asked.window == 64
-    # In the published files only News is read so: the script looks for "news" in the name of the file.
-    files = [path for path in (TASKS / "factor").glob("*.yaml") if "dola_prefix" in path.read_text()]
+    # In the published files only News is read so: the script looks for "news" in the name of the
+    # file.
+    files = [
+        path for path in (TASKS / "factor").glob("*.yaml") if "dola_prefix" in path.read_text()
+    ]
     assert [path.name for path in files] == ["news_factor.yaml"]
 
 
-def test_the_audit_expects_the_protocols_requests(tmp_path, checkpoint, evaluate, factor_yaml, write_rows):
+def test_the_audit_expects_the_protocols_requests(
+    tmp_path, checkpoint, evaluate, factor_yaml, write_rows
+):
     from lm_factuality.benchmarks.audit import Expected
 
     metadata, _, samples = run(evaluate, factor_yaml, write_rows, checkpoint, some_rows()[:2])
@@ -152,7 +211,9 @@ def test_the_audit_expects_the_protocols_requests(tmp_path, checkpoint, evaluate
     }
     assert metadata["join"] == "dola"
     audit = {
-        protocol: FactorAudit(Expected(metadata={**metadata, "protocol": protocol, "join": join}, max_length=256))
+        protocol: FactorAudit(
+            Expected(metadata={**metadata, "protocol": protocol, "join": join}, max_length=256)
+        )
         for protocol, join in (("dola", "dola"), ("paper", "authors"))
     }
     assert audit["dola"].wrong_request(sample) is None
@@ -162,8 +223,12 @@ def test_the_audit_expects_the_protocols_requests(tmp_path, checkpoint, evaluate
 def test_open_generation_has_no_such_protocol(tmp_path):
     from lm_eval.tasks import TaskManager
 
-    manager = TaskManager(include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"})
-    with pytest.raises(ConfigError, match="protocol dola scores choices; open generation knows paper and code"):
+    manager = TaskManager(
+        include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"}
+    )
+    with pytest.raises(
+        ConfigError, match="protocol dola scores choices; open generation knows paper and code"
+    ):
         manager.load_task_or_group("sample_factor_generation")
 
 
@@ -187,13 +252,27 @@ def test_figures_are_subtracted_from_runs_of_the_same_protocol_and_method_only(
 ):
     decoding = {"method": "DoLa", "layers": [0, 2]} if backend == "hf-dola" else None
     arguments = f"pretrained=huggyllama/llama-7b,dtype=float16{options}"
-    path = results(tmp_path, "huggyllama/llama-7b", ONE, 9.0, backend=backend, decoding=decoding, model_args=arguments)
+    path = results(
+        tmp_path,
+        "huggyllama/llama-7b",
+        ONE,
+        9.0,
+        backend=backend,
+        decoding=decoding,
+        model_args=arguments,
+    )
     text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
-    path.write_text(text.replace('"window": 1024,', f'"window": 1024, "protocol": "{protocol}",'), encoding="utf-8")
+    path.write_text(
+        text.replace('"window": 1024,', f'"window": 1024, "protocol": "{protocol}",'),
+        encoding="utf-8",
+    )
     assert main(["compare", str(path), *FIGURES]) == 0
     output = capsys.readouterr().out
     assert re.search(rf"huggyllama/llama-7b[^\n]* {difference}", output)
-    assert re.search(r"wiki_factor +huggyllama/llama-7b \(hf-dola formula=code layers=low\), protocol dola +62\.2", output)
+    assert re.search(
+        r"wiki_factor +huggyllama/llama-7b \(hf-dola formula=code layers=low\), protocol dola +62\.2",
+        output,
+    )
     assert ("decoding: method DoLa, layers [0, 2]" in output) == (backend == "hf-dola")
     assert ("protocol dola: scored as by DoLa's script" in output) == (protocol == "dola")
 
@@ -201,7 +280,9 @@ def test_figures_are_subtracted_from_runs_of_the_same_protocol_and_method_only(
 def test_the_papers_figures_are_not_subtracted_from_other_protocols(tmp_path, capsys):
     path = results(tmp_path, "facebook/opt-66b", ONE, 9.0)
     text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
-    path.write_text(text.replace('"window": 1024,', '"window": 1024, "protocol": "dola",'), encoding="utf-8")
+    path.write_text(
+        text.replace('"window": 1024,', '"window": 1024, "protocol": "dola",'), encoding="utf-8"
+    )
     paper = str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")
     assert main(["compare", str(path), "--with", paper]) == 0
     output = capsys.readouterr().out

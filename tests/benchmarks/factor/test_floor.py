@@ -20,7 +20,8 @@ TRUE = "the old bridge was opened in May"
 
 
 def closed(choices: list[str], gold: int = 0) -> float:
-    """The probability that normal word weights put the true one above three others: an orthant probability (Sheppard, 1899)."""
+    """The probability that normal word weights put the true one above three others: an orthant
+    probability (Sheppard, 1899)."""
     changes = []
     for choice in choices[:gold] + choices[gold + 1 :]:
         change = Counter(choices[gold].split())
@@ -38,7 +39,10 @@ def closed(choices: list[str], gold: int = 0) -> float:
     ("words", "share"),
     [
         (("old>new", "bridge>tower", "May>June"), 1 / 8),  # apart: each lowers the sum by lot
-        (("May>June", "May>July", "May>April"), 1 / 4),  # in one place: four words, one of which is the greatest
+        (
+            ("May>June", "May>July", "May>April"),
+            1 / 4,
+        ),  # in one place: four words, one of which is the greatest
         (("May>June", "May>July", "old>new"), 1 / 8 + 1 / 24),
     ],
 )
@@ -46,14 +50,20 @@ def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) ->
     choices = [TRUE, *(TRUE.replace(*word.split(">")) for word in words)]
     assert closed(choices) == pytest.approx(share)
     drawn = [floor_of(choices, 0, seed) for seed in range(200)]
-    assert sum(drawn) / 200 == pytest.approx(share, abs=3 * (share * (1 - share) / (200 * LOTS)) ** 0.5)
+    assert sum(drawn) / 200 == pytest.approx(
+        share, abs=3 * (share * (1 - share) / (200 * LOTS)) ** 0.5
+    )
 
 
 def test_the_floor_of_a_published_file_is_that_of_the_closed_form(shared) -> None:
     rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows[:300]
-    rows = [row for row in rows if len({tuple(sorted(each.split())) for each in row.choices}) == 4]  # not the same words twice
+    rows = [
+        row for row in rows if len({tuple(sorted(each.split())) for each in row.choices}) == 4
+    ]  # not the same words twice
     lots = sum(floor_of(row.choices, row.gold) for row in rows) / len(rows)
-    assert lots == pytest.approx(sum(closed(list(row.choices), row.gold) for row in rows) / len(rows), abs=0.01)
+    assert lots == pytest.approx(
+        sum(closed(list(row.choices), row.gold) for row in rows) / len(rows), abs=0.01
+    )
     assert lots == pytest.approx(0.15, abs=0.01)
 
 
@@ -65,15 +75,24 @@ def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half() -> None
 def result(folder, metrics, source=None):
     task = factor_task([True, False])
     task["results"] |= {f"{name},none": value for name, value in metrics.items()}
-    task["metadata"]["data"] = {"git_blob": "0", **({"source": source} if source else {"file": "mine.csv"})}
+    task["metadata"]["data"] = {
+        "git_blob": "0",
+        **({"source": source} if source else {"file": "mine.csv"}),
+    }
     return read_results_file(write_results(folder, {"news_factor": task})).tasks[0]
 
 
 def test_the_run_says_its_floor_or_the_published_file_does_or_nobody(tmp_path) -> None:
     measured = result(tmp_path / "a", {"floor": 0.17, "pairwise_acc": 0.8})
     published, mine = result(tmp_path / "b", {}, "news_factor"), result(tmp_path / "c", {})
-    without = replace(published, metrics={name: value for name, value in published.metrics.items() if name != "floor"})
-    assert [floor(measured, name) for name in ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")] == [
+    without = replace(
+        published,
+        metrics={name: value for name, value in published.metrics.items() if name != "floor"},
+    )
+    assert [
+        floor(measured, name)
+        for name in ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
+    ] == [
         0.17,
         0.17,
         0.5,
@@ -82,7 +101,9 @@ def test_the_run_says_its_floor_or_the_published_file_does_or_nobody(tmp_path) -
     ]
     assert figure(measured, "pairwise_acc").floor == 0.5
     assert floor(without, "factor_acc") == pytest.approx(0.152)
-    unknown = replace(mine, metrics={name: value for name, value in mine.metrics.items() if name != "floor"})
+    unknown = replace(
+        mine, metrics={name: value for name, value in mine.metrics.items() if name != "floor"}
+    )
     assert floor(unknown, "factor_acc") is None
 
 

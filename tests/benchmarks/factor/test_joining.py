@@ -90,13 +90,22 @@ def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
 def test_what_a_reader_would_stumble_over_is_listed(rule, prefix, completion, odd):
     row = make_row("rows.csv:2", "1", prefix, [completion, f"{completion} No."], 0, ["", ""])
     found = list(odd_seams([row], rule))
-    assert [(place, odd in what) for place, what in found] == ([("rows.csv:2", True)] if odd else [])
+    assert [(place, odd in what) for place, what in found] == (
+        [("rows.csv:2", True)] if odd else []
+    )
 
 
 def test_tokens_that_change_are_listed(checkpoint):
     begins = (" is", "ary")
     rows = [
-        make_row(f"rows.csv:{place}", "1", "It was a libr", [f"{begin} in town.", f"{begin} of art."], 0, ["", ""])
+        make_row(
+            f"rows.csv:{place}",
+            "1",
+            "It was a libr",
+            [f"{begin} in town.", f"{begin} of art."],
+            0,
+            ["", ""],
+        )
         for place, begin in enumerate(begins)
     ]
     (found,) = odd_seams(rows, NONE, tokenizer_of(str(checkpoint)))
@@ -118,13 +127,18 @@ def test_tokens_that_change_are_listed(checkpoint):
     ],
 )
 def test_the_yaml_names_the_rule(metadata, join):
-    assert parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata}).join == join
+    assert (
+        parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata}).join == join
+    )
 
 
 @pytest.mark.parametrize(
     ("metadata", "said"),
     [
-        ({"join": "authors", "delimiter": " "}, "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"),
+        (
+            {"join": "authors", "delimiter": " "},
+            "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two",
+        ),
         ({"join": "author"}, "metadata.join: found 'author', expected authors or delimiter"),
         ({"delimiter": 1}, "metadata.delimiter: found 1, expected text"),
     ],
@@ -134,9 +148,15 @@ def test_what_is_no_rule_is_refused(metadata, said):
         parse_corpus({"task": "t", "dataset_path": "rows.csv", "metadata": metadata})
 
 
-def test_rows_of_ones_own_keep_their_words_apart(tmp_path, checkpoint, evaluate, factor_yaml, write_rows, caplog):
+def test_rows_of_ones_own_keep_their_words_apart(
+    tmp_path, checkpoint, evaluate, factor_yaml, write_rows, caplog
+):
     rows = [example_row(turncated_prefixes=prefix) for prefix in ("The library is", "Its lib")]
-    rows[1] |= {key: "rary " + rows[1][key] for key in rows[1] if key.startswith(("completion", "contradiction_"))}
+    rows[1] |= {
+        key: "rary " + rows[1][key]
+        for key in rows[1]
+        if key.startswith(("completion", "contradiction_"))
+    }
     write_rows(rows)
     path = factor_yaml(dataset_path="rows.jsonl", metadata={"version": 1.0})
     factor_yaml("glued", dataset_path="rows.jsonl", metadata={"version": 1.0, "join": "authors"})
@@ -148,8 +168,13 @@ def test_rows_of_ones_own_keep_their_words_apart(tmp_path, checkpoint, evaluate,
     with caplog.at_level("INFO"):
         for name in ("my_factor", "glued"):
             caplog.clear()
-            found = evaluate("hf", [name], tmp_path, {"pretrained": str(checkpoint)}, log_samples=True)
-            asked[name] = [[each["arguments"][0][:2] for each in found["samples"][name]], found["configs"][name]["metadata"]]
+            found = evaluate(
+                "hf", [name], tmp_path, {"pretrained": str(checkpoint)}, log_samples=True
+            )
+            asked[name] = [
+                [each["arguments"][0][:2] for each in found["samples"][name]],
+                found["configs"][name]["metadata"],
+            ]
             said[name] = caplog.text
     requests, metadata = asked["my_factor"]
     assert requests[0] == ("The library is", f" {rows[0]['completion']}")
@@ -157,7 +182,9 @@ def test_rows_of_ones_own_keep_their_words_apart(tmp_path, checkpoint, evaluate,
     requests, metadata = asked["glued"]
     assert requests[0] == ("The library is", rows[0]["completion"])
     assert metadata["join"] == "authors"
-    assert "glued: in 1 rows the prefix has other tokens alone than with a completion" in said["glued"]
+    assert (
+        "glued: in 1 rows the prefix has other tokens alone than with a completion" in said["glued"]
+    )
     assert "other tokens" not in said["my_factor"]
 
 
@@ -166,9 +193,12 @@ def test_a_leaderboard_expects_its_rule():
     sample = {
         "doc": doc,
         "arguments": {
-            f"gen_args_{n}": {"arg_0": "It is", "arg_1": f" {each}", "arg_2": 1024} for n, each in enumerate(doc["choices"])
+            f"gen_args_{n}": {"arg_0": "It is", "arg_1": f" {each}", "arg_2": 1024}
+            for n, each in enumerate(doc["choices"])
         },
     }
     assert FactorAudit(Expected({"window": 1024})).wrong_request(sample) is not None
-    assert FactorAudit(Expected({"window": 1024, "join": "delimiter"})).wrong_request(sample) is None
+    assert (
+        FactorAudit(Expected({"window": 1024, "join": "delimiter"})).wrong_request(sample) is None
+    )
     assert first_seam([], SPACE) == ""

@@ -14,7 +14,10 @@ CHOICES = ("four", "sixsix", "eighteig", "ten ten te")
 
 
 def scores(*values, tokens=(2, 2, 2, 2)):
-    return [ScoredContinuation(value, False, count, False) for value, count in zip(values, tokens, strict=True)]
+    return [
+        ScoredContinuation(value, False, count, False)
+        for value, count in zip(values, tokens, strict=True)
+    ]
 
 
 def test_tokens_sums_and_bytes_can_name_different_winners():
@@ -47,7 +50,11 @@ def test_dolas_script_compares_sums_and_calls_ties_right():
     assert (row.correct["factor_acc"], row.beaten) == (False, (None, False, True, True))
     assert row.mean_logprob[0] == -2.0
     row = score_row(scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola")
-    assert (row.correct["factor_acc"], row.correct["acc"], row.beaten) == (True, True, (None, True, True, True))
+    assert (row.correct["factor_acc"], row.correct["acc"], row.beaten) == (
+        True,
+        True,
+        (None, True, True, True),
+    )
     assert score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola").correct["factor_acc"]
     assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="dola").unscored
 
@@ -75,7 +82,10 @@ def test_without_token_counts_there_is_no_factor_acc():
 
 
 def test_a_fault_of_the_row_outweighs_its_scores():
-    assert score_row(scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty").unscored == "choice 1 is empty"
+    assert (
+        score_row(scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty").unscored
+        == "choice 1 is empty"
+    )
 
 
 def test_one_truncated_choice_marks_the_row():
@@ -89,12 +99,15 @@ def test_finer_scores_as_worked_out_by_hand():
     shares = [weight / sum(weights) for weight in weights]
     finer = score_row(scores(-1, -2, -3, -1), CHOICES, gold=0).finer
     assert finer["choice_prob"] == pytest.approx(shares[0])
-    assert finer["brier_score"] == pytest.approx((1 - shares[0]) ** 2 + sum(share**2 for share in shares[1:]))
+    assert finer["brier_score"] == pytest.approx(
+        (1 - shares[0]) ** 2 + sum(share**2 for share in shares[1:])
+    )
     assert finer["bits_per_byte"] == pytest.approx(1 / math.log(2) / 4)
 
 
 def test_finer_scores_are_those_of_lm_eval():
-    """Its Brier score of sums, which the installed release computes out of a list of distributions."""
+    """Its Brier score of sums, which the installed release computes out of a list of
+    distributions."""
     from lm_eval.api.metrics import brier_score
 
     values = (-31.2, -30.9, -33.0, -30.1)
@@ -109,7 +122,9 @@ def test_equal_choices_have_equal_shares_and_log_probabilities_may_be_of_any_siz
     assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).finer["choice_prob"] == pytest.approx(0.25)
     sure = score_row(scores(-9e3, -1e4, -2e4, -3e5), CHOICES, 0).finer
     assert (sure["choice_prob"], sure["brier_score"]) == (1.0, 0.0)
-    assert score_row(scores(-1e4, -9e3, -2e4, -3e5), CHOICES, 0).finer["brier_score"] == pytest.approx(2.0)
+    assert score_row(scores(-1e4, -9e3, -2e4, -3e5), CHOICES, 0).finer[
+        "brier_score"
+    ] == pytest.approx(2.0)
 
 
 def test_without_token_counts_there_are_finer_scores_of_sums():
@@ -118,15 +133,29 @@ def test_without_token_counts_there_are_finer_scores_of_sums():
     assert score_row(scores(-1, -2, math.nan, -4), CHOICES, gold=0).finer == {}
 
 
-DOC = {"doc_id": "d", "choices": CHOICES, "gold": 0, "problem": "", "error_types": ["", "entity", "date", "entity"]}
+DOC = {
+    "doc_id": "d",
+    "choices": CHOICES,
+    "gold": 0,
+    "problem": "",
+    "error_types": ["", "entity", "date", "entity"],
+}
 
 
 def test_margins_and_pairwise_accuracy_of_all_and_of_each_error_type():
     """Means per token: -2 for the true one; -1 and -4 for entities, -3 for the date."""
     found = row_metrics(DOC, scores(-4, -2, -6, -8), "paper", ["date", "entity", "predicate"])
-    assert (found["margin"], found["margin_vs_entity"], found["margin_vs_date"]) == (-1.0, -1.0, 1.0)
+    assert (found["margin"], found["margin_vs_entity"], found["margin_vs_date"]) == (
+        -1.0,
+        -1.0,
+        1.0,
+    )
     assert (found["pairwise_acc"], found["pairwise_acc"].weight) == (pytest.approx(2 / 3), 3)
-    assert (found["factor_acc_vs_entity"], found["factor_acc_vs_entity"].weight, found["factor_acc_vs_date"]) == (0.5, 2, 1.0)
+    assert (
+        found["factor_acc_vs_entity"],
+        found["factor_acc_vs_entity"].weight,
+        found["factor_acc_vs_date"],
+    ) == (0.5, 2, 1.0)
     assert (found["margin_vs_predicate"], found["factor_acc_vs_predicate"]) == (None, None)
     assert found["bits_per_byte"].weight == 4
     assert {found[name].cluster for name in FINER} == {"d"}
@@ -136,13 +165,24 @@ def test_a_margin_is_above_zero_where_the_row_is_right():
     rng = random.Random(0)
     for _ in range(200):
         values = [rng.uniform(-20, -1) for _ in range(4)]
-        found = row_metrics(DOC, scores(*values, tokens=[rng.randint(1, 9) for _ in range(4)]), "paper", ["entity", "date"])
+        found = row_metrics(
+            DOC,
+            scores(*values, tokens=[rng.randint(1, 9) for _ in range(4)]),
+            "paper",
+            ["entity", "date"],
+        )
         assert (found["margin"] > 0) == bool(found["factor_acc"]) == (found["pairwise_acc"] == 1)
         assert found["margin"] == min(found["margin_vs_entity"], found["margin_vs_date"])
 
 
 def test_unscored_rows_have_no_finer_scores_and_token_scores_need_tokens():
-    assert {row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])[name] for name in FINER} == {None}
+    assert {
+        row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])[name] for name in FINER
+    } == {None}
     without = row_metrics(DOC, scores(-1, -2, -3, -4, tokens=(None,) * 4), "paper", ["entity"])
-    assert {name for name in FINER if name in without} == {"bits_per_byte", "choice_prob", "brier_score"}
+    assert {name for name in FINER if name in without} == {
+        "bits_per_byte",
+        "choice_prob",
+        "brier_score",
+    }
     assert not [name for name in without if name.startswith("margin")]

@@ -11,11 +11,14 @@ from tests.judges.server import Act, JudgeServer
 TASK, ROWS = "sample_factor_chat", 5
 _DELAY = 0.03  # seconds, for requests to meet each other
 with (TASKS / "sample" / "sample_factor.csv").open(encoding="utf-8", newline="") as file:
-    TRUE = {row["completion"].strip() for row, _ in zip(csv.DictReader(file), range(ROWS), strict=False)}
+    TRUE = {
+        row["completion"].strip() for row, _ in zip(csv.DictReader(file), range(ROWS), strict=False)
+    }
 
 
 class Oracle:
-    """Knows the true completions; ``kind`` says which requests for log-probabilities it refuses, or passes over in silence."""
+    """Knows the true completions; ``kind`` says which requests for log-probabilities it refuses, or
+    passes over in silence."""
 
     def __init__(self, kind: str = "gives") -> None:
         self.kind = kind
@@ -37,9 +40,20 @@ class Oracle:
             return Act(status=403, text="not for you")
         if self.kind == "refuses" or (self.kind == "gives five" and wanted > 5):
             return Act(status=400, text="logprobs: not here")
-        values = [[words[0], math.log(max(chance, 1 - chance))], [f" {words[1].lower()}", math.log(min(chance, 1 - chance))]]
+        values = [
+            [words[0], math.log(max(chance, 1 - chance))],
+            [f" {words[1].lower()}", math.log(min(chance, 1 - chance))],
+        ]
         if "messages" in body:
             content = [{"token": each, "logprob": value} for each, value in values]
-            return Act(text=words[0], logprobs={"content": [{**content[0], "top_logprobs": content}]}, delay=_DELAY)
-        tops = {"tokens": [words[0]], "token_logprobs": [values[0][1]], "top_logprobs": [dict(values)]}
+            return Act(
+                text=words[0],
+                logprobs={"content": [{**content[0], "top_logprobs": content}]},
+                delay=_DELAY,
+            )
+        tops = {
+            "tokens": [words[0]],
+            "token_logprobs": [values[0][1]],
+            "top_logprobs": [dict(values)],
+        }
         return Act(text=words[0], logprobs=tops, delay=_DELAY)

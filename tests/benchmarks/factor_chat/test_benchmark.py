@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
 
 from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expected
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
@@ -19,7 +20,6 @@ from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
-from benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
 from tests.conftest import TASKS
 
 LETTERS = "by_letters"
@@ -29,13 +29,38 @@ GENERATION = {"do_sample": False, "temperature": 0.0, "max_gen_toks": 16, "until
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a run of the command with both protocols."""
-    oracle, folder, tasks = Oracle(), tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("tasks")
+    oracle, folder, tasks = (
+        Oracle(),
+        tmp_path_factory.mktemp("results"),
+        tmp_path_factory.mktemp("tasks"),
+    )
     keys = {"include": str(TASKS / "sample" / f"{TASK}.yaml"), "task": LETTERS}
-    keys |= {"dataset_path": str(TASKS / "sample" / "sample_factor.csv"), "metadata": {"version": 1.0, "protocol": "letters"}}
+    keys |= {
+        "dataset_path": str(TASKS / "sample" / "sample_factor.csv"),
+        "metadata": {"version": 1.0, "protocol": "letters"},
+    }
     (tasks / f"{LETTERS}.yaml").write_text(yaml.safe_dump(keys), encoding="utf-8")
-    arguments = {"model": "org/chat", "base_url": f"{oracle.server.base_url}/chat/completions", "num_concurrent": 8}
-    command = ["run", "--model", "local-chat-completions", "--apply_chat_template", "--include_path", str(tasks)]
-    command += ["--tasks", f"{TASK},{LETTERS}", "--limit", str(ROWS), "--model_args", json.dumps(arguments)]
+    arguments = {
+        "model": "org/chat",
+        "base_url": f"{oracle.server.base_url}/chat/completions",
+        "num_concurrent": 8,
+    }
+    command = [
+        "run",
+        "--model",
+        "local-chat-completions",
+        "--apply_chat_template",
+        "--include_path",
+        str(tasks),
+    ]
+    command += [
+        "--tasks",
+        f"{TASK},{LETTERS}",
+        "--limit",
+        str(ROWS),
+        "--model_args",
+        json.dumps(arguments),
+    ]
     assert main([*command, "--log_samples", "--output_path", str(folder)]) == 0
     oracle.server.close()
     return folder
@@ -54,7 +79,9 @@ def test_the_report_shows_scores_calibration_and_rows(finished, tmp_path):
     built = build_report([finished], tmp_path / "report")
     assert built.pages == ("index.html", "factor_chat.html", "samples.html")
     html = (tmp_path / "report" / "factor_chat.html").read_text(encoding="utf-8")
-    sections = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part)) for part in html.split("<section")[1:]]
+    sections = [
+        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part)) for part in html.split("<section")[1:]
+    ]
     by_letters, by_statements = sorted(sections, key=lambda text: "Letters picked" not in text)
     assert "84 to 91%" in by_letters
     assert "Accuracy of prompts" in by_letters
@@ -62,7 +89,10 @@ def test_the_report_shows_scores_calibration_and_rows(finished, tmp_path):
     for section in sections:
         assert "calibration" in section
         assert "100.0" in section
-    rows = [path.read_text(encoding="utf-8") for path in (tmp_path / "report" / "data").glob("t?.m?.0.js")]
+    rows = [
+        path.read_text(encoding="utf-8")
+        for path in (tmp_path / "report" / "data").glob("t?.m?.0.js")
+    ]
     assert ['"chances":[' in each for each in rows] == [True, True]
 
 
@@ -72,7 +102,16 @@ def test_comparison_and_export_take_it(finished, tmp_path, capsys):
     assert "FACTOR for chat models" in printed
     assert printed.count("84 to 91%") == 1
     out = tmp_path / "export"
-    command = ["export", "every-eval-ever", str(finished), "--out", str(out), "--model", "org/chat", "--samples"]
+    command = [
+        "export",
+        "every-eval-ever",
+        str(finished),
+        "--out",
+        str(out),
+        "--model",
+        "org/chat",
+        "--samples",
+    ]
     assert main([*command, "--organization", "Somebody", "--relationship", "third_party"]) == 0
     for path in (out / "data" / TASK, out / "data" / LETTERS):
         (record,), (samples,) = list(path.rglob("*.json")), list(path.rglob("*_samples.jsonl"))
@@ -86,12 +125,17 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
     (file,) = read_results_files([finished])
     for name in (TASK, LETTERS):
         result = file.task(name)
-        rows = _Rows(result.samples, FactorChatAudit(Expected(result.metadata, GENERATION, has_template=True)), ())
+        rows = _Rows(
+            result.samples,
+            FactorChatAudit(Expected(result.metadata, GENERATION, has_template=True)),
+            (),
+        )
         assert len(list(rows.read())) == ROWS
         assert (
             list(
                 rows.changed(
-                    TaskRules(task=name, version="1.0", git_blob="abc", documents=ROWS), file.content["task_hashes"][name]
+                    TaskRules(task=name, version="1.0", git_blob="abc", documents=ROWS),
+                    file.content["task_hashes"][name],
                 )
             )
             == []
@@ -117,8 +161,14 @@ def edit(change):
     [
         (lambda sample: None, None),
         (lambda sample: sample["arguments"].pop("gen_args_3"), UNKNOWN_REQUESTS),
-        (lambda sample: sample["arguments"]["gen_args_1"].update(arg_1=["Yes", "No"]), UNKNOWN_REQUESTS),
-        (lambda sample: sample["arguments"]["gen_args_1"]["arg_3"].update(temperature=1.0), "its generation arguments are not"),
+        (
+            lambda sample: sample["arguments"]["gen_args_1"].update(arg_1=["Yes", "No"]),
+            UNKNOWN_REQUESTS,
+        ),
+        (
+            lambda sample: sample["arguments"]["gen_args_1"]["arg_3"].update(temperature=1.0),
+            "its generation arguments are not",
+        ),
         (lambda sample: sample["doc"]["choices"].reverse(), OTHER_REQUEST),
         (lambda sample: sample["doc"].update(prefix="Another text."), OTHER_REQUEST),
     ],

@@ -28,7 +28,11 @@ def said(*words: str) -> list[WordAnswer]:
 def made_rows(count: int, digits: int = 2) -> list[Chances]:
     draw = random.Random(0)
     return [
-        Chances([round(draw.betavariate(2 + (place == 1), 2), digits) for place in range(4)], 1, f"d{number // 3}")
+        Chances(
+            [round(draw.betavariate(2 + (place == 1), 2), digits) for place in range(4)],
+            1,
+            f"d{number // 3}",
+        )
         for number in range(count)
     ]
 
@@ -36,11 +40,39 @@ def made_rows(count: int, digits: int = 2) -> list[Chances]:
 @pytest.mark.parametrize(
     ("answers", "acc", "pairwise", "all_right", "brier", "bias"),
     [
-        ([statement(each) for each in (0.9, 0.6, 0.2, 0.1)], 1, 1, 0, (0.01 + 0.36 + 0.04 + 0.01) / 4, 0.2),
-        ([statement(each) for each in (0.9, 0.4, 0.2, 0.1)], 1, 1, 1, (0.01 + 0.16 + 0.04 + 0.01) / 4, 0.15),
-        ([statement(each) for each in (0.5, 0.5, 0.2, 0.6)], 0, 0.5, 0, (0.25 + 0.25 + 0.04 + 0.36) / 4, 0.2),
+        (
+            [statement(each) for each in (0.9, 0.6, 0.2, 0.1)],
+            1,
+            1,
+            0,
+            (0.01 + 0.36 + 0.04 + 0.01) / 4,
+            0.2,
+        ),
+        (
+            [statement(each) for each in (0.9, 0.4, 0.2, 0.1)],
+            1,
+            1,
+            1,
+            (0.01 + 0.16 + 0.04 + 0.01) / 4,
+            0.15,
+        ),
+        (
+            [statement(each) for each in (0.5, 0.5, 0.2, 0.6)],
+            0,
+            0.5,
+            0,
+            (0.25 + 0.25 + 0.04 + 0.36) / 4,
+            0.2,
+        ),
         (said("True", "False", "False", "False"), 1, 1, 1, 0, 0),
-        (said("True", "True", "False", "False"), 0, 2.5 / 3, 0, 0.25, 0.25),  # a tie is wrong, and half a pair
+        (
+            said("True", "True", "False", "False"),
+            0,
+            2.5 / 3,
+            0,
+            0.25,
+            0.25,
+        ),  # a tie is wrong, and half a pair
         (said("True", "True", "True", "True"), 0, 0.5, 0, 0.75, 0.75),
         (said("False", "True", "False", "False"), 0, 1 / 3, 0, 0.5, 0),
     ],
@@ -53,7 +85,11 @@ def test_a_row_of_statements(answers, acc, pairwise, all_right, brier, bias):
     assert found["all_right"] == all_right
     assert found["brier"] == pytest.approx(brier)
     assert found["p_true_bias"] == pytest.approx(bias)
-    assert (found["pairwise_acc"].weight, found["brier"].weight, found["chat_acc"].cluster) == (3, 4, "d")
+    assert (found["pairwise_acc"].weight, found["brier"].weight, found["chat_acc"].cluster) == (
+        3,
+        4,
+        "d",
+    )
 
 
 def test_one_answer_that_cannot_be_read_leaves_the_row_unscored():
@@ -68,7 +104,11 @@ def test_one_answer_that_cannot_be_read_leaves_the_row_unscored():
 
 
 def test_a_row_that_is_broken_is_unscored_whatever_the_answers():
-    found = row_metrics({**DOC, "gold": -1, "problem": "no gold"}, said("True", "False", "False", "False"), "statements")
+    found = row_metrics(
+        {**DOC, "gold": -1, "problem": "no gold"},
+        said("True", "False", "False", "False"),
+        "statements",
+    )
     assert (found["unscored"], found["chat_acc"], found["unreadable"]) == ("no gold", None, 0)
 
 
@@ -83,11 +123,25 @@ def test_whoever_likes_a_letter_gains_nothing():
 def test_whoever_knows_the_true_one_finds_it_under_every_letter(gold):
     choices = ["w", "x", "y", "z"]
     prompts = PROTOCOLS["letters"].subjects("p", choices)
-    answers = said(*(letter for prompt in prompts for letter, text in prompt["versions"] if text == choices[gold]))
+    answers = said(
+        *(
+            letter
+            for prompt in prompts
+            for letter, text in prompt["versions"]
+            if text == choices[gold]
+        )
+    )
     found = row_metrics({**DOC, "choices": choices, "gold": gold}, answers, "letters")
-    assert (found["chat_acc"], found["prompt_acc"], found["brier"], found["pairwise_acc"]) == (1, 1, 0, 1)
+    assert (found["chat_acc"], found["prompt_acc"], found["brier"], found["pairwise_acc"]) == (
+        1,
+        1,
+        0,
+        1,
+    )
     assert [found[f"position_{letter}"] for letter in "ABCD"] == [0.25] * 4
-    assert {prompt["versions"][0][1] for prompt in prompts} == set(choices)  # each stands first once
+    assert {prompt["versions"][0][1] for prompt in prompts} == set(
+        choices
+    )  # each stands first once
 
 
 def test_letters_by_probabilities_are_means_over_rotations():
@@ -95,7 +149,9 @@ def test_letters_by_probabilities_are_means_over_rotations():
     given = draw.dirichlet([1] * 4, size=4)
     answers = [WordAnswer(tuple(np.log(row).tolist())) for row in given]
     found = row_metrics(DOC, answers, "letters")
-    expected = [np.mean([given[first][(choice - first) % 4] for first in range(4)]) for choice in range(4)]
+    expected = [
+        np.mean([given[first][(choice - first) % 4] for first in range(4)]) for choice in range(4)
+    ]
     assert found["auroc"] == pytest.approx(expected)
     unscored = row_metrics(DOC, [WordAnswer(None, "", "lost"), *answers[1:]], "letters")
     assert unscored.keys() == found.keys()
@@ -109,11 +165,17 @@ def test_auroc_and_brier_are_those_of_scikit_learn(digits):
     chances = [chance for row in rows for chance in row]
     assert metrics.auroc([*rows, None]) == pytest.approx(roc_auc_score(truth, chances))
     scored = [
-        row_metrics({**DOC, "gold": 1, "doc_id": row.cluster}, [statement(each) for each in row], "statements")
+        row_metrics(
+            {**DOC, "gold": 1, "doc_id": row.cluster},
+            [statement(each) for each in row],
+            "statements",
+        )
         for row in made_rows(60, 3)
     ]
     chances = [chance for row in made_rows(60, 3) for chance in row]
-    assert mean([each["brier"] for each in scored]) == pytest.approx(brier_score_loss(truth, chances))
+    assert mean([each["brier"] for each in scored]) == pytest.approx(
+        brier_score_loss(truth, chances)
+    )
 
 
 def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
@@ -122,7 +184,10 @@ def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
     for row in rows:
         by_document.setdefault(row.cluster, []).append(row)
     documents, draw = list(by_document.values()), random.Random(1)
-    drawn = [metrics.auroc([row for each in draw.choices(documents, k=len(documents)) for row in each]) for _ in range(400)]
+    drawn = [
+        metrics.auroc([row for each in draw.choices(documents, k=len(documents)) for row in each])
+        for _ in range(400)
+    ]
     assert metrics.auroc_stderr(rows) == pytest.approx(np.std(drawn), rel=0.15)
     assert math.isnan(metrics.auroc_stderr(rows[:3]))  # one document
     assert math.isnan(metrics.auroc([None]))
@@ -134,7 +199,8 @@ def test_the_calibration_error_is_that_of_its_definition():
     truth = np.array([place == row.gold for row in rows for place in range(4)])
     bins = np.minimum((chances * 10).astype(int), 9)
     expected = sum(
-        abs(chances[bins == each].mean() - truth[bins == each].mean()) * (bins == each).mean() for each in set(bins.tolist())
+        abs(chances[bins == each].mean() - truth[bins == each].mean()) * (bins == each).mean()
+        for each in set(bins.tolist())
     )
     (score,) = (each for each in metrics.SCORES if each.name == "ece")
     assert score.aggregation([*rows, None]) == pytest.approx(expected)
@@ -146,7 +212,11 @@ def test_the_calibration_error_is_that_of_its_definition():
 
 def test_clusters_are_documents():
     outcomes = [
-        row_metrics({**DOC, "doc_id": str(n // 2)}, said("True", *["False" if n % 3 else "True"] * 3), "statements")
+        row_metrics(
+            {**DOC, "doc_id": str(n // 2)},
+            said("True", *["False" if n % 3 else "True"] * 3),
+            "statements",
+        )
         for n in range(8)
     ]
     values = [each["chat_acc"] for each in outcomes]

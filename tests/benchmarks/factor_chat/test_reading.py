@@ -78,7 +78,10 @@ def test_letters_are_read_strictly(text, expected):
     ("answer", "expected"),
     [
         (WordAnswer((math.log(0.3), math.log(0.1))), (0.75, 0.25)),
-        (WordAnswer((-2000.0, -2000.0 + math.log(3))), (0.25, 0.75)),  # too small for a float, and comparable all the same
+        (
+            WordAnswer((-2000.0, -2000.0 + math.log(3))),
+            (0.25, 0.75),
+        ),  # too small for a float, and comparable all the same
         (WordAnswer((math.log(0.2), None)), (1, 0)),
         (WordAnswer(None, "False"), (0, 1)),
     ],
@@ -102,5 +105,12 @@ def test_what_cannot_be_read_has_a_reason(answer, reason):
 
 
 def test_a_long_answer_is_read_at_once():
-    for text in ("True " * 20_000, "*" * 100_000, " " * 100_000 + "True", "(" * 100_000, "answer " * 20_000, "\n" * 100_000):
+    for text in (
+        "True " * 20_000,
+        "*" * 100_000,
+        " " * 100_000 + "True",
+        "(" * 100_000,
+        "answer " * 20_000,
+        "\n" * 100_000,
+    ):
         read_word(text, TRUE_FALSE)

@@ -1,4 +1,5 @@
-"""FACTOR in open generation: the minimal fact of a row, what counts as a sentence, what a judge says, and the table."""
+"""FACTOR in open generation: the minimal fact of a row, what counts as a sentence, what a judge
+says, and the table."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     find_fact,
     vote,
 )
-from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, PROMPT, mark_subject
+from lm_factuality.benchmarks.factor_generation.judging import (
+    FACTOR_GENERATION,
+    PROMPT,
+    mark_subject,
+)
 from lm_factuality.benchmarks.factor_generation.tally import (
     POOLED,
     RIGHT,
@@ -49,23 +54,83 @@ KEEPER = "Its first keeper was a sailor from the north."
 @pytest.mark.parametrize(
     ("true", "false", "stem", "edits"),
     [
-        (KEEPER, "Its first keeper was a baker from the north.", "Its first keeper was a", ("sailor", "baker")),
-        (KEEPER, "Its first keeper was a sailor from the south.", "Its first keeper was a sailor from the", ("north", "south")),
+        (
+            KEEPER,
+            "Its first keeper was a baker from the north.",
+            "Its first keeper was a",
+            ("sailor", "baker"),
+        ),
+        (
+            KEEPER,
+            "Its first keeper was a sailor from the south.",
+            "Its first keeper was a sailor from the",
+            ("north", "south"),
+        ),
         (KEEPER, "Its last keeper was a sailor from the north.", "Its", ("first", "last")),
-        ("Rates rose to 6.52% in May.", "Rates rose to 5.33% in May.", "Rates rose to", ("6.52%", "5.33%")),
-        ("It fell to $1.0075 today.", "It fell to $1.02 today.", "It fell to", ("$1.0075", "$1.02")),
-        ("She went by the U.S. border.", "She went by the U.K. border.", "She went by the", ("U.S", "U.K")),
-        ("The well-known tower fell.", "The well-kept tower fell.", "The", ("well-known", "well-kept")),
+        (
+            "Rates rose to 6.52% in May.",
+            "Rates rose to 5.33% in May.",
+            "Rates rose to",
+            ("6.52%", "5.33%"),
+        ),
+        (
+            "It fell to $1.0075 today.",
+            "It fell to $1.02 today.",
+            "It fell to",
+            ("$1.0075", "$1.02"),
+        ),
+        (
+            "She went by the U.S. border.",
+            "She went by the U.K. border.",
+            "She went by the",
+            ("U.S", "U.K"),
+        ),
+        (
+            "The well-known tower fell.",
+            "The well-kept tower fell.",
+            "The",
+            ("well-known", "well-kept"),
+        ),
         ("In 1990, Ann left.", "In 1990, Ben left.", "In 1990,", ("Ann", "Ben")),
         ("In 1990, Ann left.", "In 1990 Ben left.", "In 1990", ("Ann", "Ben")),
-        ('They called it "Blue" then.', 'They called it "Red" then.', "They called it", ("Blue", "Red")),
+        (
+            'They called it "Blue" then.',
+            'They called it "Red" then.',
+            "They called it",
+            ("Blue", "Red"),
+        ),
         ("The bridge (iron) stands.", "The bridge (wood) stands.", "The bridge", ("iron", "wood")),
-        ("The bridge was built.", "The bridge was never built.", "The bridge was", ("built", "never built")),
-        ("The bridge was never built.", "The bridge was built.", "The bridge was", ("never built", "built")),
-        ("The tall bridge and the old tower fell.", "The low bridge and the new tower fell.", "The", ("tall", "low")),
-        ("It fell in 1800 ,then rose .", "It fell in 1800, then sank.", "It fell in 1800 ,then", ("rose", "sank")),
+        (
+            "The bridge was built.",
+            "The bridge was never built.",
+            "The bridge was",
+            ("built", "never built"),
+        ),
+        (
+            "The bridge was never built.",
+            "The bridge was built.",
+            "The bridge was",
+            ("never built", "built"),
+        ),
+        (
+            "The tall bridge and the old tower fell.",
+            "The low bridge and the new tower fell.",
+            "The",
+            ("tall", "low"),
+        ),
+        (
+            "It fell in 1800 ,then rose .",
+            "It fell in 1800, then sank.",
+            "It fell in 1800 ,then",
+            ("rose", "sank"),
+        ),
         ("It fell , then rose .", "It fell, then sank.", "It fell , then", ("rose", "sank")),
-        ("Yields fell 3%,%, with a rise.", "Yields fell 3%, with a drop.", "Yields fell 3%,%, with a", ("rise", "drop")),
+        (
+            "Yields fell 3%,%, with a rise.",
+            "Yields fell 3%, with a drop.",
+            "Yields fell 3%,%, with a",
+            ("rise", "drop"),
+        ),
         ("She left early.", "He left early.", "", ("She", "He")),
         ("Ann Grey left early.", "Ben Grey left early.", "", ("Ann", "Ben")),
         ("Nobody left.", "Ann Grey came.", "", ("Nobody left", "Ann Grey came")),
@@ -94,7 +159,9 @@ def test_completions_that_ask_nothing(true, false, problem):
     assert problem in find_edit(true, false).problem
 
 
-_words = st.lists(st.sampled_from(["the", "Ann", "1,200", "U.S.", "(so)", "-", '"x"', "é"]), max_size=8).map(" ".join)
+_words = st.lists(
+    st.sampled_from(["the", "Ann", "1,200", "U.S.", "(so)", "-", '"x"', "é"]), max_size=8
+).map(" ".join)
 
 
 @given(_words, _words)
@@ -131,21 +198,35 @@ def test_prompts_are_joined_as_for_scoring(prefix, prompt):
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        ("first", (1, "entity", "Its", "It opened.")),  # nothing is common, so the prompt is the prefix alone
+        (
+            "first",
+            (1, "entity", "Its", "It opened."),
+        ),  # nothing is common, so the prompt is the prefix alone
         ("entity", (1, "entity", "Its", "It opened.")),
         ("predicate", (2, "predicate", "was", "It opened. Its first keeper")),
         ("link", "type 'link'"),
     ],
 )
 def test_which_contradiction(choice, expected):
-    fact = find_fact(row("It opened. ", KEEPER, "Her first keeper was a sailor.", "Its first keeper had a sailor."), choice)
+    fact = find_fact(
+        row(
+            "It opened. ",
+            KEEPER,
+            "Her first keeper was a sailor.",
+            "Its first keeper had a sailor.",
+        ),
+        choice,
+    )
     if isinstance(expected, str):
         assert expected in fact
     else:
         assert (fact.contradiction, fact.error_type, fact.edit.true_edit, fact.prompt) == expected
 
 
-@pytest.mark.parametrize(("prefix", "prompt"), [("It rained.  ", "It rained."), ("It rained.\n", "It rained.\n"), ("It", "It")])
+@pytest.mark.parametrize(
+    ("prefix", "prompt"),
+    [("It rained.  ", "It rained."), ("It rained.\n", "It rained.\n"), ("It", "It")],
+)
 def test_an_edit_of_the_first_word_is_asked_with_the_prefix_alone(prefix, prompt):
     fact = find_fact(row(prefix, "She left.", "He left."))
     assert isinstance(fact, MinimalFact)
@@ -167,7 +248,11 @@ def test_a_row_that_cannot_be_scored_says_why():
 
 @pytest.mark.parametrize(
     ("source", "spacing", "usable"),
-    [("news_factor", "published", 736), ("expert_factor", "published", 236), ("expert_factor", "normalised", 236)],
+    [
+        ("news_factor", "published", 736),
+        ("expert_factor", "published", 236),
+        ("expert_factor", "normalised", 236),
+    ],
 )
 def test_published_rows(source, spacing, usable, shared):
     from lm_factuality.benchmarks.factor.corpus import parse_corpus
@@ -234,7 +319,10 @@ def read(reply: object) -> Typed[MarkReply]:
         (["maybe"], Mark(None, "wrong form: mark: Input should be 'true', 'false' or 'neutral'")),
         ([Answer('{"mark": "true"}')], Mark(None, "wrong form: reason: Field required")),
         ([Answer("It says that", "length")], Mark(None, "cut off")),
-        ([Answer(None, error="HTTP 500 after 6 tries")], Mark(None, "judge error: HTTP 500 after 6 tries")),
+        (
+            [Answer(None, error="HTTP 500 after 6 tries")],
+            Mark(None, "judge error: HTTP 500 after 6 tries"),
+        ),
         ([], Mark(None, "no answer")),
     ],
 )
@@ -270,8 +358,20 @@ RIGHT_ROW, WRONG_ROW, UNSPLIT_ROW = (-1, -2, -3, -4), (-3, -2, -4, -1), (None, N
 
 
 def test_the_table_by_hand():
-    docs = [document(0), document(0), document(1, WRONG_ROW), document(2, UNSPLIT_ROW), document(3, WRONG_ROW, "differ at once")]
-    verdicts = [verdict(TRUE, FALSE, NEUTRAL), verdict(TRUE, TRUE, None), verdict(FALSE, FALSE, TRUE), verdict(TRUE), verdict()]
+    docs = [
+        document(0),
+        document(0),
+        document(1, WRONG_ROW),
+        document(2, UNSPLIT_ROW),
+        document(3, WRONG_ROW, "differ at once"),
+    ]
+    verdicts = [
+        verdict(TRUE, FALSE, NEUTRAL),
+        verdict(TRUE, TRUE, None),
+        verdict(FALSE, FALSE, TRUE),
+        verdict(TRUE),
+        verdict(),
+    ]
     summary = FACTOR_GENERATION.summarise(docs, verdicts)
     subsets = summary["subsets"]
     right, wrong = subsets[RIGHT], subsets[WRONG]
@@ -283,14 +383,23 @@ def test_the_table_by_hand():
         "unscored": 1,
     }
     assert (right["accuracy"], right["worst"], right["best"]) == (3 / 4, 3 / 5, 4 / 5)
-    assert (wrong["accuracy"], wrong["shares"]) == (1 / 3, {"true": 1 / 3, "false": 2 / 3, "neutral": 0})
-    # Right in all three pairs of two rows and in one of three of two others, one of which has no generations.
+    assert (wrong["accuracy"], wrong["shares"]) == (
+        1 / 3,
+        {"true": 1 / 3, "false": 2 / 3, "neutral": 0},
+    )
+    # Right in all three pairs of two rows and in one of three of two others, one of which has no
+    # generations.
     assert summary["pairs"] == {"right": 8, "all": 12, "share_right": 2 / 3}
     true, false = (2 * 3 / 5 + 1 / 3) / 3, (2 * 1 / 5 + 2 / 3) / 3
     assert subsets[WEIGHTED]["shares"]["true"] == pytest.approx(true)
     assert subsets[WEIGHTED]["accuracy"] == pytest.approx(true / (true + false))
     assert subsets[POOLED]["accuracy"] == 5 / 8
-    assert summary["rows"] == {"all": 5, "judged": 4, "without_fact": {"differ at once": 1}, "unsplit": 1}
+    assert summary["rows"] == {
+        "all": 5,
+        "judged": 4,
+        "without_fact": {"differ at once": 1},
+        "unsplit": 1,
+    }
     assert summary["unscored"] == {"generations": 1, "reasons": {"unread": 1}}
     columns, rows, notes = FACTOR_GENERATION.table(summary)
     assert rows[0][:4] == ["right", "2", "6", "1"]
@@ -301,13 +410,24 @@ def test_the_table_by_hand():
 @pytest.mark.parametrize(
     ("right", "wrong", "weight", "expected"),
     [
-        ((11.3, 26.3, 62.4), (5.4, 45.8, 48.8), 0.787, {"accuracy": 24.8, "true": 10.0, "false": 30.5, "neutral": 59.5}),
-        ((21.4, 24.5, 54.1), (2.1, 42.8, 55.1), 0.81, {"accuracy": 38.8, "true": 17.7, "neutral": 54.3}),
+        (
+            (11.3, 26.3, 62.4),
+            (5.4, 45.8, 48.8),
+            0.787,
+            {"accuracy": 24.8, "true": 10.0, "false": 30.5, "neutral": 59.5},
+        ),
+        (
+            (21.4, 24.5, 54.1),
+            (2.1, 42.8, 55.1),
+            0.81,
+            {"accuracy": 38.8, "true": 17.7, "neutral": 54.3},
+        ),
     ],
 )
 def test_the_weighted_rows_of_the_papers_table_6(right, wrong, weight, expected):
-    """Out of its right and wrong rows. The weights are not printed; they are what the neutral column needs. The share of false
-    ones for OPT-66B, printed as 28.4, is left out: its row does not add up to 100."""
+    """Out of its right and wrong rows. The weights are not printed; they are what the neutral
+    column needs. The share of false ones for OPT-66B, printed as 28.4, is left out: its row does
+    not add up to 100."""
     totals = Totals(Counts(*right), Counts(*wrong), Counts(), weight, 1)
     assert totals.score(RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
     for score, value in expected.items():
@@ -321,12 +441,33 @@ R, W = Counts(true=3, false=1), Counts(true=1, false=3)
     ("right", "wrong", "pairs", "worst", "best", "reason"),
     [
         (R, W, (3, 4), 0.625, 0.625, ""),
-        (R, Counts(), (3, 4), 0.5625, 0.8125, "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark"),
+        (
+            R,
+            Counts(),
+            (3, 4),
+            0.5625,
+            0.8125,
+            "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark",
+        ),
         (R, Counts(unscored=3), (3, 4), 0.5625, 0.8125, "wrong in 25.0%"),
         (Counts(), W, (3, 4), 0.0625, 0.8125, "the model is right in 75.0% of pairs"),
         (R, Counts(), (4, 4), 0.75, 0.75, ""),  # no pair is wrong, so none has to be known
-        (Counts(neutral=3), Counts(neutral=2), (3, 4), 0.0, 1.0, "no generation is marked true or false"),
-        (Counts(neutral=2, unscored=1), Counts(), (4, 4), 0.0, 1.0, "no generation is marked true or false"),
+        (
+            Counts(neutral=3),
+            Counts(neutral=2),
+            (3, 4),
+            0.0,
+            1.0,
+            "no generation is marked true or false",
+        ),
+        (
+            Counts(neutral=2, unscored=1),
+            Counts(),
+            (4, 4),
+            0.0,
+            1.0,
+            "no generation is marked true or false",
+        ),
         (R, W, (0, 0), 0.0, 1.0, "no pair of a true and a false completion has scores"),
         (Counts(), Counts(), (0, 0), 0.0, 1.0, "no pair"),
     ],
@@ -335,11 +476,20 @@ def test_bounds_are_numbers_though_the_accuracy_is_none(right, wrong, pairs, wor
     totals = Totals(right, wrong, Counts(), *pairs)
     assert (totals.bound(FALSE), totals.bound(TRUE)) == pytest.approx((worst, best))
     assert reason in totals.why_undefined()
-    assert math.isnan(totals.score(WEIGHTED, "accuracy")) == bool(totals.why_undefined()) == bool(reason)
+    assert (
+        math.isnan(totals.score(WEIGHTED, "accuracy"))
+        == bool(totals.why_undefined())
+        == bool(reason)
+    )
 
 
 def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
-    assert tally_row(document(means=(-2, -2, -1, None)), verdict(TRUE))[1:] == (WRONG, Counts(true=1), 0, 2)
+    assert tally_row(document(means=(-2, -2, -1, None)), verdict(TRUE))[1:] == (
+        WRONG,
+        Counts(true=1),
+        0,
+        2,
+    )
     assert tally_row(document(problem="choice 3 is empty", no_fact="x"), verdict())[3:] == (0, 0)
 
 
@@ -364,7 +514,11 @@ RESPONSES = [[" sailor. He", " baker who sang", " quiet man.", ""]]
 
 
 def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
-    docs = [*[document()], document(1, true_edit="he", false_edit="she"), document(2, no_fact="differ at once")]
+    docs = [
+        *[document()],
+        document(1, true_edit="he", false_edit="she"),
+        document(2, no_fact="differ at once"),
+    ]
     responses = [RESPONSES[0], [" he"], []]
     with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
         ((step, plan),) = FACTOR_GENERATION.plan(judge, docs, responses)
@@ -372,7 +526,10 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
         first, second, third = FACTOR_GENERATION.judge(judge, docs, responses)
     assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
     assert first["reasons"] == [None, None, None, NO_WORD]
-    assert first["sentences"][:2] == ["Its first keeper was a sailor.", "Its first keeper was a baker who sang"]
+    assert first["sentences"][:2] == [
+        "Its first keeper was a sailor.",
+        "Its first keeper was a baker who sang",
+    ]
     assert (second["marks"], second["unscored"]) == (
         [None],
         "the wordings differ in no content word, all that the lexical judge sees",
@@ -383,7 +540,11 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
 def mark_by_rule(prompt: str, attempt: int) -> Act:
     """True or false if the model's sentence has that wording."""
     sentence = prompt.split("as the model finished it", 1)[1].split("\n", 2)[1]
-    true, false = prompt.split('the correct sentence has "', 1)[1].split('".', 1)[0].split('", the incorrect one "')
+    true, false = (
+        prompt.split('the correct sentence has "', 1)[1]
+        .split('".', 1)[0]
+        .split('", the incorrect one "')
+    )
     found = [label for edit, label in ((true, TRUE), (false, FALSE)) if edit in sentence]
     return Act(text=json.dumps({"reason": "by rule", "mark": found[0] if found else NEUTRAL}))
 
@@ -402,7 +563,9 @@ def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config,
 
 
 def test_several_answers_vote(server, config, tmp_path):
-    server.script = lambda prompt, attempt: Act(text=json.dumps({"reason": "so", "mark": (TRUE, NEUTRAL, TRUE)[attempt]}))
+    server.script = lambda prompt, attempt: Act(
+        text=json.dumps({"reason": "so", "mark": (TRUE, NEUTRAL, TRUE)[attempt]})
+    )
     with Judge.open(config(samples=3, concurrency=1), tmp_path / "answers.sqlite") as judge:
         assert FACTOR_GENERATION.judge(judge, [document()], [[" sailor."]])[0]["marks"] == [TRUE]
 
@@ -438,6 +601,8 @@ def test_sound_samples():
 def test_the_prompt_says_what_is_asked():
     from judges.templates import Prompts
 
-    prompt = Prompts().render(PROMPT, mark_subject(document(prefix=""), "Its first keeper was a cook."))
+    prompt = Prompts().render(
+        PROMPT, mark_subject(document(prefix=""), "Its first keeper was a cook.")
+    )
     assert "(none)" in prompt
     assert prompt.endswith('{"reason": "...", "mark": "true", "false" or "neutral"}')

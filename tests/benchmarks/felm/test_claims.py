@@ -28,8 +28,16 @@ def row(*segments: str, index: str = "0") -> FelmRow:
 
 
 def test_every_clause_is_a_claim() -> None:
-    claims = split_claims(row("Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"))
-    assert claims.claims == (("Mars is red", "it has two moons.", "Both are small."), (), ("First line", "Second line"))
+    claims = split_claims(
+        row(
+            "Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"
+        )
+    )
+    assert claims.claims == (
+        ("Mars is red", "it has two moons.", "Both are small."),
+        (),
+        ("First line", "Second line"),
+    )
     assert claims.numbered()[3:] == ["First line", "Second line"]
     assert claims.owners() == [1, 1, 1, 3, 3]
 
@@ -39,7 +47,9 @@ ROW = row(*SUBJECT["units"])
 
 
 def reply(*claims: tuple[int, list[str]]) -> Typed[ClaimsReply]:
-    text = json.dumps({"segments": [{"segment": number, "claims": texts} for number, texts in claims]})
+    text = json.dumps(
+        {"segments": [{"segment": number, "claims": texts} for number, texts in claims]}
+    )
     return read_reply(Answer(text, "stop"), ClaimsReply, SUBJECT, check_claims)
 
 
@@ -57,7 +67,10 @@ def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
         (reply((1, []), (2, [])), "no claims"),
         (reply(), "no segment 1, 2"),
         (read_reply(Answer("Mars is red."), ClaimsReply, SUBJECT, check_claims), "no JSON object"),
-        (read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, check_claims), "judge error: timed out"),
+        (
+            read_reply(Answer(None, error="timed out"), ClaimsReply, SUBJECT, check_claims),
+            "judge error: timed out",
+        ),
     ],
 )
 def test_incomplete_replies_are_problems_not_claims(read: Typed[ClaimsReply], problem: str) -> None:
@@ -87,21 +100,34 @@ def test_claims_are_read_from_the_authors_format(output: str) -> None:
         (Answer("<think>Segment 1:"), "thinking without an end"),
         (Answer(None, error="timed out"), "judge error: timed out"),
         (Answer("Segment 1:\nClaim 1. Mars is red."), "no segment 2"),
-        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 1:\nClaim 1. It has moons.\nSegment 2:"), "segment 1 twice"),
+        (
+            Answer(
+                "Segment 1:\nClaim 1. Mars is red.\nSegment 1:\nClaim 1. It has moons.\nSegment 2:"
+            ),
+            "segment 1 twice",
+        ),
         (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 2:\nClaim 1. It", "length"), "cut off"),
         (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 3:\nClaim 1. x y"), "segment 3 of 2"),
         (Answer("Segment 1:\nNo claims\nSegment 2:\nNo claims"), "no claims"),
     ],
 )
 def test_incomplete_texts_are_problems_not_claims(answer: Answer, problem: str) -> None:
-    assert to_claims(ROW, read_text(answer, SUBJECT), "judge") == RowClaims("0", (), "judge", problem)
+    assert to_claims(ROW, read_text(answer, SUBJECT), "judge") == RowClaims(
+        "0", (), "judge", problem
+    )
 
 
 def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
     path = tmp_path / "claims.jsonl"
-    kept = [RowClaims("0", (("Mars is red.",), ()), "judge"), RowClaims("1", (), "judge", "refused")]
+    kept = [
+        RowClaims("0", (("Mars is red.",), ()), "judge"),
+        RowClaims("1", (), "judge", "refused"),
+    ]
     path.write_text("".join(to_line(each) + "\n" for each in kept))
-    assert list(read_claims(path, [row("Mars is red.", "Sure!"), row("x", index="1")]).values()) == kept
+    assert (
+        list(read_claims(path, [row("Mars is red.", "Sure!"), row("x", index="1")]).values())
+        == kept
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +135,10 @@ def test_claims_come_back_from_their_file(tmp_path: Path) -> None:
     [
         ('{"index": "0"}', "not a line of 'lm-factuality claims extract'"),
         ("[]", "not a line"),
-        ('{"index": "0", "source": "j", "claims": [["a b"]]}', "claims of 1 segments, but row 0 has 2"),
+        (
+            '{"index": "0", "source": "j", "claims": [["a b"]]}',
+            "claims of 1 segments, but row 0 has 2",
+        ),
     ],
 )
 def test_broken_claims_files_are_refused(line: str, message: str, tmp_path: Path) -> None:

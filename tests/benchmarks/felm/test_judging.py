@@ -18,17 +18,27 @@ def row(index: str, *segments: str) -> FelmRow:
 
 
 @pytest.mark.parametrize(
-    ("finish_reason", "flagged", "reason"), [("stop", (True, True, False), None), ("length", None, "cut off in the answer")]
+    ("finish_reason", "flagged", "reason"),
+    [("stop", (True, True, False), None), ("length", None, "cut off in the answer")],
 )
-def test_a_list_that_may_be_cut_off_is_no_verdict(server, config, tmp_path: Path, finish_reason, flagged, reason):
-    """Of the answer ``1, 2`` a third id may be missing if it ended for want of tokens; another row's answer is whole."""
+def test_a_list_that_may_be_cut_off_is_no_verdict(
+    server, config, tmp_path: Path, finish_reason, flagged, reason
+):
+    """Of the answer ``1, 2`` a third id may be missing if it ended for want of tokens; another
+    row's answer is whole."""
 
     def script(prompt: str, attempt: int) -> Act:
         whole = "Why second?" in prompt
-        return Act(text="Answer: 3" if whole else "Answer: 1, 2", finish_reason="stop" if whole else finish_reason)
+        return Act(
+            text="Answer: 3" if whole else "Answer: 1, 2",
+            finish_reason="stop" if whole else finish_reason,
+        )
 
     server.script = script
-    rows = [row("first", "Iron rusts.", "Gold rusts.", "Salt melts."), row("second", "One.", "Two.", "Three.")]
+    rows = [
+        row("first", "Iron rusts.", "Gold rusts.", "Salt melts."),
+        row("second", "One.", "Two.", "Three."),
+    ]
     for _ in range(2):  # the second time out of the store
         with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
             first, second = judge_rows(judge, rows, Questioner("segment", "vanilla"), {})
@@ -42,5 +52,7 @@ def test_samples_that_are_cut_off_have_no_vote(server, config, tmp_path: Path):
     script = iter([Act(text="Answer: 1", finish_reason="length")] * 2 + [Act(text="Answer: 2")])
     server.script = lambda prompt, attempt: next(script)
     with Judge.open(config(samples=3, concurrency=1), store=tmp_path / "a.sqlite") as judge:
-        (judged,) = judge_rows(judge, [row("only", "Iron rusts.", "Gold rusts.")], Questioner("segment", "vanilla"), {})
+        (judged,) = judge_rows(
+            judge, [row("only", "Iron rusts.", "Gold rusts.")], Questioner("segment", "vanilla"), {}
+        )
     assert judged.flagged == (False, True)

@@ -12,7 +12,12 @@ import pytest
 from lm_factuality.benchmarks.felm.judging import baselines
 from lm_factuality.benchmarks.felm.metrics import Counts, count, pool, to_report
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_outputs, judge_response, read_outputs
+from lm_factuality.benchmarks.felm.verdicts import (
+    JudgedResponse,
+    judge_outputs,
+    judge_response,
+    read_outputs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +27,9 @@ def rows(shared: Path) -> list[FelmRow]:
 
 @pytest.mark.parametrize("kind", ["plain", "cot"])
 @pytest.mark.parametrize("protocol", ["paper", "code"])
-def test_the_reference_is_met_exactly(shared: Path, rows: list[FelmRow], kind: str, protocol: str) -> None:
+def test_the_reference_is_met_exactly(
+    shared: Path, rows: list[FelmRow], kind: str, protocol: str
+) -> None:
     folder = shared / "reference" / "felm_scoring"
     expected = json.loads((folder / f"{kind}_expected.json").read_text())
     outputs = read_outputs(folder / f"{kind}_outputs.jsonl", rows)
@@ -39,7 +46,9 @@ def test_the_file_is_the_published_one(rows: list[FelmRow]) -> None:
 
 def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
     responses = judge_outputs(rows, {}, "paper")
-    everything, nothing, at_random = (pool(each, "segment") for each in baselines(responses).values())
+    everything, nothing, at_random = (
+        pool(each, "segment") for each in baselines(responses).values()
+    )
     assert round(100 * everything.f1, 1) == 30.2
     assert everything.balanced_accuracy == 0.5
     assert nothing == Counts(0, 0, 787, 3639)
@@ -47,11 +56,20 @@ def test_flagging_everything_gives_the_known_f1(rows: list[FelmRow]) -> None:
 
 
 def response(errors: list[bool], flagged: list[bool] | None, domain: str = "wk") -> JudgedResponse:
-    return JudgedResponse("0", domain, tuple(errors), None if flagged is None else tuple(flagged), None if flagged else "why")
+    return JudgedResponse(
+        "0",
+        domain,
+        tuple(errors),
+        None if flagged is None else tuple(flagged),
+        None if flagged else "why",
+    )
 
 
 def test_counts_and_scores_by_hand() -> None:
-    counts = count([True, True, True, False, False, False, False], [True, True, False, True, False, False, False])
+    counts = count(
+        [True, True, True, False, False, False, False],
+        [True, True, False, True, False, False, False],
+    )
     assert counts == Counts(tp=2, fp=1, fn=1, tn=3)
     assert counts.precision == pytest.approx(2 / 3)
     assert counts.recall == pytest.approx(2 / 3)
@@ -69,12 +87,20 @@ def test_counts_and_scores_by_hand() -> None:
     ],
 )
 def test_undefined_scores_are_no_numbers(counts: Counts, undefined: set[str]) -> None:
-    found = {name for name in ("precision", "recall", "f1", "balanced_accuracy") if math.isnan(getattr(counts, name))}
+    found = {
+        name
+        for name in ("precision", "recall", "f1", "balanced_accuracy")
+        if math.isnan(getattr(counts, name))
+    }
     assert found == undefined
 
 
 def test_a_response_is_wrong_if_any_segment_is() -> None:
-    responses = [response([False, True], [True, False]), response([False, False], [False, True]), response([True], [False])]
+    responses = [
+        response([False, True], [True, False]),
+        response([False, False], [False, True]),
+        response([True], [False]),
+    ]
     assert pool(responses, "segment") == Counts(tp=0, fp=2, fn=2, tn=1)
     assert pool(responses, "response") == Counts(tp=1, fp=1, fn=1, tn=0)
 
@@ -102,7 +128,9 @@ def test_the_report_counts_what_is_missing() -> None:
 
 
 def test_a_segment_is_wrong_if_any_of_its_claims_is() -> None:
-    judged = judge_response("0", "wk", [True, False, True], ["Answer: 3, 4"], owners=[1, 1, 2, 2, 3])
+    judged = judge_response(
+        "0", "wk", [True, False, True], ["Answer: 3, 4"], owners=[1, 1, 2, 2, 3]
+    )
     assert judged.flagged == (False, True, False)
     outside = judge_response("0", "wk", [True, False, True], ["Answer: 6"], owners=[1, 1, 2, 2, 3])
     assert outside.reason == "id 6; the last is 5"
@@ -112,7 +140,10 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no object": ([1], "found a int"),
     "no index": ([{"domain": "wk", "output": "1"}], "'index' is missing"),
     "unknown row": ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
-    "other domain": ([{"index": "0", "domain": "math", "output": "1"}], "of domain 'wk', found 'math'"),
+    "other domain": (
+        [{"index": "0", "domain": "math", "output": "1"}],
+        "of domain 'wk', found 'math'",
+    ),
     "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
     "no text": ([{"index": "0", "domain": "wk", "output": 3}], "'output' has to be a text"),
     "nothing": ([], "no outputs"),
@@ -145,7 +176,14 @@ def test_claims_are_for_bare_outputs_alone(tmp_path: Path) -> None:
 
     row = FelmRow("0", "wk", "Why?", ("It is so.",), (True,), (), ())
     path = tmp_path / "samples.jsonl"
-    path.write_text(json.dumps({"doc": {"index": "0", "domain": "wk", "owners": []}, "resps": [["Answer: ALL_CORRECT"]]}))
+    path.write_text(
+        json.dumps(
+            {
+                "doc": {"index": "0", "domain": "wk", "owners": []},
+                "resps": [["Answer: ALL_CORRECT"]],
+            }
+        )
+    )
     outputs = read_outputs(path, [row])
     assert judge_outputs([row], outputs, "paper")[0].flagged == (False,)
     with pytest.raises(DataError, match="leave out --claims"):

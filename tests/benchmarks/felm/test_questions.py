@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from judges.templates import Prompts, prompt_names
-from lm_factuality.benchmarks.felm.questions import MODES, UNITS, AuthorsPrompts, Questioner, choose, chunk, segment_text
+from lm_factuality.benchmarks.felm.questions import (
+    MODES,
+    UNITS,
+    AuthorsPrompts,
+    Questioner,
+    choose,
+    chunk,
+    segment_text,
+)
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows, split_claims
 from lm_factuality.ground.errors import ConfigError
 
@@ -60,16 +68,24 @@ def test_protocol_code_blanks_segments_without_letters_and_shows_no_references()
 
 
 def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: Path) -> None:
-    segments = [segment for row in read_rows(shared / "data" / "felm" / "all.jsonl") for segment in row.segments]
+    segments = [
+        segment
+        for row in read_rows(shared / "data" / "felm" / "all.jsonl")
+        for segment in row.segments
+    ]
     assert sum(segment_text(each, "code") == "" for each in segments) == 124
-    assert sum(segment_text(each) == "(no text)" for each in segments) == sum(not each.strip() for each in segments)
+    assert sum(segment_text(each) == "(no text)" for each in segments) == sum(
+        not each.strip() for each in segments
+    )
 
 
 def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
     text = " ".join(f"word{number}, yes." for number in range(1000))
     pieces = chunk(text)
     assert " ".join(pieces).replace(" ", "") == text.replace(" ", "")
-    assert {len(piece.replace(",", " ,").replace(".", " .").split()) for piece in pieces[:-1]} == {512}
+    assert {len(piece.replace(",", " ,").replace(".", " .").split()) for piece in pieces[:-1]} == {
+        512
+    }
 
 
 def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
@@ -81,7 +97,9 @@ def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
     assert len(pieces) == -(-len(tokenizer(text)["input_ids"]) // 64)
     assert pieces[0] == tokenizer.decode(tokenizer(text)["input_ids"][:64]).strip()
-    with pytest.raises(ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"):
+    with pytest.raises(
+        ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
+    ):
         chunk(text, 64, "tiktoken:none")
 
 
@@ -101,7 +119,10 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
     authors = AuthorsPrompts(tmp_path)
     text = authors.render(ROW, Questioner("segment", "vanilla").ask(ROW))
-    assert text == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
+    assert (
+        text
+        == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
+    )
     with pytest.raises(ConfigError, match=r"prompt_wk_cot\.txt"):
         authors.render(ROW, Questioner("segment", "cot").ask(ROW))
     with pytest.raises(ConfigError, match="expected a checkout"):
@@ -109,8 +130,18 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
 
 
 _THEIRS = {  # the file of each of the script's methods, for its domains
-    "vanilla": {"wk": "wk/prompt_wk_raw", "science": "sci/prompt_sci_raw", "math": "math/raw", "reasoning": "reasoning/raw"},
-    "cot": {"wk": "wk/prompt_wk_cot", "science": "sci/prompt_sci_cot", "math": "math/cot", "reasoning": "reasoning/cot"},
+    "vanilla": {
+        "wk": "wk/prompt_wk_raw",
+        "science": "sci/prompt_sci_raw",
+        "math": "math/raw",
+        "reasoning": "reasoning/raw",
+    },
+    "cot": {
+        "wk": "wk/prompt_wk_cot",
+        "science": "sci/prompt_sci_cot",
+        "math": "math/cot",
+        "reasoning": "reasoning/cot",
+    },
     "link": {
         "wk": "wk/prompt_wk_ret_link",
         "science": "sci/prompt_sci_ret_link",
@@ -128,24 +159,37 @@ _THEIRS = {  # the file of each of the script's methods, for its domains
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("protocol", ["paper", "code"])
-def test_the_authors_prompts_are_their_scripts_byte_for_byte(mode: str, protocol: str, shared: Path, tmp_path: Path) -> None:
-    """Against a rendering of the published rows by itself. With references, by ``paper``, they follow what the script writes."""
+def test_the_authors_prompts_are_their_scripts_byte_for_byte(
+    mode: str, protocol: str, shared: Path, tmp_path: Path
+) -> None:
+    """Against a rendering of the published rows by itself. With references, by ``paper``, they
+    follow what the script writes."""
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
     authors, questioner = AuthorsPrompts(tmp_path), Questioner("segment", mode, protocol)
     rows = read_rows(shared / "data" / "felm" / "all.jsonl")
-    for row, line in zip(rows, (shared / "data" / "felm" / "all.jsonl").read_text(encoding="utf-8").split("\n"), strict=False):
+    for row, line in zip(
+        rows,
+        (shared / "data" / "felm" / "all.jsonl").read_text(encoding="utf-8").split("\n"),
+        strict=False,
+    ):
         raw = json.loads(line)
         domain = "wk" if raw["domain"] == "writing_rec" else raw["domain"]
         question = questioner.ask(row)
         used = mode if protocol == "code" or question.mode == mode else "vanilla"
-        expected = (tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt").read_text() + "\n\nQuestion: "
+        expected = (
+            tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt"
+        ).read_text() + "\n\nQuestion: "
         expected += raw["prompt"] + "\nSegments: "
         for number, segment in enumerate(raw["segmented_response"]):
             letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
             expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
         text = authors.render(row, question)
-        assert text == expected or (used in ("link", "doc") and protocol == "paper" and text.startswith(expected + "Reference "))
+        assert text == expected or (
+            used in ("link", "doc")
+            and protocol == "paper"
+            and text.startswith(expected + "Reference ")
+        )
 
 
 def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> None:
@@ -153,7 +197,10 @@ def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> N
     path.write_text("{{ question }} {{ units | join('|') }}")
     question = Questioner("segment", "vanilla").ask(ROW)
     mine = Prompts({"felm/segment_vanilla": path})
-    assert mine.render(question.prompt, question.subject) == "How many moons has Mars? Mars has two moons.|They are big."
+    assert (
+        mine.render(question.prompt, question.subject)
+        == "How many moons has Mars? Mars has two moons.|They are big."
+    )
     assert mine.hash(question.prompt) != Prompts().hash(question.prompt)
     assert mine.hash("felm/segment_cot") == Prompts().hash("felm/segment_cot")
 
@@ -166,7 +213,9 @@ def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> N
         ("{% if %}", "Expected an expression"),
     ],
 )
-def test_bad_prompts_are_errors_and_cannot_reach_out(template: str, message: str, tmp_path: Path) -> None:
+def test_bad_prompts_are_errors_and_cannot_reach_out(
+    template: str, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text(template)
     with pytest.raises(ConfigError, match=message):

@@ -84,7 +84,8 @@ READABLE = {
     "Answer: 1\n\nQuestion: What else?\nSegments:\n1. This.\n\nYour output:\nAnswer: 2": {1},
 }
 
-# What chat models write: the ids that a careful reader takes it for, None where there is no one reading.
+# What chat models write: the ids that a careful reader takes it for, None where there is no one
+# reading.
 CHAT = [
     ("### Answer\n2, 3", {2, 3}),
     ("### Answer\n\n**2, 3**", {2, 3}),
@@ -263,7 +264,9 @@ def test_readable_outputs_flag_what_they_say(output: str, flagged: set[int]) -> 
 
 
 @pytest.mark.parametrize(("output", "flagged"), CHAT)
-def test_chat_models_are_read_as_a_careful_reader_does(output: str, flagged: set[int] | None) -> None:
+def test_chat_models_are_read_as_a_careful_reader_does(
+    output: str, flagged: set[int] | None
+) -> None:
     found = read_verdict(output, 4)
     assert (None if isinstance(found, str) else found) == flagged
 
@@ -312,7 +315,8 @@ def test_protocol_code_reads_as_the_authors_script(output: str, flagged: set[int
     assert read_verdict(output, 4, "code") == frozenset(flagged)
 
 
-# Outputs from a grammar: some way to name ids, inside some way to write an answer, with what the reading has to be.
+# Outputs from a grammar: some way to name ids, inside some way to write an answer, with what the
+# reading has to be.
 NUM_UNITS = 30
 ids_of_units = st.lists(st.integers(1, NUM_UNITS), min_size=1, max_size=8, unique=True).map(sorted)
 
@@ -395,11 +399,21 @@ def test_tricks_are_never_taken_for_a_verdict(trick: str, name: str, ids: list[i
 
 
 @given(
-    st.sampled_from(["ALL_CORRECT", '"ALL_CORRECT"', "**ALL_CORRECT**", "All correct", "All segments are correct"]),
+    st.sampled_from(
+        [
+            "ALL_CORRECT",
+            '"ALL_CORRECT"',
+            "**ALL_CORRECT**",
+            "All correct",
+            "All segments are correct",
+        ]
+    ),
     st.sampled_from(FRAMES[:8]),
     st.sampled_from(QUALIFICATIONS),
 )
-def test_all_correct_counts_only_unqualified(all_correct: str, frame: str, qualification: str) -> None:
+def test_all_correct_counts_only_unqualified(
+    all_correct: str, frame: str, qualification: str
+) -> None:
     assert read_verdict(frame.format(all_correct), 5) == frozenset()
     assert read_verdict(frame.format(all_correct) + ".", 5) == frozenset()
     qualified = frame.format(all_correct + qualification)
@@ -408,7 +422,21 @@ def test_all_correct_counts_only_unqualified(all_correct: str, frame: str, quali
 
 @pytest.mark.parametrize(
     "piece",
-    ["1, ", "1 - a, ", "1 (", "\n", " ", "1", "{", "*", "\\boxed{", "\n- 1", '{"answer": [1]}', "\nQuestion", "Answer: 1\n"],
+    [
+        "1, ",
+        "1 - a, ",
+        "1 (",
+        "\n",
+        " ",
+        "1",
+        "{",
+        "*",
+        "\\boxed{",
+        "\n- 1",
+        '{"answer": [1]}',
+        "\nQuestion",
+        "Answer: 1\n",
+    ],
 )
 def test_a_megabyte_is_read_at_once(piece: str) -> None:
     began = time.perf_counter()
@@ -428,6 +456,8 @@ def test_a_megabyte_is_read_at_once(piece: str) -> None:
         ([], None),
     ],
 )
-def test_the_majority_of_readable_outputs_decides(ballots: list[set[int] | None], flagged: set[int] | None) -> None:
+def test_the_majority_of_readable_outputs_decides(
+    ballots: list[set[int] | None], flagged: set[int] | None
+) -> None:
     found = vote(["why" if ballot is None else frozenset(ballot) for ballot in ballots])
     assert (None if isinstance(found, str) else found) == flagged

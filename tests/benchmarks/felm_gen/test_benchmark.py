@@ -1,4 +1,5 @@
-"""FELM-gen without lm_eval: what is no answer, cutting, marking, scores, and all of it with a judge behind a server."""
+"""FELM-gen without lm_eval: what is no answer, cutting, marking, scores, and all of it with a judge
+behind a server."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from benchmarks.felm_gen.rule import ROWS, mark
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +41,6 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import read_samples, to_line
-from benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
 RESPONSES = (
@@ -54,7 +55,12 @@ RESPONSES = (
 @pytest.fixture
 def docs():
     return [
-        {"index": index, "domain": domain, "prompt": prompt, "reference_texts": [text] if text else []}
+        {
+            "index": index,
+            "domain": domain,
+            "prompt": prompt,
+            "reference_texts": [text] if text else [],
+        }
         for index, domain, prompt, text in ROWS
     ]
 
@@ -76,11 +82,17 @@ def docs():
         ("I\u2019m sorry, but I can\u2019t help with that.", REFUSAL),
         ("I don't know.", REFUSAL),
         ("As an AI language model, I do not have access to that. Please ask a librarian.", REFUSAL),
-        ("I do not have personal preferences. However, I can write something if you name a place.", REFUSAL),
+        (
+            "I do not have personal preferences. However, I can write something if you name a place.",
+            REFUSAL,
+        ),
         ("Unfortunately, I cannot provide this. Is there anything else?", REFUSAL),
         ("I'm sorry for the wait. The bridge opened in 1870.", None),
         ("I can't say it better than its keeper did. It opened in 1870.", None),
-        ("I do not have personal preferences, but here are three museums:\n1. Odd\n2. Lind\n3. Noor", None),
+        (
+            "I do not have personal preferences, but here are three museums:\n1. Odd\n2. Lind\n3. Noor",
+            None,
+        ),
         ("We do not know the age of Ada. So it can be any number.", None),
         ("Sorry is a word of regret.", None),
     ],
@@ -97,8 +109,16 @@ def test_an_answer_is_without_its_thinking():
 
 def test_rules_cut_by_domain():
     text = "It opened in 1870. It is old:\n\n- of iron\n\nDr. Lind built it."
-    assert cut_by_rules(text, "wk").segments == ("It opened in 1870.", "It is old:\n\n- of iron\n\nDr. Lind built it.")
-    assert cut_by_rules(text, "math").segments == ("It opened in 1870.", "It is old:", "- of iron", "Dr. Lind built it.")
+    assert cut_by_rules(text, "wk").segments == (
+        "It opened in 1870.",
+        "It is old:\n\n- of iron\n\nDr. Lind built it.",
+    )
+    assert cut_by_rules(text, "math").segments == (
+        "It opened in 1870.",
+        "It is old:",
+        "- of iron",
+        "Dr. Lind built it.",
+    )
 
 
 TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
@@ -141,7 +161,11 @@ def test_a_judges_cut_is_the_responses_own_text(groups, segments):
 )
 def test_a_cut_without_every_piece_is_not_taken(reply, refused):
     found = cut(TEXT, "math", grouped(reply))
-    assert (found.segments, found.by, found.refused) == (cut_by_rules(TEXT, "math").segments, "paragraphs", refused)
+    assert (found.segments, found.by, found.refused) == (
+        cut_by_rules(TEXT, "math").segments,
+        "paragraphs",
+        refused,
+    )
 
 
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
@@ -161,10 +185,21 @@ def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
     answers = [
         each
         if isinstance(each, Answer)
-        else Answer(json.dumps({"wrong": [{"number": number, "reason": "so", "type": kind} for number, kind in each]}), "stop")
+        else Answer(
+            json.dumps(
+                {
+                    "wrong": [
+                        {"number": number, "reason": "so", "type": kind} for number, kind in each
+                    ]
+                }
+            ),
+            "stop",
+        )
         for each in said
     ]
-    return [read_reply(each, MarksReply, {"units": ["s"] * segments}, check_marks) for each in answers]
+    return [
+        read_reply(each, MarksReply, {"units": ["s"] * segments}, check_marks) for each in answers
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +211,11 @@ def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
         ([(3, "knowledge")], "math", (None, None, "reasoning")),
         ([(3, None)], "reasoning", (None, None, "reasoning")),
         ([], "wk", (None, None, None)),
-        (Answer('<think>{"wrong": [{"number": 1, "reason": "no"}]}</think>{"wrong": []}'), "wk", (None, None, None)),
+        (
+            Answer('<think>{"wrong": [{"number": 1, "reason": "no"}]}</think>{"wrong": []}'),
+            "wk",
+            (None, None, None),
+        ),
         (Answer('{"wrong": [{"number": 1, "reason": "no"}]}'), "wk", ("untyped", None, None)),
     ],
 )
@@ -193,7 +232,10 @@ def test_marks_and_their_types(said, domain, errors):
         ([(4, "fooled")], "segment 4 of 3"),
         ([(0, "fooled")], "segment 0 of 3"),
         ([(1, "fooled"), (1, None)], "segment 1 twice"),
-        ([(1, "spelling")], "wrong form: wrong.N.type: Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'"),
+        (
+            [(1, "spelling")],
+            "wrong form: wrong.N.type: Input should be 'knowledge', 'reasoning', 'irrelevant' or 'fooled'",
+        ),
         (Answer("I'm sorry, I cannot judge that."), "no JSON object"),
         (Answer(None, error="no evidence: the lexical judge needs passages"), "no evidence"),
         (Answer(None, error="400: no such thing"), "judge error: 400: no such thing"),
@@ -204,7 +246,13 @@ def test_what_cannot_be_read_is_unscored(said, reason):
 
 
 def test_several_samples_vote_on_errors_and_on_types():
-    said = marks([(1, "fooled"), (2, "knowledge")], [(1, "knowledge")], [(1, "knowledge")], Answer("?"), segments=2)
+    said = marks(
+        [(1, "fooled"), (2, "knowledge")],
+        [(1, "knowledge")],
+        [(1, "knowledge")],
+        Answer("?"),
+        segments=2,
+    )
     assert read_marks(said, 2, "wk") == ("knowledge", None)
     none = marks(Answer("?"), Answer("?"))
     assert read_marks(none, 2, "wk") == "none of 2 outputs can be read, the first: no JSON object"
@@ -221,20 +269,36 @@ def test_the_judge_sees_question_segments_and_references(docs):
         "The Lantern Bridge was opened in 1870 and is made of iron.\n\nWhich of these segments contain factual errors, and of which "
         "type? Reply with the JSON object alone."
     )
-    without = Prompts().render("felm_gen/mark_segments", mark_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."]))
+    without = Prompts().render(
+        "felm_gen/mark_segments", mark_subject({**docs[2], "reference_texts": ["x"]}, ["It is 12."])
+    )
     assert "reference document" not in without.lower()
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_the_examples_in_the_prompts_validate(domain, docs):
-    prompt = Prompts().render("felm_gen/mark_segments", mark_subject({**docs[0], "domain": domain}, ["So."]))
+    prompt = Prompts().render(
+        "felm_gen/mark_segments", mark_subject({**docs[0], "domain": domain}, ["So."])
+    )
     examples = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')][1:]
     found = [read_marks(marks(Answer(each)), 3, "wk") for each in examples]
-    kinds = (None, "reasoning", "reasoning") if domain in ("math", "reasoning") else (None, "knowledge", None)
+    kinds = (
+        (None, "reasoning", "reasoning")
+        if domain in ("math", "reasoning")
+        else (None, "knowledge", None)
+    )
     assert found == [kinds, (None, None, None)]
-    _, shown, pieces = Prompts().render("felm_gen/segment", cut_subject("So. No.")).rsplit(":\n\n", 2)
+    _, shown, pieces = (
+        Prompts().render("felm_gen/segment", cut_subject("So. No.")).rsplit(":\n\n", 2)
+    )
     numbered, _, reply = shown.partition("\n{")
-    assert check_cut(CutReply.model_validate_json("{" + reply.splitlines()[0]), {"pieces": numbered.splitlines()}) == ""
+    assert (
+        check_cut(
+            CutReply.model_validate_json("{" + reply.splitlines()[0]),
+            {"pieces": numbered.splitlines()},
+        )
+        == ""
+    )
     assert pieces == "1. So.\n2. No."
 
 
@@ -263,21 +327,34 @@ def test_scores_of_an_example_worked_by_hand():
         ],
     )
     everything = summary["ALL"]
-    assert [everything[key] for key in ("responses", "scored", "no_answer", "unscored")] == [5, 3, 1, 1]
+    assert [everything[key] for key in ("responses", "scored", "no_answer", "unscored")] == [
+        5,
+        3,
+        1,
+        1,
+    ]
     segment, response = everything["segment"], everything["response"]
     assert (segment["errors"], segment["units"], segment["error_rate"]) == (3, 6, 0.5)
     assert (segment["worst"], segment["best"]) == (0.7, 0.3)
     assert (response["errors"], response["units"]) == (2, 3)
     assert (response["worst"], response["best"]) == (0.75, 0.5)
     assert segment["interval"][0] < 0.5 < segment["interval"][1]
-    assert everything["error_types"] == {"knowledge": 1, "reasoning": 1, "irrelevant": 0, "fooled": 1, "untyped": 0}
+    assert everything["error_types"] == {
+        "knowledge": 1,
+        "reasoning": 1,
+        "irrelevant": 0,
+        "fooled": 1,
+        "untyped": 0,
+    }
     assert summary["wk"]["segment"]["error_rate"] == 0.5
     assert summary["math"]["segment"]["interval"] is None  # one response
     assert (summary["unscored"], summary["no_answer"]) == ({"no answer line": 1}, {"empty": 1})
 
 
 def test_scores_of_nothing_are_null():
-    summary = FELM_GEN.summarise([], [record("wk", None, unscored="no answer: refusal", no_answer="refusal")])
+    summary = FELM_GEN.summarise(
+        [], [record("wk", None, unscored="no answer: refusal", no_answer="refusal")]
+    )
     assert summary["ALL"]["segment"]["error_rate"] is None
     assert summary["ALL"]["response"]["worst"] is None
     json.dumps(summary, allow_nan=False)
@@ -295,8 +372,20 @@ def test_a_judge_behind_a_server(server, config, docs, tmp_path):
         assert sent == plans["cutting"].to_send + plans["marking"].to_send == 1 + 4
         assert FELM_GEN.judge(judge, docs, responses) == verdicts
     assert len(server.bodies) == sent
-    assert [each["errors"] for each in verdicts] == [["knowledge", None], [None, "knowledge"], [None, "reasoning"], None, [None]]
-    assert [each["cut_by"] for each in verdicts] == ["sentences", "sentences", "judge", None, "paragraphs"]
+    assert [each["errors"] for each in verdicts] == [
+        ["knowledge", None],
+        [None, "knowledge"],
+        [None, "reasoning"],
+        None,
+        [None],
+    ]
+    assert [each["cut_by"] for each in verdicts] == [
+        "sentences",
+        "sentences",
+        "judge",
+        None,
+        "paragraphs",
+    ]
     assert verdicts[3]["unscored"] == "no answer: refusal"
     assert verdicts[0]["segments"] == ["It is seven years old.", "It is made of iron."]
 
@@ -310,7 +399,9 @@ def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
     assert verdicts[2]["errors"] == [None, "reasoning"]
     assert verdicts[2]["cut_refused"] == "no piece 1"
     assert FELM_GEN.summarise([], verdicts)["cuts_refused"] == {"no piece 1": 1}
-    assert sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1  # asked once more
+    assert (
+        sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1
+    )  # asked once more
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -340,10 +431,19 @@ def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path)
         verdicts = FELM_GEN.judge(
             judge,
             docs,
-            [["The Lantern Bridge was opened in 1870. It was built by seven bakers."], *([text] for text in RESPONSES[1:])],
+            [
+                ["The Lantern Bridge was opened in 1870. It was built by seven bakers."],
+                *([text] for text in RESPONSES[1:]),
+            ],
         )
     assert verdicts[0]["errors"] == [None, "untyped"]
-    assert [each["unscored"] for each in verdicts] == [None, None, "no evidence", "no answer: refusal", "no evidence"]
+    assert [each["unscored"] for each in verdicts] == [
+        None,
+        None,
+        "no evidence",
+        "no answer: refusal",
+        "no evidence",
+    ]
     assert verdicts[2]["cut_by"] == "paragraphs"
 
 
@@ -356,11 +456,19 @@ def test_benchmarks_are_found_by_name():
 
 def test_samples_of_several_files_and_filters(docs, tmp_path):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    lines = [{"doc": doc, "resps": [[text]], "doc_id": 7} for doc, text in zip(docs, RESPONSES, strict=True)]
-    content = [json.dumps({**line, "filter": name}) for name in ("judge", "none") for line in lines[:3]]
+    lines = [
+        {"doc": doc, "resps": [[text]], "doc_id": 7}
+        for doc, text in zip(docs, RESPONSES, strict=True)
+    ]
+    content = [
+        json.dumps({**line, "filter": name}) for name in ("judge", "none") for line in lines[:3]
+    ]
     first.write_text("\n".join(content) + "\n\n", encoding="utf-8")
     second.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
-    assert read_samples([first, second], FELM_GEN) == (docs[:4], [(text,) for text in RESPONSES[:4]])
+    assert read_samples([first, second], FELM_GEN) == (
+        docs[:4],
+        [(text,) for text in RESPONSES[:4]],
+    )
 
 
 def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
@@ -370,9 +478,13 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
         "[1]": "found [1], expected an object",
         '{"doc": {}}': "no 'resps'",
         to_line({"index": "5"}, ["So."]): "'doc': no 'domain'; found index",
-        to_line({**docs[1], "reference_texts": [3]}, ["So."]): "'doc': reference_texts[0]: found 3, expected a text",
+        to_line(
+            {**docs[1], "reference_texts": [3]}, ["So."]
+        ): "'doc': reference_texts[0]: found 3, expected a text",
         to_line(docs[1], ["So.", "So?"]): "found 2 responses, expected one",
-        json.dumps({"doc": docs[1], "resps": [[[-1.0, True]]]}): "resps[0][0]: found [-1.0, True], expected a text",
+        json.dumps(
+            {"doc": docs[1], "resps": [[[-1.0, True]]]}
+        ): "resps[0][0]: found [-1.0, True], expected a text",
         good: "the same document as",
         json.dumps({**json.loads(good), "filter": "judge"}): "the same document as",
     }
@@ -395,12 +507,20 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
 def rows_with_responses(shared: Path):
     """FELM's rows, each with its response; of two rows that is not a number."""
     path = shared / "data" / "felm" / "all.jsonl"
-    responses = (json.loads(line)["response"] for line in path.read_text(encoding="utf-8").split("\n") if line)
-    return [(row, str(said or " ".join(row.segments))) for row, said in zip(read_rows(path), responses, strict=True)]
+    responses = (
+        json.loads(line)["response"]
+        for line in path.read_text(encoding="utf-8").split("\n")
+        if line
+    )
+    return [
+        (row, str(said or " ".join(row.segments)))
+        for row, said in zip(read_rows(path), responses, strict=True)
+    ]
 
 
 def test_cuts_by_rules_against_the_published_segments(shared: Path):
-    """Boundary F1, over the responses whose segments make up the whole response; the figures of ``segments``."""
+    """Boundary F1, over the responses whose segments make up the whole response; the figures of
+    ``segments``."""
     found = {domain: Counter[str]() for domain in DOMAINS}
     for row, response in rows_with_responses(shared):
         response = response.replace("\\n", "\n")
@@ -410,7 +530,9 @@ def test_cuts_by_rules_against_the_published_segments(shared: Path):
         ours = _boundaries(cut_by_rules(response, row.domain).segments)
         assert max(ours) == max(published)
         found[row.domain].update(tp=len(ours & published) - 1, wrong=len(ours ^ published))
-    scores = {domain: 2 * each["tp"] / (2 * each["tp"] + each["wrong"]) for domain, each in found.items()}
+    scores = {
+        domain: 2 * each["tp"] / (2 * each["tp"] + each["wrong"]) for domain, each in found.items()
+    }
     expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
     assert scores == pytest.approx(expected, abs=0.01)
 

@@ -1,4 +1,5 @@
-"""The method with a judge behind a server: any subject, an index, and entities that share a name."""
+"""The method with a judge behind a server: any subject, an index, and entities that share a
+name."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ PAGES = {
     HARBOUR: "Grayport is a harbour town in Eastmark. It was founded in 1702.",
     MINE: "Grayport is a mining village in Norland. Silver was found there in 1840.",
 }
-RESPONSE = (
-    "Grayport is a harbour town in Eastmark. It was founded in 1702. Silver was found there in 1840. I hope that this helps!"
-)
+RESPONSE = "Grayport is a harbour town in Eastmark. It was founded in 1702. Silver was found there in 1840. I hope that this helps!"
 FACTS = {
-    "Grayport is a harbour town in Eastmark.": ["Grayport is a harbour town.", "Grayport is in Eastmark."],
+    "Grayport is a harbour town in Eastmark.": [
+        "Grayport is a harbour town.",
+        "Grayport is in Eastmark.",
+    ],
     "It was founded in 1702.": ["Grayport was founded in 1702."],
     "Silver was found there in 1840.": ["Silver was found in Grayport in 1840."],
     "I hope that this helps!": ["The writer hopes to help."],
@@ -50,10 +52,15 @@ def answer(prompt: str, attempt: int) -> Act:
         return Act(text=json.dumps({"groups": [[1, 2, 3, 4, 5]]}))
     if "Facts:\n" in prompt:
         listed = re.findall(r"(?m)^\d+\. (.*)$", prompt.split("Facts:\n")[1])
-        said = [{"number": number, "reason": "", "verdict": verdict(fact, prompt)} for number, fact in enumerate(listed, 1)]
+        said = [
+            {"number": number, "reason": "", "verdict": verdict(fact, prompt)}
+            for number, fact in enumerate(listed, 1)
+        ]
         return Act(text=json.dumps({"verdicts": said}))
     fact = re.search(r"(?m)^Fact: (.*)$", prompt)[1]
-    return Act(text=json.dumps({"reason": "r", "verdict": verdict(fact, prompt), "probability": None}))
+    return Act(
+        text=json.dumps({"reason": "r", "verdict": verdict(fact, prompt), "probability": None})
+    )
 
 
 @pytest.fixture
@@ -79,13 +86,27 @@ def outcomes(judged) -> list[list[str]]:
 def test_one_subject(judge, server, verify):
     with judge(verify=verify) as opened:
         (judged,) = judge_biographies(opened, [generation(titles=[HARBOUR])], Settings())
-    assert outcomes(judged) == [["supported"], ["supported"], ["supported"], ["not_supported"], ["irrelevant"]]
+    assert outcomes(judged) == [
+        ["supported"],
+        ["supported"],
+        ["supported"],
+        ["not_supported"],
+        ["irrelevant"],
+    ]
     found = row_metrics(judged, "", (6,))
     assert (found["precision"], found["factscore"]) == (3 / 4, 3 / 5)
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
-    assert sum("Take the sentence apart" not in prompt for prompt in prompts) == (5 if verify == "fact" else 1)
-    assert all("in its response to this prompt: Tell me about Grayport." in prompt for prompt in prompts[4:])
-    assert any("Text: Grayport is a harbour town in Eastmark.\nSentence: It was founded" in prompt for prompt in prompts[:4])
+    assert sum("Take the sentence apart" not in prompt for prompt in prompts) == (
+        5 if verify == "fact" else 1
+    )
+    assert all(
+        "in its response to this prompt: Tell me about Grayport." in prompt
+        for prompt in prompts[4:]
+    )
+    assert any(
+        "Text: Grayport is a harbour town in Eastmark.\nSentence: It was founded" in prompt
+        for prompt in prompts[:4]
+    )
 
 
 def test_entities_that_share_a_name(judge, server):
@@ -99,13 +120,21 @@ def test_entities_that_share_a_name(judge, server):
     assert (found["num_entities"], found["one_bio_many_entities"]) == (2, 1)
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
     assert sum("here each of them is a town" in prompt for prompt in prompts) == 1
-    assert sum(f"is true of {MINE}" in prompt and "true of another town" in prompt for prompt in prompts) == 5
+    assert (
+        sum(
+            f"is true of {MINE}" in prompt and "true of another town" in prompt
+            for prompt in prompts
+        )
+        == 5
+    )
 
 
 @pytest.fixture
 def index(tmp_path):
     rows = [{"id": title, "title": title, "text": text} for title, text in PAGES.items()]
-    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "pages.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
     build_index(tmp_path / "pages.jsonl", tmp_path / "index")
     return open_index(tmp_path / "index")
 
@@ -113,24 +142,39 @@ def index(tmp_path):
 @pytest.mark.parametrize("verify", ["fact", "page"])
 def test_an_index_finds_the_passages_of_each_fact(judge, server, index, verify):
     with judge(verify=verify) as opened:
-        (judged,) = judge_biographies(opened, [generation(titles=[])], Settings(index=index, passages=1))
-    assert [row[0].evidence[0].split("\n")[0] for row in judged.matrix][:4] == [HARBOUR, HARBOUR, HARBOUR, MINE]
+        (judged,) = judge_biographies(
+            opened, [generation(titles=[])], Settings(index=index, passages=1)
+        )
+    assert [row[0].evidence[0].split("\n")[0] for row in judged.matrix][:4] == [
+        HARBOUR,
+        HARBOUR,
+        HARBOUR,
+        MINE,
+    ]
     assert [each for (each,) in outcomes(judged)] == ["supported"] * 4 + ["irrelevant"]
-    asked = [each for each in server.bodies if "Take the sentence apart" not in each["messages"][-1]["content"]]
+    asked = [
+        each
+        for each in server.bodies
+        if "Take the sentence apart" not in each["messages"][-1]["content"]
+    ]
     assert len(asked) == (5 if verify == "fact" else 4)  # by sentence, which has its own passages
 
 
 def test_without_passages_nobody_is_asked(judge, server):
     with judge() as opened:
         (judged,) = judge_biographies(opened, [generation(titles=[])], Settings())
-    assert {(cell.outcome, cell.reason) for row in judged.matrix for cell in row} == {("unscored", "no evidence")}
+    assert {(cell.outcome, cell.reason) for row in judged.matrix for cell in row} == {
+        ("unscored", "no evidence")
+    }
     assert len(server.bodies) == len(FACTS)
     assert unscored(judged) == "no fact has a verdict"
 
 
 def test_what_is_said_twice_is_one_fact(judge):
     with judge() as opened:
-        (judged,) = judge_biographies(opened, [generation("It was founded in 1702. " * 5, [HARBOUR])], Settings())
+        (judged,) = judge_biographies(
+            opened, [generation("It was founded in 1702. " * 5, [HARBOUR])], Settings()
+        )
     assert (len(judged.facts), row_metrics(judged, "", (2,))["facts_per_response"]) == (5, 1)
     assert row_metrics(judged, "", (2,))["recall_at_k"] == 0.5
 
@@ -139,12 +183,21 @@ def test_a_plan_asks_for_every_step(judge):
     doc = doc_of(generation())
     with judge() as opened:
         steps = LongForm(Settings(kind="town")).plan(opened, [doc], [[RESPONSE]])
-    assert [(name, plan.total) for name, plan in steps] == [("decomposing", 4), ("grouping", 1), ("verifying", 8)]
+    assert [(name, plan.total) for name, plan in steps] == [
+        ("decomposing", 4),
+        ("grouping", 1),
+        ("verifying", 8),
+    ]
 
 
 def doc_of(given: Generation) -> dict:
     passages = [{"title": each.title, "text": each.text} for each in given.passages]
-    about = {"index": given.index, "question": given.question, "name": given.name, "passages": passages}
+    about = {
+        "index": given.index,
+        "question": given.question,
+        "name": given.name,
+        "passages": passages,
+    }
     return {**about, "evidence": "documents", "topic": ""}
 
 
@@ -154,9 +207,15 @@ def doc_of(given: Generation) -> dict:
     [
         ({}, None),
         ({"sentences": ["Another one."] * 4}, "its sentences are not what the response says"),
-        ({"facts": [], "matrix": [], "groups": [], "links": [], "problem": None}, "it has no facts, and no reason why"),
+        (
+            {"facts": [], "matrix": [], "groups": [], "links": [], "problem": None},
+            "it has no facts, and no reason why",
+        ),
         ({"groups": [[0, 1]], "links": [0]}, "its groups do not hold each fact once"),
-        ({"evidence": ["Grayport is the capital.", "And so on."]}, "a judgement is not on the passages of its entity"),
+        (
+            {"evidence": ["Grayport is the capital.", "And so on."]},
+            "a judgement is not on the passages of its entity",
+        ),
     ],
 )
 def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem):
@@ -164,8 +223,12 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     with judge() as opened:
         (record,) = LongForm(Settings(kind=kind), k=(8,)).judge(opened, [doc], [[RESPONSE]])
     record = json.loads(json.dumps(record)) | change
-    found = unfounded({"doc": doc, "verdict": record, "responses": [RESPONSE]}, Settings(kind=kind), True)
-    assert found == problem or (problem is not None and found is not None and found.startswith(problem)), found
+    found = unfounded(
+        {"doc": doc, "verdict": record, "responses": [RESPONSE]}, Settings(kind=kind), True
+    )
+    assert found == problem or (
+        problem is not None and found is not None and found.startswith(problem)
+    ), found
 
 
 @pytest.mark.parametrize(
@@ -175,7 +238,10 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
             "## History\n\n**Early days**\n\n- **Founded:** It was founded in 1702.\n* It grew.",
             ["Founded: It was founded in 1702.", "It grew."],
         ),
-        ("Here are some facts:\n\n1. It is old.\n2) It is `big`.\n---", ["It is old.", "It is big."]),
+        (
+            "Here are some facts:\n\n1. It is old.\n2) It is `big`.\n---",
+            ["It is old.", "It is big."],
+        ),
         ("It is 2. In 1702 it grew.", ["It is 2.", "In 1702 it grew."]),
         ("> It is quoted.", ["It is quoted."]),
         ("*It* is snake_case.", ["*It* is snake_case."]),

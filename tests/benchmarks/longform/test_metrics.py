@@ -1,4 +1,5 @@
-"""F1@K, precision and their bounds, by hand and against LongFact's and FActScore's definitions written out."""
+"""F1@K, precision and their bounds, by hand and against LongFact's and FActScore's definitions
+written out."""
 
 from __future__ import annotations
 
@@ -23,18 +24,29 @@ def f1_at(supported: int, not_supported: int, k: int) -> float:
 
 def judged(outcomes: str, index: str = "0", **changes) -> JudgedBiography:
     """A response whose facts are supported (s), not (n), irrelevant (i) or unscored (u)."""
-    names = {"s": ("supported", 1.0), "n": ("not_supported", 0.0), "i": ("irrelevant", 0.0), "u": ("unscored", None)}
+    names = {
+        "s": ("supported", 1.0),
+        "n": ("not_supported", 0.0),
+        "i": ("irrelevant", 0.0),
+        "u": ("unscored", None),
+    }
     facts = tuple(Fact(f"It is {number}.", 0) for number in range(len(outcomes)))
     matrix = tuple((Judgement(*names[each], reason="cut off"),) for each in outcomes)
     groups = (tuple(range(len(facts))),) if facts else ()
     given = Generation(index, "Tell me about it.", "", "It is.", ())
-    return JudgedBiography(given, ("It is.",), facts, groups, ("",), matrix, (0,) * len(groups), **changes)
+    return JudgedBiography(
+        given, ("It is.",), facts, groups, ("",), matrix, (0,) * len(groups), **changes
+    )
 
 
 def test_f1_at_k_is_that_of_the_paper():
     draw = random.Random(0)
     for _ in range(500):
-        supported, not_supported, k = draw.randrange(200), draw.randrange(50), draw.choice((1, 7, 64, 178))
+        supported, not_supported, k = (
+            draw.randrange(200),
+            draw.randrange(50),
+            draw.choice((1, 7, 64, 178)),
+        )
         tally = Tally(supported, not_supported)
         if supported + not_supported:
             assert tally.f1_at(k) == pytest.approx(f1_at(supported, not_supported, k))
@@ -43,22 +55,56 @@ def test_f1_at_k_is_that_of_the_paper():
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
     [
-        ("ssn", {"precision": 2 / 3, "recall_at_k": 0.5, "f1_at_k": 4 / 7, "factscore": 2 / 3, "facts_per_response": 3}),
-        ("ssni", {"precision": 2 / 3, "recall_at_k": 0.5, "factscore": 0.5, "factscore_penalised": 0.5 * math.exp(-1.5)}),
+        (
+            "ssn",
+            {
+                "precision": 2 / 3,
+                "recall_at_k": 0.5,
+                "f1_at_k": 4 / 7,
+                "factscore": 2 / 3,
+                "facts_per_response": 3,
+            },
+        ),
+        (
+            "ssni",
+            {
+                "precision": 2 / 3,
+                "recall_at_k": 0.5,
+                "factscore": 0.5,
+                "factscore_penalised": 0.5 * math.exp(-1.5),
+            },
+        ),
         ("ssssss", {"precision": 1, "recall_at_k": 1, "f1_at_k": 1}),
         ("nn", {"precision": 0, "f1_at_k": 0}),
         ("ii", {"precision": None, "f1_at_k": 0, "factscore": 0}),
-        ("su", {"precision": 1, "precision_worst": 0.5, "precision_best": 1, "f1_at_k": 0.4, "f1_at_k_best": 2 / 3}),
+        (
+            "su",
+            {
+                "precision": 1,
+                "precision_worst": 0.5,
+                "precision_best": 1,
+                "f1_at_k": 0.4,
+                "f1_at_k_best": 2 / 3,
+            },
+        ),
         (
             "uu",
-            {"precision": None, "f1_at_k": None, "f1_at_k_worst": 0, "f1_at_k_best": 2 / 3, "unscored": "no fact has a verdict"},
+            {
+                "precision": None,
+                "f1_at_k": None,
+                "f1_at_k_worst": 0,
+                "f1_at_k_best": 2 / 3,
+                "unscored": "no fact has a verdict",
+            },
         ),
     ],
 )
 def test_a_row_by_hand(outcomes, expected):
     found = row_metrics(judged(outcomes), "", (4, 8))
     for name, value in expected.items():
-        assert found[name] == (value if isinstance(value, str | None) else pytest.approx(value)), name
+        assert found[name] == (value if isinstance(value, str | None) else pytest.approx(value)), (
+            name
+        )
 
 
 def test_further_values_of_k_are_scores_of_their_own():
@@ -70,7 +116,13 @@ def test_further_values_of_k_are_scores_of_their_own():
 @pytest.mark.parametrize(
     ("changes", "f1", "ends", "responds", "unscored"),
     [
-        ({"abstained": True}, 0, (0, 0), 0, None),  # it tells nothing, which F1@K counts and precision does not
+        (
+            {"abstained": True},
+            0,
+            (0, 0),
+            0,
+            None,
+        ),  # it tells nothing, which F1@K counts and precision does not
         ({"problem": NO_FACTS}, 0, (0, 0), 1, None),
         ({"problem": NO_SENTENCES}, 0, (0, 0), 1, None),
         ({"problem": "the judge failed: down"}, None, (0, 1), 1, "the judge failed: down"),

@@ -1,4 +1,5 @@
-"""A YAML of one's own: prompts from files of any kind, what is known of each, and what is refused."""
+"""A YAML of one's own: prompts from files of any kind, what is known of each, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -22,10 +23,16 @@ def read(tmp_path):
 
     def documents(rows=(PROMPT,), data_dir=None, path="rows.jsonl", doc_to_text=None, **metadata):
         if path == "rows.jsonl":
-            (tmp_path / path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            (tmp_path / path).write_text(
+                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+            )
         about = {"config_source": str(tmp_path / "my.yaml"), "judge": "lexical", **metadata}
         config = {"task": "my", "output_type": "generate_until", "metadata": about}
-        config |= {key: value for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text)) if value}
+        config |= {
+            key: value
+            for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text))
+            if value
+        }
         task = parse_task(config)
         knowledge = open_knowledge(task.knowledge) if task.knowledge else None
         return read_rows(task, knowledge, data_dir)[0]
@@ -43,7 +50,12 @@ def pages(tmp_path):
 
 def test_pages_are_found_by_title(read, pages):
     (doc,) = read(knowledge="pages.db", columns={"title": "title"})
-    assert (doc["text"], doc["question"], doc["name"], doc["index"]) == (PROMPT["prompt"], PROMPT["prompt"], "Grayport", "0")
+    assert (doc["text"], doc["question"], doc["name"], doc["index"]) == (
+        PROMPT["prompt"],
+        PROMPT["prompt"],
+        "Grayport",
+        "0",
+    )
     assert (doc["passages"], doc["evidence"]) == ([PAGE], "documents")
 
 
@@ -56,26 +68,55 @@ def test_an_index_is_asked_about_facts_and_where_names_are_shared_about_the_prom
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 @pytest.mark.parametrize(
-    "cell", ["It is old.", ["It is old.", {"text": "It is big."}], [{"title": "Hill", "text": "It is old."}]]
+    "cell",
+    [
+        "It is old.",
+        ["It is old.", {"text": "It is big."}],
+        [{"title": "Hill", "text": "It is old."}],
+    ],
 )
 def test_passages_come_in_a_column(read, tmp_path, cell, ending):
     from lm_factuality.ground.tables import write_table
 
-    write_table(tmp_path / f"own{ending}", [{"ask": "Grayport", "known": cell, "key": "g1"}], ["ask", "known", "key"])
+    write_table(
+        tmp_path / f"own{ending}",
+        [{"ask": "Grayport", "known": cell, "key": "g1"}],
+        ["ask", "known", "key"],
+    )
     template = "Write about {{ ask }} at length."
-    (doc,) = read(path=f"own{ending}", doc_to_text=template, columns={"prompt": "ask", "passages": "known", "id": "key"})
-    assert (doc["text"], doc["question"], doc["index"]) == ("Write about Grayport at length.", "Grayport", "g1")
-    assert [each["text"] for each in doc["passages"]] == ["It is old.", "It is big."][: len(doc["passages"])]
-    assert doc["passages"][0]["title"] == ("Hill" if isinstance(cell, list) and len(cell) == 1 else "")
+    (doc,) = read(
+        path=f"own{ending}",
+        doc_to_text=template,
+        columns={"prompt": "ask", "passages": "known", "id": "key"},
+    )
+    assert (doc["text"], doc["question"], doc["index"]) == (
+        "Write about Grayport at length.",
+        "Grayport",
+        "g1",
+    )
+    assert [each["text"] for each in doc["passages"]] == ["It is old.", "It is big."][
+        : len(doc["passages"])
+    ]
+    assert doc["passages"][0]["title"] == (
+        "Hill" if isinstance(cell, list) and len(cell) == 1 else ""
+    )
 
 
 def test_several_titles_are_candidates(read, tmp_path):
-    towns = [{"title": f"Grayport ({where})", "text": f"It is in {where}."} for where in ("Eastmark", "Norland")]
-    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(each) + "\n" for each in towns), encoding="utf-8")
+    towns = [
+        {"title": f"Grayport ({where})", "text": f"It is in {where}."}
+        for where in ("Eastmark", "Norland")
+    ]
+    (tmp_path / "pages.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in towns), encoding="utf-8"
+    )
     build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
     row = {**PROMPT, "title": [each["title"] for each in towns]}
     (doc,) = read([row], knowledge="pages.db", columns={"title": "title"}, entities="true")
-    assert (doc["passages"], doc["name"]) == (towns, "Grayport")  # the name does not tell that there are two
+    assert (doc["passages"], doc["name"]) == (
+        towns,
+        "Grayport",
+    )  # the name does not tell that there are two
 
 
 @pytest.mark.parametrize(
@@ -84,15 +125,33 @@ def test_several_titles_are_candidates(read, tmp_path):
         ({"knowledge": None}, "expected one thing to verify facts against: metadata.knowledge"),
         ({"path": None}, "expected one source of prompts: dataset_path or metadata.longfact"),
         ({"longfact": "objects"}, "expected one source of prompts"),
-        ({"longfact": "objcts", "path": None}, "longfact: found 'objcts', expected concepts or objects; did you mean objects"),
-        ({"longfact": "objects", "path": None, "topics": "astronmy"}, "topics: found 'astronmy'; did you mean astronomy"),
+        (
+            {"longfact": "objcts", "path": None},
+            "longfact: found 'objcts', expected concepts or objects; did you mean objects",
+        ),
+        (
+            {"longfact": "objects", "path": None, "topics": "astronmy"},
+            "topics: found 'astronmy'; did you mean astronomy",
+        ),
         ({"columns": {"passages": "p"}}, "expected one thing to verify facts against"),
-        ({"columns": {"titel": "title"}}, "metadata.columns: unknown key 'titel'; did you mean title"),
-        ({"columns": {"title": "name"}}, "metadata.columns.title: no column 'name'; the table has 'prompt', 'title'"),
-        ({"columns": {"prompt": "ask", "title": "title"}}, "metadata.columns.prompt: no column 'ask'"),
+        (
+            {"columns": {"titel": "title"}},
+            "metadata.columns: unknown key 'titel'; did you mean title",
+        ),
+        (
+            {"columns": {"title": "name"}},
+            "metadata.columns.title: no column 'name'; the table has 'prompt', 'title'",
+        ),
+        (
+            {"columns": {"prompt": "ask", "title": "title"}},
+            "metadata.columns.prompt: no column 'ask'",
+        ),
         ({"doc_to_text": "asks"}, "doc_to_text is 'asks': neither a column"),
         ({"k": [0]}, "metadata.k: found 0, expected a whole number of 1 or more"),
-        ({"linking": "greed"}, "metadata.linking: found 'greed', expected greedy or hungarian; did you mean greedy"),
+        (
+            {"linking": "greed"},
+            "metadata.linking: found 'greed', expected greedy or hungarian; did you mean greedy",
+        ),
     ],
 )
 def test_a_yaml_that_cannot_be_used(read, pages, given, message):
@@ -105,11 +164,27 @@ def test_a_yaml_that_cannot_be_used(read, pages, given, message):
 @pytest.mark.parametrize(
     ("rows", "given", "message"),
     [
-        ([PROMPT, {**PROMPT, "prompt": " "}], {}, r"rows.jsonl:2: the prompt is empty, expected a text"),
+        (
+            [PROMPT, {**PROMPT, "prompt": " "}],
+            {},
+            r"rows.jsonl:2: the prompt is empty, expected a text",
+        ),
         ([{**PROMPT, "title": None}], {}, "rows.jsonl:1: no title: pages are found by title"),
-        ([{**PROMPT, "title": [3]}], {}, r"rows.jsonl:1: the title is \[3\], expected a text or a list of texts"),
-        ([{**PROMPT, "p": [{"titel": "x"}]}], {"columns": {"passages": "p"}, "knowledge": None}, "rows.jsonl:1: no 'text'"),
-        ([PROMPT], {"knowledge": "gone"}, "gone: no such file; make it with: lm-factuality knowledge build"),
+        (
+            [{**PROMPT, "title": [3]}],
+            {},
+            r"rows.jsonl:1: the title is \[3\], expected a text or a list of texts",
+        ),
+        (
+            [{**PROMPT, "p": [{"titel": "x"}]}],
+            {"columns": {"passages": "p"}, "knowledge": None},
+            "rows.jsonl:1: no 'text'",
+        ),
+        (
+            [PROMPT],
+            {"knowledge": "gone"},
+            "gone: no such file; make it with: lm-factuality knowledge build",
+        ),
     ],
 )
 def test_rows_that_cannot_be_used(read, pages, rows, given, message):
@@ -119,7 +194,10 @@ def test_rows_that_cannot_be_used(read, pages, rows, given, message):
 
 
 def test_longfact_is_published_on_38_topics():
-    assert (len({source.name for source in SOURCES}), sum(source.rows for source in SOURCES)) == (76, 2280)
+    assert (len({source.name for source in SOURCES}), sum(source.rows for source in SOURCES)) == (
+        76,
+        2280,
+    )
 
 
 def test_longfacts_prompts_come_without_the_line_against_training(read, shared, pages):
@@ -127,7 +205,12 @@ def test_longfacts_prompts_come_without_the_line_against_training(read, shared, 
     by_name = {source.filename: source for source in SOURCES}
     for path in folder.glob("*.jsonl"):
         assert blob_id(path) == by_name[path.name].blob
-    given = {"path": None, "knowledge": "index", "topics": "20th-century-events", "data_dir": folder}
+    given = {
+        "path": None,
+        "knowledge": "index",
+        "topics": "20th-century-events",
+        "data_dir": folder,
+    }
     for which in ("objects", "concepts"):
         docs = read(longfact=which, **given)
         assert len({doc["question"] for doc in docs}) == len(docs) == 30
@@ -139,5 +222,7 @@ def test_a_file_of_longfact_that_is_not_there_is_named(read, shared, tmp_path, p
     shutil.copy(shared / "data" / "longfact" / "longfact-concepts_astronomy.jsonl", tmp_path)
     given = {"path": None, "knowledge": "index", "longfact": "concepts", "data_dir": tmp_path}
     assert len(read(topics="astronomy", **given)) == 30
-    with pytest.raises(DataError, match="longfact-concepts_20th-century-events.jsonl: no such file"):
+    with pytest.raises(
+        DataError, match="longfact-concepts_20th-century-events.jsonl: no such file"
+    ):
         read(**given)

@@ -1,4 +1,5 @@
-"""Rows in which the true completion is one of four drawn alike, so that nothing gives it away but what a test plants."""
+"""Rows in which the true completion is one of four drawn alike, so that nothing gives it away but
+what a test plants."""
 
 from __future__ import annotations
 
@@ -15,9 +16,13 @@ Change = Callable[[list[str], random.Random], list[str]]
 
 
 def synthetic(
-    count: int = 150, change: Change | None = None, share: float = 0.7, gold: Callable[[random.Random], int] | None = None
+    count: int = 150,
+    change: Change | None = None,
+    share: float = 0.7,
+    gold: Callable[[random.Random], int] | None = None,
 ) -> list[Row]:
-    """Rows of as many documents. ``change`` gets the texts of a ``share`` of rows, the true one first, and plants a leak."""
+    """Rows of as many documents. ``change`` gets the texts of a ``share`` of rows, the true one
+    first, and plants a leak."""
     rows = []
     for number in range(count):
         dice = random.Random(f"row {number}")
@@ -30,12 +35,19 @@ def synthetic(
         prefix = " ".join(_sentence(dice) for _ in range(6)) + " "
         place = gold(dice) if gold else 0
         choices = [*texts[1 : place + 1], texts[0], *texts[place + 1 :]]
-        rows.append(make_row(f"file:{number + 2}", f"document {number}", prefix, choices, place, [""] * 4))
+        rows.append(
+            make_row(f"file:{number + 2}", f"document {number}", prefix, choices, place, [""] * 4)
+        )
     return rows
 
 
 def _sentence(dice: random.Random) -> str:
-    noun, place, verb, day = dice.choice(_NOUNS), dice.choice(_PLACES), dice.choice(_VERBS), dice.randrange(10, 29)
+    noun, place, verb, day = (
+        dice.choice(_NOUNS),
+        dice.choice(_PLACES),
+        dice.choice(_VERBS),
+        dice.randrange(10, 29),
+    )
     return f"In the spring of that year the old {noun} near {place} was {verb} on day {day} by the council."
 
 
@@ -49,7 +61,13 @@ def on_false(edit: Callable[[str], str]) -> Change:
     return lambda texts, _: [texts[0], *map(edit, texts[1:])]
 
 
-def row(completion: str, *contradictions: str, prefix: str = "A text. ", doc_id: str = "d", gold: int = 0) -> Row:
+def row(
+    completion: str,
+    *contradictions: str,
+    prefix: str = "A text. ",
+    doc_id: str = "d",
+    gold: int = 0,
+) -> Row:
     """One row."""
     choices: Sequence[str] = (completion, *contradictions)
     return make_row("file:2", doc_id, prefix, choices, gold, [""] * len(choices))

@@ -1,4 +1,5 @@
-"""Planted leaks are found, clean files are found clean, and the published files' figures are as known."""
+"""Planted leaks are found, clean files are found clean, and the published files' figures are as
+known."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
     learned = clean.baseline(CLASSIFIER)
     assert learned.wins_low <= 0.5 <= learned.wins_high
     first, floor, _ = conclusion(clean, "clean")
-    assert first.startswith("clean: no blind baseline tells true completions from contradictions; the best, ")
+    assert first.startswith(
+        "clean: no blind baseline tells true completions from contradictions; the best, "
+    )
     assert "knowing nothing picks the true one in 24." in floor or "in 25." in floor
     assert ", not 25.0%" not in floor
 
@@ -43,9 +46,18 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (on_true(lambda text: text.replace(" by ", " by all of ")), {"most words", "most characters"}),
-        (on_false(lambda text: text.replace(" by ", " by all of ")), {"least words", "least characters"}),
-        (on_true(lambda text: text.replace("council", "Council")), {"most capital letters", "most capitalised words"}),
+        (
+            on_true(lambda text: text.replace(" by ", " by all of ")),
+            {"most words", "most characters"},
+        ),
+        (
+            on_false(lambda text: text.replace(" by ", " by all of ")),
+            {"least words", "least characters"},
+        ),
+        (
+            on_true(lambda text: text.replace("council", "Council")),
+            {"most capital letters", "most capitalised words"},
+        ),
         (on_true(lambda text: text.replace(".", " .")), {"most spaces before punctuation"}),
         (on_true(lambda text: text.replace(" year ", " year, ")), {"most punctuation marks"}),
         (on_true(lambda text: text.replace("old", "öld")), {"most rare characters"}),
@@ -55,7 +67,9 @@ def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
 )
 def test_what_can_be_seen_is_found(change: Change, found: set[str]) -> None:
     rows = synthetic(80, change)
-    assert found <= {each.name for each in evaluate(list(surface(rows)), rows) if each.is_above_chance}
+    assert found <= {
+        each.name for each in evaluate(list(surface(rows)), rows) if each.is_above_chance
+    }
 
 
 def test_a_place_that_the_true_one_keeps_to_is_found() -> None:
@@ -64,11 +78,17 @@ def test_a_place_that_the_true_one_keeps_to_is_found() -> None:
     assert [each.name for each in found if each.is_above_chance] == ["choice 3 in the file"]
 
 
-def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldom_the_greatest() -> None:
-    """Each contradiction has one word more or one less, by lot: of four choices the true one is the greatest in an eighth."""
+def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldom_the_greatest() -> (
+    None
+):
+    """Each contradiction has one word more or one less, by lot: of four choices the true one is the
+    greatest in an eighth."""
 
     def edits(texts: list[str], dice: random.Random) -> list[str]:
-        edited = [texts[0].replace(f" {word}", dice.choice(("", f" {word} {word}"))) for word in ("old", "near", "day")]
+        edited = [
+            texts[0].replace(f" {word}", dice.choice(("", f" {word} {word}")))
+            for word in ("old", "near", "day")
+        ]
         return [texts[0], *edited]
 
     found = audit_rows(synthetic(160, edits, share=1))
@@ -94,16 +114,26 @@ def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldo
 def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> None:
     texts = ["Aa bb, cc.", "Aa bb cc.", "aa bb, cc 12.", "Aa bb, cc!"]
     rows = [row(*texts)]
-    taken = Ledger(3)._taken(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
+    taken = (
+        Ledger(3)._taken(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
+    )
     found = {each.name: each.accuracy for each in evaluate([*surface(rows)], rows)}
-    orders = [*((f"least {name}", f"most {name}") for name in STATISTICS), ("first in sorted order", "last in sorted order")]
-    for (least, most), shares in zip(orders, taken / 12 + 0.25, strict=True):  # parts of a row above an even share
+    orders = [
+        *((f"least {name}", f"most {name}") for name in STATISTICS),
+        ("first in sorted order", "last in sorted order"),
+    ]
+    for (least, most), shares in zip(
+        orders, taken / 12 + 0.25, strict=True
+    ):  # parts of a row above an even share
         assert (found[least], found[most]) == pytest.approx((shares[0], shares[-1]))
 
 
 def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Audit) -> None:
     def edits(texts: list[str], _: random.Random) -> list[str]:
-        return [texts[0], *(texts[0].replace(f" {word} ", f" {word}s ") for word in ("old", "near", "day"))]
+        return [
+            texts[0],
+            *(texts[0].replace(f" {word} ", f" {word}s ") for word in ("old", "near", "day")),
+        ]
 
     found = audit_rows(synthetic(40, edits, share=1))
     assert found.baseline(CENTRAL).accuracy == 1
@@ -115,7 +145,9 @@ def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Aud
 
 def test_copies_count_once() -> None:
     rows = synthetic(20)
-    found = audit_rows([*rows, *(replace(each, doc_id=f"copy of {each.doc_id}") for each in rows[:5] * 9)])
+    found = audit_rows(
+        [*rows, *(replace(each, doc_id=f"copy of {each.doc_id}") for each in rows[:5] * 9)]
+    )
     assert (found.rows, found.sampled) == (65, 20)
     assert all(each.documents <= 20 for each in found.baselines)
     assert "45 rows repeat others and count once in baselines" in found.notes
@@ -126,7 +158,9 @@ def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> Non
     assert any("place of its own" in note for note in clean.notes)
 
 
-def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> None:
+def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> (
+    None
+):
     change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
     found = audit_rows(synthetic(100, change, share=0.6))
     assert CLASSIFIER in found.leaks
@@ -148,12 +182,20 @@ def test_baselines_see_a_sample_and_say_so(clean: Audit) -> None:
 
 
 def test_one_document_has_no_others_to_learn_from() -> None:
-    found = audit_rows([replace(row, doc_id="same") for row in synthetic(60, on_true(lambda text: text.upper()), 1)])
+    found = audit_rows(
+        [
+            replace(row, doc_id="same")
+            for row in synthetic(60, on_true(lambda text: text.upper()), 1)
+        ]
+    )
     assert CLASSIFIER not in {each.name for each in found.baselines}
     assert any("one document" in note for note in found.notes)
     verdicts = {verdict for name, pairs, *_, verdict in baseline_table(found, "one").rows if pairs}
     assert verdicts == {"too few documents to tell"}
-    assert conclusion(found, "one")[0] == "one: 1 documents are too few to tell what it gives away; 10 are needed."
+    assert (
+        conclusion(found, "one")[0]
+        == "one: 1 documents are too few to tell what it gives away; 10 are needed."
+    )
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -193,7 +235,10 @@ _ROWS = st.lists(
 def test_no_text_breaks_the_audit(rows: list[Row]) -> None:
     found = audit_rows(rows)
     json.dumps(found.to_json(), allow_nan=False)
-    assert all(each.rows == 0 or (0 <= each.accuracy <= 1 and 0 <= each.wins <= 1) for each in found.baselines)
+    assert all(
+        each.rows == 0 or (0 <= each.accuracy <= 1 and 0 <= each.wins <= 1)
+        for each in found.baselines
+    )
     assert len(conclusion(found, "any")) in (2, 3)
 
 
@@ -217,10 +262,18 @@ def test_expert_gives_most_answers_away_by_spacing(expert: tuple[list[Row], Audi
     spaces = found.baseline("most spaces before punctuation")
     assert spaces.accuracy == pytest.approx(0.740, abs=5e-4)
     assert spaces.is_above_chance
-    only_true = [flag for flag in found.flags if flag.reason == "only the true one has a space before punctuation"]
+    only_true = [
+        flag
+        for flag in found.flags
+        if flag.reason == "only the true one has a space before punctuation"
+    ]
     assert len(only_true) == 148
-    assert found.baseline("most central (least summed edit distance)").accuracy == pytest.approx(0.843, abs=5e-4)
-    assert (found.distance.mean, found.distance.deviation) == pytest.approx((4.0, 3.1), abs=0.2)  # table 2
+    assert found.baseline("most central (least summed edit distance)").accuracy == pytest.approx(
+        0.843, abs=5e-4
+    )
+    assert (found.distance.mean, found.distance.deviation) == pytest.approx(
+        (4.0, 3.1), abs=0.2
+    )  # table 2
 
 
 def test_fixing_expert_leaves_nothing_to_find(expert: tuple[list[Row], Audit]) -> None:
@@ -239,12 +292,15 @@ def test_news_has_no_spacing_leak(shared: Path) -> None:
     found = {each.name: each for each in baselines}
     spaces = found["most spaces before punctuation"]
     assert spaces.accuracy == pytest.approx(0.252, abs=5e-4)
-    # In a dozen rows only the true one keeps the document's typographic signs; and true completions are a little shorter, which
-    # accuracies of 13 to 19%, held against 25%, would hide: the floor is 15%.
+    # In a dozen rows only the true one keeps the document's typographic signs; and true completions
+    # are a little shorter, which accuracies of 13 to 19%, held against 25%, would hide: the floor
+    # is 15%.
     counted = [each for each in baselines if each.family in COUNTED]
     above = {each.name for each in counted if each.is_above_chance}
     assert above == {"most rare characters", "least word length", "least characters"}
     assert 0 < found["most rare characters"].effect < LEAST_EFFECT  # a slight leak
     assert found["least word length"].wins == pytest.approx(0.532, abs=5e-4)
     assert found["least word length"].accuracy == pytest.approx(0.186, abs=5e-4)
-    assert found["most central (least summed edit distance)"].accuracy == pytest.approx(0.908, abs=5e-4)
+    assert found["most central (least summed edit distance)"].accuracy == pytest.approx(
+        0.908, abs=5e-4
+    )

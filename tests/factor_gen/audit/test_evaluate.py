@@ -18,7 +18,10 @@ from tests.factor_gen.audit.rows import row
 
 def _rows(count: int, each: int = 1) -> list[Row]:
     """Rows that share nothing, so many of each document."""
-    return [row(f"a {number}", "a c", "a d", "a e", doc_id=str(number // each)) for number in range(count)]
+    return [
+        row(f"a {number}", "a c", "a d", "a e", doc_id=str(number // each))
+        for number in range(count)
+    ]
 
 
 _ROWS = _rows(40)
@@ -26,19 +29,31 @@ _ROWS = _rows(40)
 
 def _scores(right: int, family: str = SURFACE, count: int = 40) -> Scores:
     """The first so many rows right, the others wrong."""
-    return Scores("test", family, [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(count)])
+    return Scores(
+        "test",
+        family,
+        [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(count)],
+    )
 
 
 @pytest.mark.parametrize("right", [10, 18, 20, 24, 30])
-def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing_ties(right: int) -> None:
+def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing_ties(
+    right: int,
+) -> None:
     pairs = [row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
-    (found,) = evaluate([Scores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])], pairs)
+    (found,) = evaluate(
+        [Scores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])], pairs
+    )
     assert found.wins == found.accuracy == right / 40
-    assert found.p == pytest.approx(binomtest(right, 40, 0.5, alternative="greater").pvalue, abs=0.006)
+    assert found.p == pytest.approx(
+        binomtest(right, 40, 0.5, alternative="greater").pvalue, abs=0.006
+    )
 
 
 def test_pairs_are_won_by_thirds_and_ties_are_halves() -> None:
-    assert [won(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])] == [1, 0.5, 0.5, 0]
+    assert [
+        won(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])
+    ] == [1, 0.5, 0.5, 0]
     (found,) = evaluate([_scores(20)], _ROWS)  # a third of the pairs is lost in the other rows
     assert (found.accuracy, found.wins) == (0.5, pytest.approx((1 + 2 / 3) / 2))
 
@@ -53,14 +68,18 @@ def test_the_interval_is_the_clustered_bootstrap_one() -> None:
 
 
 def test_rows_of_one_document_count_for_less() -> None:
-    scores = Scores("test", SURFACE, [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)])
+    scores = Scores(
+        "test", SURFACE, [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
+    )
     (alone,), (together,) = evaluate([scores], _ROWS), evaluate([scores], _rows(40, each=4))
     assert (alone.documents, together.documents) == (40, 10)
     assert together.p > 3 * alone.p
 
 
 @pytest.mark.parametrize(("documents", "is_told"), [(1, False), (9, False), (10, True)])
-def test_few_documents_do_not_tell_however_much_their_rows_give_away(documents: int, is_told: bool) -> None:
+def test_few_documents_do_not_tell_however_much_their_rows_give_away(
+    documents: int, is_told: bool
+) -> None:
     rows = _rows(20 * documents, each=20)
     (found,) = evaluate([_scores(len(rows), count=len(rows))], rows)
     assert found.accuracy == 1
@@ -78,7 +97,11 @@ def test_documents_that_differ_and_are_alike_within_count_as_so_many_rows() -> N
     rows = _rows(400, each=20)
 
     def scores(right: int, count: int) -> Scores:
-        return Scores("test", SURFACE, [[2.0, 1, 0, 0] if number < right else [0.0, 2, 1, 1] for number in range(count)])
+        return Scores(
+            "test",
+            SURFACE,
+            [[2.0, 1, 0, 0] if number < right else [0.0, 2, 1, 1] for number in range(count)],
+        )
 
     (many,), (few,) = evaluate([scores(260, 400)], rows), evaluate([scores(13, 20)], _rows(20))
     assert many.p == pytest.approx(few.p, abs=0.02)
@@ -92,13 +115,17 @@ def test_copies_under_other_names_are_one_document() -> None:
 
 def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
     wrong = [[0.0, 1, 2, 3]] * 40
-    (found,) = evaluate([Scores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])], _ROWS)
+    (found,) = evaluate(
+        [Scores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])], _ROWS
+    )
     assert (found.accuracy, found.rows) == (1, 40)
     assert found.p > 0.99
 
 
 def test_little_is_a_slight_leak() -> None:
-    found = Baseline("test", SURFACE, 736, 736, 0.507, 0.503, 0.511, 0.256, 0.253, 0.261, 0.0001, 0.002)
+    found = Baseline(
+        "test", SURFACE, 736, 736, 0.507, 0.503, 0.511, 0.256, 0.253, 0.261, 0.0001, 0.002
+    )
     assert verdict(found) == "slight leak, above chance by 0.7 points, p = 0.002"
     assert verdict(replace(found, wins=0.56)) == "above chance by 6.0 points, p = 0.002"
 

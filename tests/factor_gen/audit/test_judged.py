@@ -18,22 +18,39 @@ from tests.judges.server import Act, JudgeServer
 
 
 class _Rule:
-    """Says yes where a contradiction has the word ``plain``, and cannot be read where it has ``odd``."""
+    """Says yes where a contradiction has the word ``plain``, and cannot be read where it has
+    ``odd``."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int]] = []
 
     def ask_typed(
-        self, prompt_name: str, reply: type[YesOrNo], subjects: Sequence[Mapping[str, Any]], description: str, samples: int
+        self,
+        prompt_name: str,
+        reply: type[YesOrNo],
+        subjects: Sequence[Mapping[str, Any]],
+        description: str,
+        samples: int,
     ) -> list[list[Typed[YesOrNo]]]:
         self.asked.append((prompt_name, len(subjects)))
-        said = [json.dumps({"reason": "so", "answer": "yes" if "plain" in each["contradiction"] else "no"}) for each in subjects]
+        said = [
+            json.dumps(
+                {"reason": "so", "answer": "yes" if "plain" in each["contradiction"] else "no"}
+            )
+            for each in subjects
+        ]
         odd = ["odd" in each["contradiction"] for each in subjects]
-        return [[read_reply(Answer("Well." if is_odd else each), reply, {})] for each, is_odd in zip(said, odd, strict=True)]
+        return [
+            [read_reply(Answer("Well." if is_odd else each), reply, {})]
+            for each, is_odd in zip(said, odd, strict=True)
+        ]
 
 
 def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
-    rows = [row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number)) for number in range(10)]
+    rows = [
+        row("It is so.", "A plain one.", "A false one.", "An odd one.", doc_id=str(number))
+        for number in range(10)
+    ]
     judge = _Rule()
     found = judge_rows(judge, rows, seed=0, count=4)
     assert judge.asked == [(prompt, 12) for prompt in PROMPTS.values()]
@@ -50,14 +67,18 @@ def test_no_rows_ask_nothing() -> None:
 
 def _script(prompt: str, attempt: int) -> Act:
     assert "day" in prompt  # the sentence is in it
-    return Act(text=json.dumps({"reason": "so", "answer": "no" if "native speaker" in prompt else "yes"}))
+    return Act(
+        text=json.dumps({"reason": "so", "answer": "no" if "native speaker" in prompt else "yes"})
+    )
 
 
 def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
     server = JudgeServer(_script)
     try:
         config = tmp_path / "judge.yaml"
-        config.write_text(f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8")
+        config.write_text(
+            f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8"
+        )
         with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
             found = judge_rows(judge, synthetic(3), seed=0)
     finally:
@@ -68,14 +89,22 @@ def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
 
 def test_types_are_asked_of_a_server_and_what_is_no_type_is_none(tmp_path: Path) -> None:
     def script(prompt: str, attempt: int) -> Act:
-        original, changed = prompt.rpartition("Original sentence: ")[2].split("\nChanged sentence: ")
+        original, changed = prompt.rpartition("Original sentence: ")[2].split(
+            "\nChanged sentence: "
+        )
         assert original == "It is so."
-        return Act(text=json.dumps({"reason": "so", "type": "link" if changed.startswith("A plain") else "kind"}))
+        return Act(
+            text=json.dumps(
+                {"reason": "so", "type": "link" if changed.startswith("A plain") else "kind"}
+            )
+        )
 
     server = JudgeServer(script)
     try:
         config = tmp_path / "judge.yaml"
-        config.write_text(f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8")
+        config.write_text(
+            f"backend: openai\nmodel: small-judge\nbase_url: {server.base_url}\n", encoding="utf-8"
+        )
         with open_judge(str(config), tmp_path / "answers.sqlite") as judge:
             found = judge_types(judge, [row("It is so.", "A plain one.", "An odd one.")], seed=0)
     finally:

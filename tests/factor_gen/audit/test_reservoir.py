@@ -6,7 +6,9 @@ from factor_gen.records import Candidate, Example
 
 
 def items(count: int) -> list[Chosen | Example]:
-    false = tuple(Candidate(text, "entity", "a -> b", "test") for text in ("It is b.", "It is c.", "It is d."))
+    false = tuple(
+        Candidate(text, "entity", "a -> b", "test") for text in ("It is b.", "It is c.", "It is d.")
+    )
     rows = [Chosen(Example(str(number), "Before. ", "It is a."), false) for number in range(count)]
     return [each for row in rows for each in (Example("none", unused="select: empty"), row)]
 

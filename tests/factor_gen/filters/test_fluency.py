@@ -1,4 +1,5 @@
-"""The fluency filter's model: a GPT-2 that was trained on the sample's encyclopedia, and others with random weights."""
+"""The fluency filter's model: a GPT-2 that was trained on the sample's encyclopedia, and others
+with random weights."""
 
 from __future__ import annotations
 
@@ -23,12 +24,21 @@ TEXTS = [
 ]
 
 
-CONTEXTS = ["The town lay by the sea. \n", "", " \n ", "They asked the keeper for the key, and he said:"]
+CONTEXTS = [
+    "The town lay by the sea. \n",
+    "",
+    " \n ",
+    "They asked the keeper for the key, and he said:",
+]
 
 
 def expected(folder, text):
-    """Token by token: the log-probability of each after those before it and the token that begins a text."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
+    """Token by token: the log-probability of each after those before it and the token that begins a
+    text."""
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder).eval(),
+    )
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     found = []
     with torch.inference_mode():
@@ -39,9 +49,17 @@ def expected(folder, text):
 
 
 def expected_after(folder, context, text):
-    """The same of the text's tokens alone, in one pass, after as much of the context as the window leaves room for."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
-    before = tokenizer(context.rstrip(), add_special_tokens=False)["input_ids"] if context.strip() else []
+    """The same of the text's tokens alone, in one pass, after as much of the context as the window
+    leaves room for."""
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForCausalLM.from_pretrained(folder).eval(),
+    )
+    before = (
+        tokenizer(context.rstrip(), add_special_tokens=False)["input_ids"]
+        if context.strip()
+        else []
+    )
     ids = tokenizer(f" {text}" if before else text, add_special_tokens=False)["input_ids"]
     before = before[max(0, len(before) - (model.config.n_positions - 1 - len(ids))) :]
     row = torch.tensor([[tokenizer.bos_token_id, *before, *ids]])
@@ -56,12 +74,16 @@ def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint
     assert max(means) - min(means) > 0.1
     for batch_size in (1, 32):
         model = FluencyModel(str(checkpoint), batch_size=batch_size)
-        assert model.mean_logprobs([*TEXTS, TEXTS[0]]) == pytest.approx([*means, means[0]], abs=1e-5)
+        assert model.mean_logprobs([*TEXTS, TEXTS[0]]) == pytest.approx(
+            [*means, means[0]], abs=1e-5
+        )
 
 
 def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint, tmp_path):
     folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
-    assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx([expected(folder, text) for text in TEXTS], abs=1e-5)
+    assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx(
+        [expected(folder, text) for text in TEXTS], abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -70,8 +92,12 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, mon
         monkeypatch.setattr("factor_gen.filter_models.choose_engine", lambda *_: None)
     pairs = [(text, context) for text in TEXTS for context in CONTEXTS]
     found = FluencyModel(str(checkpoint)).mean_logprobs(*zip(*pairs, strict=True))
-    assert found == pytest.approx([expected_after(checkpoint, context, text) for text, context in pairs], abs=1e-5)
-    for text, (first, empty, blank, last) in zip(TEXTS, zip(*[iter(found)] * 4, strict=True), strict=True):
+    assert found == pytest.approx(
+        [expected_after(checkpoint, context, text) for text, context in pairs], abs=1e-5
+    )
+    for text, (first, empty, blank, last) in zip(
+        TEXTS, zip(*[iter(found)] * 4, strict=True), strict=True
+    ):
         assert empty == blank == pytest.approx(expected(checkpoint, text), abs=1e-5)
         assert len({round(each, 4) for each in (first, empty, last)}) == 3
 
@@ -84,17 +110,23 @@ def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
     assert len(row) == window
     assert row == whole  # the beginning is what is cut
     assert size == len(model.encode([f" {TEXTS[0]}"])[0][0]) - 1
-    assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx([expected_after(checkpoint, long, TEXTS[0])], abs=1e-5)
+    assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx(
+        [expected_after(checkpoint, long, TEXTS[0])], abs=1e-5
+    )
     nearly = "the" + " the" * (window - 3)
     ((row, size),) = model.encode([nearly], [long])
     assert (len(row), size) == (window, window - 1 - (len(row) - 1 - size))
-    assert math.isnan(model.mean_logprobs([nearly + " the" * 3], [long])[0])  # no room for the sentence itself
+    assert math.isnan(
+        model.mean_logprobs([nearly + " the" * 3], [long])[0]
+    )  # no room for the sentence itself
 
 
 def test_a_shared_beginning_is_computed_once(checkpoint):
     texts = [f"{TEXTS[1]} {end}" for end in ("He left.", "She left.", "He came back.")]
     model, seen = FluencyModel(str(checkpoint)), []
-    hook = model.model.register_forward_pre_hook(lambda *given: seen.append(given[2]["input_ids"].numel()), with_kwargs=True)
+    hook = model.model.register_forward_pre_hook(
+        lambda *given: seen.append(given[2]["input_ids"].numel()), with_kwargs=True
+    )
     scores = model.mean_logprobs(texts)
     hook.remove()
     lengths = [size for _, size in model.encode(texts)]
@@ -110,15 +142,24 @@ def test_a_model_whose_positions_cannot_be_shared_is_asked_text_by_text(checkpoi
 
 def test_scrambled_words_are_less_fluent(checkpoint):
     with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
-        sentences = [row["completion"] for row, _ in zip(csv.DictReader(file), range(30), strict=False)]
-    scrambled = [" ".join(random.Random(f"0/{text}").sample(text.split(), len(text.split()))) for text in sentences]
+        sentences = [
+            row["completion"] for row, _ in zip(csv.DictReader(file), range(30), strict=False)
+        ]
+    scrambled = [
+        " ".join(random.Random(f"0/{text}").sample(text.split(), len(text.split())))
+        for text in sentences
+    ]
     scores = FluencyModel(str(checkpoint)).mean_logprobs([*sentences, *scrambled])
-    rejected = sum(wrong <= right - 0.2 for right, wrong in zip(scores[:30], scores[30:], strict=True))
+    rejected = sum(
+        wrong <= right - 0.2 for right, wrong in zip(scores[:30], scores[30:], strict=True)
+    )
     assert rejected >= 29
 
 
 def test_what_cannot_be_scored_is_no_number(checkpoint):
-    empty, endless, fine = FluencyModel(str(checkpoint)).mean_logprobs(["", "the river " * 600, TEXTS[0]])
+    empty, endless, fine = FluencyModel(str(checkpoint)).mean_logprobs(
+        ["", "the river " * 600, TEXTS[0]]
+    )
     assert math.isnan(empty)
     assert math.isnan(endless)
     assert fine < 0

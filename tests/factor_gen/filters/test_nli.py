@@ -1,4 +1,5 @@
-"""The NLI filter's model: a DeBERTa with random weights, whose scores transformers itself gives one by one."""
+"""The NLI filter's model: a DeBERTa with random weights, whose scores transformers itself gives one
+by one."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from tests.tiny_models import save_gpt2
 
 CONTEXT = "The academy stands on a hill. Its members wear brown gowns, and they meet in the hall every spring. "
 PAIRS = [
-    Pair(context, f"The {who} was built in {year} by the river.", f"The {who} was built in {year + 12} by the {where}.")
+    Pair(
+        context,
+        f"The {who} was built in {year} by the river.",
+        f"The {who} was built in {year + 12} by the {where}.",
+    )
     for context in ("", CONTEXT, CONTEXT * 2)
     for who in ("house", "old bridge of the northern town", "hall")
     for year, where in ((1820, "river"), (1911, "sea, where it was seen by all who came by ship"))
@@ -32,39 +37,67 @@ def folder(tmp_path_factory, checkpoint):
 @pytest.fixture(scope="module")
 def one_by_one(folder):
     """What the model says of a text and another, by transformers' own way to tokenise a pair."""
-    tokenizer, model = (AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder).eval())
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForSequenceClassification.from_pretrained(folder).eval(),
+    )
 
     def score(premise: str, hypothesis: str) -> list[float]:
         with torch.inference_mode():
-            return model(**tokenizer(premise, hypothesis, return_tensors="pt")).logits[0].softmax(-1).tolist()
+            return (
+                model(**tokenizer(premise, hypothesis, return_tensors="pt"))
+                .logits[0]
+                .softmax(-1)
+                .tolist()
+            )
 
     return score
 
 
 def test_batches_give_what_transformers_gives_one_by_one(folder, one_by_one):
-    expected = [one_by_one(each.context + each.completion, each.context + each.contradiction)[0] for each in PAIRS]
+    expected = [
+        one_by_one(each.context + each.completion, each.context + each.contradiction)[0]
+        for each in PAIRS
+    ]
     assert max(expected) - min(expected) > 0.01  # or it would not matter which is whose
     for batch_size in (1, 32):
-        assert NliModel(str(folder), batch_size=batch_size).contradictions(PAIRS) == pytest.approx(expected, abs=1e-5)
+        assert NliModel(str(folder), batch_size=batch_size).contradictions(PAIRS) == pytest.approx(
+            expected, abs=1e-5
+        )
 
 
 def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_path, one_by_one):
-    orders = (("entailment", "neutral", "contradiction"), ("Neutral", "Contradictory", "Entailment"))
+    orders = (
+        ("entailment", "neutral", "contradiction"),
+        ("Neutral", "Contradictory", "Entailment"),
+    )
     for order in orders:
         copy = save_deberta(tmp_path / order[0], checkpoint, order, places=256)
-        place = next(number for number, label in enumerate(order) if label.lower().startswith("contra"))
-        expected = [one_by_one(each.context + each.completion, each.context + each.contradiction)[place] for each in PAIRS]
+        place = next(
+            number for number, label in enumerate(order) if label.lower().startswith("contra")
+        )
+        expected = [
+            one_by_one(each.context + each.completion, each.context + each.contradiction)[place]
+            for each in PAIRS
+        ]
         assert NliModel(str(copy)).contradictions(PAIRS) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     "labels",
-    [("LABEL_0", "LABEL_1", "LABEL_2"), ("entailment", "neutral", "not_entailment"), ("contradiction", "contradictory", "x")],
+    [
+        ("LABEL_0", "LABEL_1", "LABEL_2"),
+        ("entailment", "neutral", "not_entailment"),
+        ("contradiction", "contradictory", "x"),
+    ],
 )
 def test_labels_that_do_not_say_which_is_contradiction_are_refused(folder, tmp_path, labels):
     copy = shutil.copytree(folder, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text())
-    config |= {"id2label": dict(enumerate(labels)), "label2id": {label: number for number, label in enumerate(labels)}}
+    config |= {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match="id2label"):
         NliModel(str(copy))
@@ -79,14 +112,17 @@ def test_a_context_that_does_not_fit_is_shortened_from_its_left_on_both_sides(fo
     assert 250 <= len(premise) + len(hypothesis) + 3 <= 256
     texts = tokenizer.decode(premise), tokenizer.decode(hypothesis)
     assert all(
-        (long.context + end).endswith(text) for text, end in zip(texts, (long.completion, long.contradiction), strict=True)
+        (long.context + end).endswith(text)
+        for text, end in zip(texts, (long.completion, long.contradiction), strict=True)
     )
     assert texts[0].removesuffix(long.completion) == texts[1].removesuffix(long.contradiction)
     assert model.contradictions([long]) == pytest.approx([one_by_one(*texts)[0]], abs=1e-5)
 
 
 def test_completions_that_do_not_fit_at_all_are_not_scored(folder):
-    endless = Pair(CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40)
+    endless = Pair(
+        CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40
+    )
     first, second = NliModel(str(folder)).contradictions([endless, PAIRS[0]])
     assert math.isnan(first)
     assert 0 <= second <= 1
@@ -105,4 +141,7 @@ def test_a_model_that_is_no_classifier_is_refused(checkpoint, tmp_path):
 
 
 def test_labels_are_named_as_in_mnli(folder):
-    assert tuple(AutoModelForSequenceClassification.from_pretrained(folder).config.id2label.values()) == MNLI
+    assert (
+        tuple(AutoModelForSequenceClassification.from_pretrained(folder).config.id2label.values())
+        == MNLI
+    )

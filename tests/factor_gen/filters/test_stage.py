@@ -26,7 +26,13 @@ def candidate(text: str, kind: str = ENTITY) -> Candidate:
 
 
 EXAMPLES = [
-    Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(WRONG), candidate(SCRAMBLED), candidate(WRONG, COREFERENCE))),
+    Example(
+        "a",
+        PREFIX,
+        COMPLETION,
+        (ENTITY,),
+        (candidate(WRONG), candidate(SCRAMBLED), candidate(WRONG, COREFERENCE)),
+    ),
     Example("b", unused="select: empty"),
     Example("c", "", "They left.", (ENTITY,), (candidate("They came."),)),
 ]
@@ -39,7 +45,9 @@ def deberta(tmp_path_factory, checkpoint):
 
 @pytest.fixture(scope="module")
 def scores(deberta, checkpoint):
-    pairs = [Pair(each.prefix, each.completion, one.text) for each in EXAMPLES for one in each.candidates]
+    pairs = [
+        Pair(each.prefix, each.completion, one.text) for each in EXAMPLES for one in each.candidates
+    ]
     language = FluencyModel(str(checkpoint))
     differences = [
         language.mean_logprobs([one.text])[0] - language.mean_logprobs([each.completion])[0]
@@ -59,10 +67,14 @@ def test_without_filters_everything_passes_as_it_is():
     assert stage.fingerprint == {"nli": "none", "fluency": "none"}
 
 
-def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(deberta, checkpoint, scores):
+def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(
+    deberta, checkpoint, scores
+):
     nli, fluency = scores
     threshold = sorted(nli)[1] + 1e-3  # between them, so that some fail and some pass
-    settings = FilterSettings(NliSettings(deberta, threshold=threshold, coreference=0.0), FluencySettings(str(checkpoint)))
+    settings = FilterSettings(
+        NliSettings(deberta, threshold=threshold, coreference=0.0), FluencySettings(str(checkpoint))
+    )
     found = Filters(settings).run(EXAMPLES)
     assert [each.doc_id for each in found] == ["a", "b", "c"]
     assert found[1] == EXAMPLES[1]
@@ -73,7 +85,9 @@ def test_both_scores_are_recorded_and_the_first_failed_filter_is_the_reason(debe
         expected = "" if fluent > -0.2 else "not fluent"
         assert one.rejected == (expected if is_contradictory else "not contradictory")
     assert {"not contradictory"} < {each.rejected for each in flat(found)}
-    assert found[0].candidates[0].text == found[0].candidates[2].text  # once below its threshold, once above
+    assert (
+        found[0].candidates[0].text == found[0].candidates[2].text
+    )  # once below its threshold, once above
 
 
 def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
@@ -85,19 +99,35 @@ def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
 
 
 def test_of_each_type_the_likeliest_are_kept(checkpoint):
-    seasons = [candidate(COMPLETION.replace("spring", each)) for each in ("autumn", "winter", "summer", "keeper")]
-    others = [candidate(COMPLETION.replace("meet", each), COREFERENCE) for each in ("stand", "live")]
+    seasons = [
+        candidate(COMPLETION.replace("spring", each))
+        for each in ("autumn", "winter", "summer", "keeper")
+    ]
+    others = [
+        candidate(COMPLETION.replace("meet", each), COREFERENCE) for each in ("stand", "live")
+    ]
     example = Example("a", PREFIX, COMPLETION, (ENTITY,), (*seasons, *others))
     folder = str(checkpoint)
     free = flat(Filters(FilterSettings(None, FluencySettings(folder, margin=9))).run([example]))
     for best in (1, 2, 99):
-        found = flat(Filters(FilterSettings(None, FluencySettings(folder, margin=9, best=best))).run([example]))
+        found = flat(
+            Filters(FilterSettings(None, FluencySettings(folder, margin=9, best=best))).run(
+                [example]
+            )
+        )
         assert [each.fluency for each in found] == [each.fluency for each in free]
         for kind in (ENTITY, COREFERENCE):
-            passed = sorted((each.fluency for each in free if each.type == kind and not each.rejected), reverse=True)
+            passed = sorted(
+                (each.fluency for each in free if each.type == kind and not each.rejected),
+                reverse=True,
+            )
             kept = [each.fluency for each in found if each.type == kind and not each.rejected]
             assert sorted(kept, reverse=True) == passed[:best]
-        assert {each.rejected for each in found} <= {"", "not fluent", "less fluent than others of its type"}
+        assert {each.rejected for each in found} <= {
+            "",
+            "not fluent",
+            "less fluent than others of its type",
+        }
     assert sum(not each.rejected for each in free) > 4
     assert "best" in Filters(FilterSettings(None, FluencySettings(folder))).fingerprint["fluency"]
 
@@ -113,9 +143,14 @@ def test_sentences_are_read_in_their_context_where_asked(checkpoint):
             original, *scores = model.mean_logprobs(texts, [context] * len(texts))
             found = [one.fluency for one in flat(stage.run([each]))]
             assert found == pytest.approx([score - original for score in scores], abs=1e-4)
-    alone, near = (flat(Filters(FilterSettings(None, FluencySettings(folder, context=n))).run(EXAMPLES)) for n in (0, 60))
+    alone, near = (
+        flat(Filters(FilterSettings(None, FluencySettings(folder, context=n))).run(EXAMPLES))
+        for n in (0, 60)
+    )
     assert alone[0].fluency != pytest.approx(near[0].fluency, abs=1e-3)
-    assert alone[-1].fluency == pytest.approx(near[-1].fluency, abs=1e-5)  # of a document without a prefix
+    assert alone[-1].fluency == pytest.approx(
+        near[-1].fluency, abs=1e-5
+    )  # of a document without a prefix
 
 
 def test_thresholds_are_strict(checkpoint):
@@ -126,8 +161,13 @@ def test_thresholds_are_strict(checkpoint):
 
 
 def test_what_has_no_score_is_never_accepted(deberta, checkpoint):
-    endless = Example("a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION * 50), candidate("")))
-    settings = FilterSettings(NliSettings(deberta, threshold=0.0, coreference=0.0), FluencySettings(str(checkpoint), margin=99.0))
+    endless = Example(
+        "a", PREFIX, COMPLETION, (ENTITY,), (candidate(COMPLETION * 50), candidate(""))
+    )
+    settings = FilterSettings(
+        NliSettings(deberta, threshold=0.0, coreference=0.0),
+        FluencySettings(str(checkpoint), margin=99.0),
+    )
     first, second = Filters(settings).run([endless])[0].candidates
     assert (first.rejected, first.contradiction, first.fluency) == ("not scored", None, None)
     assert (second.rejected, second.fluency) == ("not scored", None)
@@ -145,7 +185,11 @@ def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
     ("prefix", "completion", "text"),
     [
         ("\0" * 50, "\0\0", "\0"),
-        ("\u05e9\u05dc\u05d5\u05dd ", "\u05e2\u05d5\u05dc\u05dd \u200f.", "\u202e\u05e2\u05d5\u05dc\u05dd."),
+        (
+            "\u05e9\u05dc\u05d5\u05dd ",
+            "\u05e2\u05d5\u05dc\u05dd \u200f.",
+            "\u202e\u05e2\u05d5\u05dc\u05dd.",
+        ),
         ("\U0001f600 " * 300, "\U0001f600", "\U0001f9d1\u200d\U0001f680"),
         ("<p>", "<b>It rained.</b>", "&nbsp;"),
         ("word " * 200_000, "It rained.", "It snowed."),
@@ -155,7 +199,9 @@ def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
 )
 def test_no_text_breaks_the_filters(deberta, checkpoint, prefix, completion, text):
     settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
-    (found,) = Filters(settings).run([Example("a", prefix, completion, (ENTITY,), (candidate(text),))])
+    (found,) = Filters(settings).run(
+        [Example("a", prefix, completion, (ENTITY,), (candidate(text),))]
+    )
     assert found.candidates[0].rejected in ("", "not contradictory", "not fluent", "not scored")
 
 
@@ -163,18 +209,27 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
     import shutil
 
     copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
-    one, other = (Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(folder)))) for folder in (checkpoint, copy))
+    one, other = (
+        Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(folder))))
+        for folder in (checkpoint, copy)
+    )
     assert one.fingerprint == other.fingerprint
     assert one.fingerprint["nli"]["threshold"] == 0.6
     assert one.fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
-    assert Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint != one.fingerprint
+    assert (
+        Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint
+        != one.fingerprint
+    )
 
 
-def test_models_compute_in_full_precision_whatever_others_do_there(deberta, checkpoint, monkeypatch):
-    """On a GPU, judges' models compute in bfloat16, whose scores differ from batch to batch by a twentieth of the margin."""
+def test_models_compute_in_full_precision_whatever_others_do_there(
+    deberta, checkpoint, monkeypatch
+):
+    """On a GPU, judges' models compute in bfloat16, whose scores differ from batch to batch by a
+    twentieth of the margin."""
     monkeypatch.setattr("judges.inference.models.dtype_of", lambda device: torch.bfloat16)
     models = [NliModel(deberta), FluencyModel(str(checkpoint))]
     assert {model.model.dtype for model in models} == {torch.float32}
@@ -191,7 +246,10 @@ def test_models_compute_in_full_precision_whatever_others_do_there(deberta, chec
         models[1].model.register_forward_pre_hook(forward)
         models[0].contradictions([Pair("", COMPLETION, WRONG)])
         models[1].mean_logprobs([COMPLETION])
-        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == ("medium", True)
+        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == (
+            "medium",
+            True,
+        )
     finally:
         torch.set_float32_matmul_precision(before[0])
         torch.backends.cudnn.allow_tf32 = before[1]

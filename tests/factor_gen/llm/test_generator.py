@@ -19,7 +19,15 @@ import yaml
 from factor_gen.config import load_build
 from factor_gen.generate.llm.generator import LLMGenerator
 from factor_gen.pipeline import build
-from factor_gen.records import CIRCUMSTANCE, COREFERENCE, ENTITY, ERROR_TYPES, LINK, PREDICATE, Example
+from factor_gen.records import (
+    CIRCUMSTANCE,
+    COREFERENCE,
+    ENTITY,
+    ERROR_TYPES,
+    LINK,
+    PREDICATE,
+    Example,
+)
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import BackendDown, ConfigError
@@ -35,25 +43,48 @@ COMPLETION = "She left the valley before the council met, and she never came bac
 def said(*entries: tuple[dict[str, str], str]) -> str:
     """A reply of contradictions, each ({old: new}, the sentence)."""
     items = [
-        {"edits": [{"old": old, "new": new} for old, new in edits.items()], "contradiction": text} for edits, text in entries
+        {"edits": [{"old": old, "new": new} for old, new in edits.items()], "contradiction": text}
+        for edits, text in entries
     ]
     return json.dumps({"contradictions": items})
 
 
 RECORDED = {  # by what a prompt of the type says, the answer to it
     "names (a person": said(
-        ({"valley": "harbour"}, "She left the harbour before the council met, and she never came back."),
+        (
+            {"valley": "harbour"},
+            "She left the harbour before the council met, and she never came back.",
+        ),
         ({"mill": "farm"}, "She left the farm before the council met, and she never came back."),
-        ({"council": "court"}, "She left the valley before the court met , and she never came back."),
+        (
+            {"council": "court"},
+            "She left the valley before the court met , and she never came back.",
+        ),
     ),
     "replace a verb": "Sure. "
-    + said(({"never came": "often came"}, "She left the valley before the council met, and she often came back.")),
+    + said(
+        (
+            {"never came": "often came"},
+            "She left the valley before the council met, and she often came back.",
+        )
+    ),
     "when or where": "I cannot change the time of this event.",
     "Find a pronoun": said(
-        ({"She": "Edwin", "she": "he"}, "Edwin left the valley before the council met, and he never came back."),
+        (
+            {"She": "Edwin", "she": "he"},
+            "Edwin left the valley before the council met, and he never came back.",
+        ),
         ({"she": "They"}, ""),
     ),
-    "link its events": said(*[({"before": "after"}, "She left the valley after the council met, and she never came back.")] * 2),
+    "link its events": said(
+        *[
+            (
+                {"before": "after"},
+                "She left the valley after the council met, and she never came back.",
+            )
+        ]
+        * 2
+    ),
 }
 
 
@@ -76,10 +107,18 @@ def open_generator(server, tmp_path, monkeypatch):
     opened: list[LLMGenerator] = []
 
     def make(judge: dict | None = None, **settings) -> LLMGenerator:
-        content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, "max_retries": 0, **(judge or {})}
+        content = {
+            "backend": "openai",
+            "model": "small-judge",
+            "base_url": server.base_url,
+            "max_retries": 0,
+            **(judge or {}),
+        }
         (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         settings = {"judge": "my_judge.yaml", **settings}
-        opened.append(LLMGenerator(GenerateSettings(**settings), tmp_path, store=tmp_path / "answers"))
+        opened.append(
+            LLMGenerator(GenerateSettings(**settings), tmp_path, store=tmp_path / "answers")
+        )
         return opened[-1]
 
     yield make
@@ -87,8 +126,15 @@ def open_generator(server, tmp_path, monkeypatch):
         each.close()
 
 
-def write_build(folder: Path, monkeypatch: pytest.MonkeyPatch, server: JudgeServer, documents: int = 1, **judge: object) -> Path:
-    """The YAML ``mill.yaml`` of a build that asks ``server``, and its texts; the store of answers lies in ``home``."""
+def write_build(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server: JudgeServer,
+    documents: int = 1,
+    **judge: object,
+) -> Path:
+    """The YAML ``mill.yaml`` of a build that asks ``server``, and its texts; the store of answers
+    lies in ``home``."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
     content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, **judge}
@@ -123,7 +169,9 @@ def kept(home: Path) -> int:
 EXAMPLE = Example("a", PREFIX, COMPLETION, ERROR_TYPES)
 
 
-def test_prompts_of_the_papers_form_come_from_a_file_and_their_answers_are_numbered(open_generator, server, tmp_path):
+def test_prompts_of_the_papers_form_come_from_a_file_and_their_answers_are_numbered(
+    open_generator, server, tmp_path
+):
     asked = []
 
     def numbered(prompt: str, attempt: int) -> Act:
@@ -135,7 +183,10 @@ def test_prompts_of_the_papers_form_come_from_a_file_and_their_answers_are_numbe
         first = f'1. Change: "valley" to "harbour". Contradiction: {COMPLETION.replace("valley", "harbour")}\n'
         second = '2. Change: \u201ccouncil\u201d to \u201ccourt\u201d. Additional changes: "left" to "reached".\nContradiction: '
         return Act(
-            text=first + second + COMPLETION.replace("council", "court").replace("left", "reached") + '\n##\n1. Change: "x"'
+            text=first
+            + second
+            + COMPLETION.replace("council", "court").replace("left", "reached")
+            + '\n##\n1. Change: "x"'
         )
 
     server.script = numbered
@@ -149,7 +200,9 @@ def test_prompts_of_the_papers_form_come_from_a_file_and_their_answers_are_numbe
         "valley -> harbour",
         "council -> court; left -> reached",
     ]
-    assert [each.edit for each in found.candidates if each.type == PREDICATE] == ["never came -> often came"]  # ours, in JSON
+    assert [each.edit for each in found.candidates if each.type == PREDICATE] == [
+        "never came -> often came"
+    ]  # ours, in JSON
     assert sorted(asked) == [
         f"Write numbered ones.\n##\nContext: {PREFIX.strip()}\nCompletion: {COMPLETION}",
         f"numbered LINK: {COMPLETION}",
@@ -180,7 +233,10 @@ def test_each_type_is_asked_once_and_what_cannot_be_read_is_counted(open_generat
         (COREFERENCE, "She -> Edwin; she -> he"),
         (LINK, "before -> after"),
     ]
-    assert found.candidates[2].text == "She left the valley before the court met, and she never came back."  # spaced as it was
+    assert (
+        found.candidates[2].text
+        == "She left the valley before the court met, and she never came back."
+    )  # spaced as it was
     assert dict(found.lost) == {
         "llm: no contradiction after the plan": 1,
         "llm: planned words not in the completion": 1,
@@ -194,7 +250,10 @@ def test_each_type_is_asked_once_and_what_cannot_be_read_is_counted(open_generat
 def test_prompts_hold_the_near_context_but_that_of_links_the_sentence_alone(open_generator, server):
     long = Example("a", "word " * 500 + "\nlast of it. ", COMPLETION, (ENTITY, LINK))
     open_generator(context=10, per_type=7).run([long])
-    entity, link = sorted((body["messages"][-1]["content"] for body in server.bodies), key=lambda prompt: "Sentence:" in prompt)
+    entity, link = sorted(
+        (body["messages"][-1]["content"] for body in server.bodies),
+        key=lambda prompt: "Sentence:" in prompt,
+    )
     assert f"Context: {'word ' * 7}last of it.\nCompletion: {COMPLETION}" in entity
     assert entity.endswith(f"Completion: {COMPLETION}")
     assert "Write 7 different" in entity
@@ -212,7 +271,9 @@ def test_only_the_types_of_an_example_are_asked_for(open_generator, server):
 
 
 def test_an_example_of_which_nothing_can_be_read_is_dropped_with_its_losses(open_generator):
-    (found,) = open_generator().run([Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))])
+    (found,) = open_generator().run(
+        [Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))]
+    )
     assert found.unused == "generate: no contradiction could be read"
     assert dict(found.lost) == {"llm: none to be made": 2}
     assert not found.completion
@@ -229,20 +290,30 @@ def test_a_second_run_asks_nothing_and_gives_the_same(open_generator, server):
 
 
 def test_several_samples_of_each_prompt_are_read_together(open_generator, server):
-    (found,) = open_generator(judge={"samples": 2}).run([Example("a", PREFIX, COMPLETION, (PREDICATE,))])
+    (found,) = open_generator(judge={"samples": 2}).run(
+        [Example("a", PREFIX, COMPLETION, (PREDICATE,))]
+    )
     assert len(server.bodies) == 2
     assert len(found.candidates) == 1
     assert dict(found.lost) == {"llm: repeated": 1}
 
 
-TWO = [Example("a", PREFIX, COMPLETION, (COREFERENCE, LINK, ENTITY)), Example("b", PREFIX, COMPLETION, (PREDICATE,))]
+TWO = [
+    Example("a", PREFIX, COMPLETION, (COREFERENCE, LINK, ENTITY)),
+    Example("b", PREFIX, COMPLETION, (PREDICATE,)),
+]
 
 
 def test_requests_that_fail_stop_the_stage_and_only_they_are_asked_again(open_generator, server):
     server.script = lambda prompt, attempt: (
-        Act(status=503, text="overloaded") if "Find a pronoun" in prompt else recorded(prompt, attempt)
+        Act(status=503, text="overloaded")
+        if "Find a pronoun" in prompt
+        else recorded(prompt, attempt)
     )
-    with pytest.raises(BackendDown, match=r"1 of 4 requests failed, the first because: HTTP 503.*; what was answered is kept"):
+    with pytest.raises(
+        BackendDown,
+        match=r"1 of 4 requests failed, the first because: HTTP 503.*; what was answered is kept",
+    ):
         open_generator().run(TWO)
     server.script = recorded
     found = open_generator().run(TWO)
@@ -263,20 +334,27 @@ def test_a_request_that_is_refused_for_what_it_holds_is_lost(open_generator, ser
 
 def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, server):
     server.script = lambda prompt, attempt: (
-        recorded(prompt, attempt) if "replace a verb" in prompt else Act(status=400, text="no such parameter")
+        recorded(prompt, attempt)
+        if "replace a verb" in prompt
+        else Act(status=400, text="no such parameter")
     )
-    with pytest.raises(BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"):
+    with pytest.raises(
+        BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
+    ):
         open_generator().run(TWO)
 
 
 def test_a_prompt_that_is_too_long_for_the_model_is_its_own_fault(checkpoint):
-    """The error of judges.backends that lies in the request itself begins as the generator knows it."""
+    """The error of judges.backends that lies in the request itself begins as the generator knows
+    it."""
     from factor_gen.generate.llm.generator import _ITS_OWN_FAULT
     from judges.answers import Request
     from judges.backends.lm_eval_model import LmEvalBackend
     from judges.config import JudgeConfig
 
-    config = JudgeConfig("local", "lm_eval", model="hf", model_args={"pretrained": str(checkpoint), "device": "cpu"})
+    config = JudgeConfig(
+        "local", "lm_eval", model="hf", model_args={"pretrained": str(checkpoint), "device": "cpu"}
+    )
     backend = LmEvalBackend(config)
     ((_, answer),) = backend.answer([Request("the river " * 4_000)])
     assert answer.error.startswith(_ITS_OWN_FAULT)
@@ -288,12 +366,16 @@ def test_more_contradictions_than_were_asked_for_are_counted(open_generator):
     assert found.lost["llm: more than were asked for"] == 1
 
 
-def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succeed(server, tmp_path, monkeypatch, capsys):
+def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succeed(
+    server, tmp_path, monkeypatch, capsys
+):
     from factor_gen.cli import main
 
     config = write_build(tmp_path, monkeypatch, server, max_retries=0)
     server.script = lambda prompt, attempt: (
-        Act(status=503, text="overloaded") if "link its events" in prompt else recorded(prompt, attempt)
+        Act(status=503, text="overloaded")
+        if "link its events" in prompt
+        else recorded(prompt, attempt)
     )
     command = ["build", str(config), "--out", str(tmp_path / "out")]
     assert main(command) == 1
@@ -309,7 +391,8 @@ def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succee
 
 
 def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch):
-    """kill -9 while the model is at work: what it answered is asked no more, and the files are those of a build left alone."""
+    """kill -9 while the model is at work: what it answered is asked no more, and the files are
+    those of a build left alone."""
     config = write_build(tmp_path, monkeypatch, server, documents=3, concurrency=1)
     hung: list[str] = []
 
@@ -320,8 +403,18 @@ def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch
         return Act(kind="hang")
 
     server.script = hang_at_the_fifth
-    command = [sys.executable, "-m", "factor_gen", "build", str(config), "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "factor_gen",
+        "build",
+        str(config),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path
+    )
     try:
         deadline = time.monotonic() + 60
         while not hung or kept(tmp_path / "home") < 4:
@@ -345,10 +438,17 @@ def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch
 def test_a_server_that_is_down_stops_the_build(open_generator, server):
     server.script = lambda prompt, attempt: Act(kind="reset")
     with pytest.raises(BackendDown):
-        open_generator().run([Example(str(number), PREFIX, f"{COMPLETION} {number}.", ERROR_TYPES) for number in range(20)])
+        open_generator().run(
+            [
+                Example(str(number), PREFIX, f"{COMPLETION} {number}.", ERROR_TYPES)
+                for number in range(20)
+            ]
+        )
 
 
-def test_the_fingerprint_knows_what_changes_answers_and_no_secret(open_generator, tmp_path, monkeypatch):
+def test_the_fingerprint_knows_what_changes_answers_and_no_secret(
+    open_generator, tmp_path, monkeypatch
+):
     monkeypatch.setenv("MY_KEY", "k-secret-123")
     first = open_generator(judge={"api_key_env": "MY_KEY"}).fingerprint
     assert "secret" not in json.dumps(first)
@@ -362,9 +462,15 @@ def test_the_fingerprint_knows_what_changes_answers_and_no_secret(open_generator
     ):
         assert open_generator(**changes).fingerprint != first
     (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "link.jinja").write_text("link its events: {{ completion }}", encoding="utf-8")
+    (tmp_path / "own" / "link.jinja").write_text(
+        "link its events: {{ completion }}", encoding="utf-8"
+    )
     own = open_generator(prompts="own")
-    changed = {name for name, found in own.fingerprint["prompts"].items() if found != first["prompts"][name]}
+    changed = {
+        name
+        for name, found in own.fingerprint["prompts"].items()
+        if found != first["prompts"][name]
+    }
     assert changed == {LINK}
     assert own.run([EXAMPLE])[0].candidates
 
@@ -374,7 +480,9 @@ def test_settings_that_cannot_be_used_are_refused(tmp_path, open_generator):
         LLMGenerator(GenerateSettings(), tmp_path)
     with pytest.raises(ConfigError, match="lexical judge writes no text"):
         LLMGenerator(GenerateSettings(judge="lexical"), tmp_path)
-    with pytest.raises(ConfigError, match="no judge is called 'openai-srever'; did you mean openai-server"):
+    with pytest.raises(
+        ConfigError, match="no judge is called 'openai-srever'; did you mean openai-server"
+    ):
         LLMGenerator(GenerateSettings(judge="openai-srever"), tmp_path)
     with pytest.raises(ConfigError, match="nowhere.yaml"):
         LLMGenerator(GenerateSettings(judge="nowhere.yaml"), tmp_path)
@@ -402,6 +510,8 @@ def test_a_build_with_recorded_answers_ends_in_a_benchmark(server, tmp_path, mon
         old, new = row[f"contradiction_{number}_edit"].split("; ")[0].split(" -> ")
         assert json.dumps({"old": old, "new": new}) in written
         assert row[f"contradiction_{number}"] != COMPLETION
-    assert (tmp_path / "one" / "mill.csv").read_bytes() == (tmp_path / "two" / "mill.csv").read_bytes()
+    assert (tmp_path / "one" / "mill.csv").read_bytes() == (
+        tmp_path / "two" / "mill.csv"
+    ).read_bytes()
     assert asked == len(set(server.attempts)) <= 6  # the second build asked nothing
     assert capsys.readouterr().out

@@ -26,7 +26,11 @@ def reply(*entries, finish_reason="stop"):
         answer = Answer(entries[0], finish_reason)
     else:
         items = [
-            {"edits": [{"old": old, "new": new} for old, new in edits.items()], "contradiction": text} for edits, text in entries
+            {
+                "edits": [{"old": old, "new": new} for old, new in edits.items()],
+                "contradiction": text,
+            }
+            for edits, text in entries
         ]
         answer = Answer(json.dumps({"contradictions": items}), finish_reason)
     return read_reply(answer, Contradictions, {})
@@ -59,7 +63,12 @@ def test_what_may_hold_beside_the_completion_is_counted_by_reason():
 
 def test_candidates_say_type_and_generator():
     (found,) = parse(reply(ONE), COMPLETION, ENTITY).candidates
-    assert (found.type, found.generator, found.contradiction, found.rejected) == ("entity", "llm", None, "")
+    assert (found.type, found.generator, found.contradiction, found.rejected) == (
+        "entity",
+        "llm",
+        None,
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,9 +96,21 @@ def test_one_plan_may_change_several_words():
 def test_what_is_planned_may_hold_quotes():
     completion = 'The keeper said "no" to the "Ode" crew.'
     found = read(
-        ({'said "no"': 'said "yes"', 'the "Ode" crew': "the crew"}, 'The keeper said "yes" to the crew.'), completion=completion
+        (
+            {'said "no"': 'said "yes"', 'the "Ode" crew': "the crew"},
+            'The keeper said "yes" to the crew.',
+        ),
+        completion=completion,
     )
-    assert found == ([('The keeper said "yes" to the crew.', 'said "no" -> said "yes"; the "Ode" crew -> the crew')], {})
+    assert found == (
+        [
+            (
+                'The keeper said "yes" to the crew.',
+                'said "no" -> said "yes"; the "Ode" crew -> the crew',
+            )
+        ],
+        {},
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,15 +134,24 @@ def test_long_replies_are_read_at_once(entries):
 
 
 def test_no_more_are_taken_than_were_asked_for():
-    entries = [({"Selmouth": place}, COMPLETION.replace("Selmouth", place)) for place in ("Dunwick", "Marrick", "Tellby")]
+    entries = [
+        ({"Selmouth": place}, COMPLETION.replace("Selmouth", place))
+        for place in ("Dunwick", "Marrick", "Tellby")
+    ]
     found = parse(reply(*entries), COMPLETION, ENTITY, most=2)
-    assert [each.edit for each in found.candidates] == ["Selmouth -> Dunwick", "Selmouth -> Marrick"]
+    assert [each.edit for each in found.candidates] == [
+        "Selmouth -> Dunwick",
+        "Selmouth -> Marrick",
+    ]
     assert dict(found.lost) == {"llm: more than were asked for": 1}
 
 
 @pytest.mark.parametrize("edits", [{"not carried": "carried"}, {"not": ""}])
 def test_words_may_be_taken_out(edits):
-    found, lost = read((edits, "The granite was carried by barge."), completion="The granite was not carried by barge.")
+    found, lost = read(
+        (edits, "The granite was carried by barge."),
+        completion="The granite was not carried by barge.",
+    )
     assert ([text for text, _ in found], lost) == (["The granite was carried by barge."], {})
 
 
@@ -143,7 +173,13 @@ def test_words_may_be_taken_out(edits):
         (({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]} (false)."), "pairs"),
         (({"Selmouth": "Dunwick"}, f"{DUNWICK}<|im_end|>"), "marks"),
         (({"Selmouth": "Dunwick"}, DUNWICK.replace("granite came", "gra\ufffdnite came")), "marks"),
-        (({"barge": "mule"}, f"{COMPLETION[:-6]}mule, and it took the men of the whole valley most of a summer."), "far"),
+        (
+            (
+                {"barge": "mule"},
+                f"{COMPLETION[:-6]}mule, and it took the men of the whole valley most of a summer.",
+            ),
+            "far",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_counted_by_reason(entry, reason):
@@ -151,7 +187,12 @@ def test_what_cannot_be_used_is_counted_by_reason(entry, reason):
 
 
 def test_losses_beside_what_is_good():
-    found, lost = read(ONE, ONE, ({}, DUNWICK), ({"Selmouth": "Marrick"}, COMPLETION.replace("Selmouth", "Marrick")))
+    found, lost = read(
+        ONE,
+        ONE,
+        ({}, DUNWICK),
+        ({"Selmouth": "Marrick"}, COMPLETION.replace("Selmouth", "Marrick")),
+    )
     assert [edit for _, edit in found] == ["Selmouth -> Dunwick", "Selmouth -> Marrick"]
     assert lost == {"llm: repeated": 1, "llm: no plan": 1}
 
@@ -161,7 +202,11 @@ def test_losses_beside_what_is_good():
     [
         ('{"contradictions": []}', "stop", "llm: none to be made"),
         ("I'm sorry, but I can't write false statements.", "stop", "llm: no JSON object"),
-        ('{"contradictions": [{"edits": []}]}', "stop", "llm: wrong form: contradictions.N.contradiction: Field required"),
+        (
+            '{"contradictions": [{"edits": []}]}',
+            "stop",
+            "llm: wrong form: contradictions.N.contradiction: Field required",
+        ),
         ("", "content_filter", "llm: content filter"),
         ("<think>Let me", "length", "llm: thinking without an end"),
         ('{"contradictions": [{"edits": [', "length", "llm: cut off"),
@@ -185,9 +230,17 @@ def test_a_request_that_failed_is_the_servers_fault():
         ("It\u2019s 5.6% of $1,200 .", "It's 7.8% of $1,200.", "It\u2019s 7.8% of $1,200 ."),
         ("The pre-war house stood.", "The post war house stood.", "The post war house stood."),
         ("Prior to noon it rained.", "After noon it rained.", "After noon it rained."),
-        ("Rain fell , and snow .", "Rain fell, and hail, and snow.", "Rain fell , and hail , and snow ."),
+        (
+            "Rain fell , and snow .",
+            "Rain fell, and hail, and snow.",
+            "Rain fell , and hail , and snow .",
+        ),
         ("The house (old) stood.", "The house (new) stood.", "The house (new) stood."),
-        ("It rose by 3 p.m. , he said .", "It fell by 3 p.m., he said.", "It fell by 3 p.m. , he said ."),
+        (
+            "It rose by 3 p.m. , he said .",
+            "It fell by 3 p.m., he said.",
+            "It fell by 3 p.m. , he said .",
+        ),
         ("They left at 10:30.", "They left at 11:45.", "They left at 11:45."),
     ],
 )
@@ -238,7 +291,8 @@ def test_numbered_answers(text, found, problem):
     read = read_numbered(Answer(text))
     assert read.problem == problem
     entries = read.value and [
-        ([(edit.old, edit.new) for edit in each.edits], each.contradiction) for each in read.value.contradictions
+        ([(edit.old, edit.new) for edit in each.edits], each.contradiction)
+        for each in read.value.contradictions
     ]
     assert entries == found
 

@@ -26,15 +26,37 @@ def make_settings(**changes: object) -> BuildSettings:
     return BuildSettings(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def make_chosen(number: int = 0, prefix: str = "The harbour is old. ", completion: str = "", **changes: object) -> Chosen:
-    completion = completion or f"Its first keeper came from the north in {1700 + number} and never left it."
+def make_chosen(
+    number: int = 0, prefix: str = "The harbour is old. ", completion: str = "", **changes: object
+) -> Chosen:
+    completion = (
+        completion or f"Its first keeper came from the north in {1700 + number} and never left it."
+    )
     found = (
-        Candidate(completion.replace("north", "south"), ENTITY, "north -> south", "rules/swap", 0.75, -0.125),
+        Candidate(
+            completion.replace("north", "south"),
+            ENTITY,
+            "north -> south",
+            "rules/swap",
+            0.75,
+            -0.125,
+        ),
         Candidate(completion.replace("17", "18"), CIRCUMSTANCE, "1700 -> 1800", "rules/date"),
-        Candidate(completion.replace("never left", "soon fled"), PREDICATE, "never left -> soon fled", "rules/verb"),
+        Candidate(
+            completion.replace("never left", "soon fled"),
+            PREDICATE,
+            "never left -> soon fled",
+            "rules/verb",
+        ),
         Candidate("Nonsense.", PREDICATE, "all -> nothing", "rules/verb", rejected="not fluent"),
     )
-    values = {"doc_id": f"d{number}", "prefix": prefix, "completion": completion, "candidates": found, **changes}
+    values = {
+        "doc_id": f"d{number}",
+        "prefix": prefix,
+        "completion": completion,
+        "candidates": found,
+        **changes,
+    }
     return Chosen(Example(**values), found[:3])  # type: ignore[arg-type]
 
 

@@ -45,19 +45,27 @@ def front_matter(text: str) -> dict:
 
 
 def rows(text: str) -> list[tuple[str, ...]]:
-    return [tuple(cell.strip() for cell in line.strip("|\n").split(" | ")) for line in text.splitlines() if line.startswith("|")]
+    return [
+        tuple(cell.strip() for cell in line.strip("|\n").split(" | "))
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
 
 
 def test_the_hub_can_read_it(card):
     head = front_matter(card())
     assert head["license"] == "mit"
     assert head["task_categories"] == ["multiple-choice", "text-generation"]
-    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "test", "path": "harbours.parquet"}]}]
+    assert head["configs"] == [
+        {"config_name": "default", "data_files": [{"split": "test", "path": "harbours.parquet"}]}
+    ]
     assert head["size_categories"] == ["n<1K"]
 
 
 def test_a_licence_that_the_hub_does_not_know_is_named(card):
-    head = front_matter(card(corpus=CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'")))
+    head = front_matter(
+        card(corpus=CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'"))
+    )
     assert (head["license"], head["license_name"]) == ("other", "Terms of the harbour: 'ask first'")
 
 
@@ -73,20 +81,32 @@ def test_it_counts_stages_reasons_and_types(card):
 
 
 def test_it_says_how_many_documents_gave_a_row(card):
-    assert "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or more types." in card()
+    assert (
+        "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or more types."
+        in card()
+    )
 
 
 def test_it_says_how_many_contradictions_are_doubtful(card, items):
     (first, *others) = items[0].contradictions
     sure, more = Counts(), Counts()
     for counts, degree in ((sure, 0), (more, 1)):
-        counts.add(dataclasses.replace(items[0], contradictions=(dataclasses.replace(first, doubtful=degree), *others)))
-    assert [each.to_json()["doubtful"] for each in (sure, more)] == [{"0": 3, "1": 0, "2": 0}, {"0": 2, "1": 1, "2": 0}]
+        counts.add(
+            dataclasses.replace(
+                items[0], contradictions=(dataclasses.replace(first, doubtful=degree), *others)
+            )
+        )
+    assert [each.to_json()["doubtful"] for each in (sure, more)] == [
+        {"0": 3, "1": 0, "2": 0},
+        {"0": 2, "1": 1, "2": 0},
+    ]
     text = card()
     assert "0 are denials in other words (*is no longer*), and 0 come of rules" in text
     assert "only where a row lacked others." in text
     assert "lacked others, and none of the latter." in card(choose=ChooseSettings(most_doubtful=1))
-    assert "lacked others; none of either is among the rows." in card(choose=ChooseSettings(most_doubtful=0))
+    assert "lacked others; none of either is among the rows." in card(
+        choose=ChooseSettings(most_doubtful=0)
+    )
     assert "in other words" not in card(generate=GenerateSettings("llm", "lexical"))
 
 
@@ -102,13 +122,20 @@ def test_a_filter_that_was_off_is_said_to_be(card):
     off = card()
     assert "**The contradiction filter was off**" in off
     assert "**The fluency filter was off**" in off
-    on = card(filter=FilterSettings(NliSettings(threshold=0.7), FluencySettings("/home/me/models/tiny")))
+    on = card(
+        filter=FilterSettings(NliSettings(threshold=0.7), FluencySettings("/home/me/models/tiny"))
+    )
     assert "was off" not in on
-    assert "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)" in on
+    assert (
+        "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)"
+        in on
+    )
     assert "`tiny` gives a mean log-likelihood" in on
     assert "/home/me" not in on
     assert "words before" not in on
-    near = card(filter=FilterSettings(None, FluencySettings("tiny", margin=0.05, best=2, context=60)))
+    near = card(
+        filter=FilterSettings(None, FluencySettings("tiny", margin=0.05, best=2, context=60))
+    )
     assert (
         "0.05 nats per token below that of the original, each read after the 60 words before it. Of each type the 2 likeliest"
         in near
@@ -128,9 +155,14 @@ def test_it_names_the_models_as_the_stages_knew_them(card):
         },
     }
     text = card(
-        stages=stages, generate=GenerateSettings("llm", "j.yaml"), types=TypesSettings(tagger="spacy"), filter=FilterSettings()
+        stages=stages,
+        generate=GenerateSettings("llm", "j.yaml"),
+        types=TypesSettings(tagger="spacy"),
+        filter=FilterSettings(),
     )
-    assert [row for row in rows(text) if row[0] in ("types", "generate") or row[0].startswith("filter:")][-4:] == [
+    assert [
+        row for row in rows(text) if row[0] in ("types", "generate") or row[0].startswith("filter:")
+    ][-4:] == [
         ("types", "en_core_web_sm", "3.8.0"),
         ("generate", "openai:localhost:8000/v1:chat:some/model", ""),
         ("filter: contradiction", "microsoft/deberta-large-mnli", "abc"),
@@ -150,12 +182,16 @@ def test_sentences_with_two_edits_are_told_of(card):
     hidden = ChooseSettings(hide_centre=True)
     assert "have the edit of the first made in them too" in (off := card(choose=hidden))
     assert "No filter saw" not in off  # none saw any
-    assert "**No filter saw such a sentence as a whole**" in card(choose=hidden, filter=FilterSettings(nli=None))
+    assert "**No filter saw such a sentence as a whole**" in card(
+        choose=hidden, filter=FilterSettings(nli=None)
+    )
 
 
 def test_an_audit_becomes_a_table(card):
     assert "Not audited at the build" in card()
-    text = card({"fewest words": {"accuracy": 0.2512, "interval": "22 - 28"}, "odd | name": {"accuracy": 1}})
+    text = card(
+        {"fewest words": {"accuracy": 0.2512, "interval": "22 - 28"}, "odd | name": {"accuracy": 1}}
+    )
     assert ("fewest words", "0.251", "22 - 28") in rows(text)
     assert "odd \\| name" in text
 
@@ -171,8 +207,16 @@ def test_text_that_no_file_can_hold_is_mended(card):
 
 def test_a_stage_of_another_name_is_counted_too(provenance):
     counts = Counts()
-    for item in (Example("a").drop("polish", "too dull"), Example("b", unused="no colon here"), make_chosen()):
+    for item in (
+        Example("a").drop("polish", "too dull"),
+        Example("b", unused="no colon here"),
+        make_chosen(),
+    ):
         counts.add(item)
     assert ("polish", 2, 1) in counts.stages()
-    assert counts.to_json()["unused"][0] == {"stage": "choose", "reason": "no colon here", "documents": 1}
+    assert counts.to_json()["unused"][0] == {
+        "stage": "choose",
+        "reason": "no colon here",
+        "documents": 1,
+    }
     assert dataclasses.asdict(counts)["rows"] == 1

@@ -17,7 +17,9 @@ from tests.factor_gen.output.conftest import make_settings
 @pytest.fixture
 def folder(tmp_path, items, provenance):
     """A build that was moved after it was made."""
-    settings = make_settings(corpus=CorpusSettings(path="x.txt", license="CC BY: 4.0 # of the harbour"))
+    settings = make_settings(
+        corpus=CorpusSettings(path="x.txt", license="CC BY: 4.0 # of the harbour")
+    )
     write_benchmark(settings, items, tmp_path / "built", provenance)
     return shutil.move(tmp_path / "built", tmp_path / "moved")
 
@@ -32,7 +34,12 @@ def test_validate_finds_nothing_wrong(folder):
 
 
 def test_lm_eval_runs_it(folder, evaluate, checkpoint):
-    results = evaluate("hf", ["harbours"], include=folder, model_args={"pretrained": str(checkpoint), "dtype": "float32"})
+    results = evaluate(
+        "hf",
+        ["harbours"],
+        include=folder,
+        model_args={"pretrained": str(checkpoint), "dtype": "float32"},
+    )
     found = results["results"]["harbours"]
     assert 0 <= found["factor_acc,none"] <= 1
     assert found["unscored,none"] == 0

@@ -1,4 +1,5 @@
-"""The files of a benchmark: the same each time, whole or not there, and readable as they were meant."""
+"""The files of a benchmark: the same each time, whole or not there, and readable as they were
+meant."""
 
 from __future__ import annotations
 
@@ -22,15 +23,30 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.ground.errors import DataError
 from tests.factor_gen.output.conftest import make_chosen, make_settings
 
-NAMES = {"harbours.csv", "harbours.parquet", "harbours.yaml", "README.md", "manifest.json", "unused.jsonl"}
+NAMES = {
+    "harbours.csv",
+    "harbours.parquet",
+    "harbours.yaml",
+    "README.md",
+    "manifest.json",
+    "unused.jsonl",
+}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def read(path: Path):
-    config = {"task": "t", "dataset_path": str(path), "metadata": {"columns": {"prefix": "full_prefix"}}}
+    config = {
+        "task": "t",
+        "dataset_path": str(path),
+        "metadata": {"columns": {"prefix": "full_prefix"}},
+    }
     loaded = load_corpus(parse_corpus(config))
     assert not loaded.problems
     return loaded.rows
@@ -39,19 +55,25 @@ def read(path: Path):
 def test_the_same_items_give_the_same_bytes(tmp_path, items, provenance):
     for folder in ("one", "two"):
         write_benchmark(make_settings(), iter(items), tmp_path / folder, provenance)
-    write_benchmark(make_settings(engine="local", workers=1), iter(items), tmp_path / "three", provenance)
+    write_benchmark(
+        make_settings(engine="local", workers=1), iter(items), tmp_path / "three", provenance
+    )
     one, two, three = (contents(tmp_path / folder) for folder in ("one", "two", "three"))
     assert set(one) == NAMES
     assert one == two == three
 
 
-def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(tmp_path, items, provenance):
+def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(
+    tmp_path, items, provenance
+):
     written = write_benchmark(make_settings(), items, tmp_path, provenance)
     with written.files["csv"].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == written.counts.rows == 3
     first = rows[0]
-    assert {"doc_id", "full_prefix", "turncated_prefixes", "completion", "contradiction_2"} < set(first)
+    assert {"doc_id", "full_prefix", "turncated_prefixes", "completion", "contradiction_2"} < set(
+        first
+    )
     assert first["contradiction_0_type"] == "entity"
     assert first["contradiction_0_edit"] == "north -> south"
     assert first["contradiction_1_generator"] == "rules/date"
@@ -65,13 +87,23 @@ def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(tmp_p
 
 def test_documents_without_a_row_say_why(tmp_path, items, provenance):
     written = write_benchmark(make_settings(), items, tmp_path, provenance)
-    lines = [json.loads(line) for line in written.files["unused"].read_text(encoding="utf-8").splitlines()]
-    assert lines[0] == {"doc_id": "short", "stage": "select", "reason": "no sentence of 10 words or more", "draws": 0}
+    lines = [
+        json.loads(line)
+        for line in written.files["unused"].read_text(encoding="utf-8").splitlines()
+    ]
+    assert lines[0] == {
+        "doc_id": "short",
+        "stage": "select",
+        "reason": "no sentence of 10 words or more",
+        "draws": 0,
+    }
     assert [line["doc_id"] for line in lines] == ["short", "empty", "twice", "odd"]
 
 
 def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
-    written = write_benchmark(make_settings(), items, tmp_path, provenance, audit=lambda: {"longest": {"rows": 1}})
+    written = write_benchmark(
+        make_settings(), items, tmp_path, provenance, audit=lambda: {"longest": {"rows": 1}}
+    )
     manifest = json.loads(written.files["manifest"].read_text(encoding="utf-8"))
     for entry in manifest["files"]:
         raw = (tmp_path / entry["name"]).read_bytes()
@@ -85,7 +117,13 @@ def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
     assert counts["lost"] == {"no change": 3}
     assert {"type": "entity", "generator": "rules/swap", "candidates": 4} in counts["generated"]
     assert {"type": "predicate", "generator": "rules/verb", "candidates": 6} in counts["generated"]
-    assert counts["chosen"] == {"predicate": 3, "entity": 3, "circumstance": 3, "coreference": 0, "link": 0}
+    assert counts["chosen"] == {
+        "predicate": 3,
+        "entity": 3,
+        "circumstance": 3,
+        "coreference": 0,
+        "link": 0,
+    }
     assert counts["types_in_a_row"] == {"3": 3}
     assert counts["edit_distance"]["mean"] == pytest.approx(4 / 3)
     assert manifest["settings"] == {"name": "harbours", "seed": 7, "select": {"min_words": 10}}
@@ -157,7 +195,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, items, provenance):
 def test_a_row_of_another_width_is_refused(tmp_path, provenance):
     chosen = make_chosen()
     with pytest.raises(ValueError, match="'d0': 2 contradictions chosen, expected 3"):
-        write_benchmark(make_settings(), [Chosen(chosen.example, chosen.contradictions[:2])], tmp_path, provenance)
+        write_benchmark(
+            make_settings(),
+            [Chosen(chosen.example, chosen.contradictions[:2])],
+            tmp_path,
+            provenance,
+        )
 
 
 TEXT = st.text(st.characters(codec=None), max_size=40)
@@ -170,7 +213,9 @@ TEXT = st.text(st.characters(codec=None), max_size=40)
 def test_any_text_is_read_back_as_it_was(rows):
     found = []
     for number, (prefix, completion, false, edit) in enumerate(rows):
-        texts = tuple(Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3))
+        texts = tuple(
+            Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3)
+        )
         found.append(Chosen(Example(f"d{number}", prefix, completion, candidates=texts), texts))
     from factor_gen.output.rows import make_row
 
@@ -182,11 +227,21 @@ def test_any_text_is_read_back_as_it_was(rows):
                 for chosen in found:
                     write(make_row(chosen, 3))
             read_back = read(path)
-            assert [row.prefix for row in read_back] == [whole(each.example.prefix) for each in found]
-            assert [row.choices for row in read_back] == [
-                tuple(map(whole, (each.example.completion, *(false.text for false in each.contradictions)))) for each in found
+            assert [row.prefix for row in read_back] == [
+                whole(each.example.prefix) for each in found
             ]
-            assert [row.error_types for row in read_back] == [("", "entity", "entity", "entity")] * len(found)
+            assert [row.choices for row in read_back] == [
+                tuple(
+                    map(
+                        whole,
+                        (each.example.completion, *(false.text for false in each.contradictions)),
+                    )
+                )
+                for each in found
+            ]
+            assert [row.error_types for row in read_back] == [
+                ("", "entity", "entity", "entity")
+            ] * len(found)
 
 
 def test_row_groups_are_written_as_they_fill(tmp_path):
@@ -196,7 +251,11 @@ def test_row_groups_are_written_as_they_fill(tmp_path):
         for number in range(rows):
             write({"doc_id": str(number), "contradiction_0_nli": None})
     file = pyarrow.parquet.ParquetFile(tmp_path / "rows.parquet")
-    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [1000, 1000, 500]
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [
+        1000,
+        1000,
+        500,
+    ]
 
 
 def test_the_cut_prefix_is_the_end_of_the_whole():
@@ -236,7 +295,9 @@ def test_the_last_words_are_the_last_of_all_words(text, count):
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_what_no_build_wrote_is_not_written_over(tmp_path, items, provenance, name):
     (tmp_path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"):
+    with pytest.raises(
+        DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"
+    ):
         write_benchmark(make_settings(), items, tmp_path, provenance)
     assert contents(tmp_path) == {name: b"mine"}
 
@@ -247,7 +308,9 @@ def test_another_manifest_makes_nothing_ours(tmp_path, items, provenance):
         write_benchmark(make_settings(), items, tmp_path, provenance)
 
 
-def test_an_earlier_build_of_another_name_goes_but_not_what_was_changed_since(tmp_path, items, provenance, caplog):
+def test_an_earlier_build_of_another_name_goes_but_not_what_was_changed_since(
+    tmp_path, items, provenance, caplog
+):
     write_benchmark(make_settings(), items, tmp_path, provenance)
     (tmp_path / "harbours.yaml").write_text("changed by hand", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
@@ -262,14 +325,18 @@ def test_names_that_lead_elsewhere_are_not_followed(tmp_path, items, provenance)
     other.write_text("mine", encoding="utf-8")
     write_benchmark(make_settings(), items, out, provenance)
     manifest = json.loads((out / "manifest.json").read_text())
-    manifest["files"].append({"name": "../other.csv", "sha256": hashlib.sha256(b"mine").hexdigest()})
+    manifest["files"].append(
+        {"name": "../other.csv", "sha256": hashlib.sha256(b"mine").hexdigest()}
+    )
     (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     write_benchmark(make_settings(name="ports"), items, out, provenance)
     assert other.read_text() == "mine"
 
 
 @pytest.mark.parametrize("moved", range(6))
-def test_a_build_that_was_killed_among_the_files_can_be_made_again(tmp_path, items, provenance, moved, monkeypatch):
+def test_a_build_that_was_killed_among_the_files_can_be_made_again(
+    tmp_path, items, provenance, moved, monkeypatch
+):
     whole_build = tmp_path / "whole"
     write_benchmark(make_settings(name="ports"), items, whole_build, provenance)
     out = tmp_path / "out"

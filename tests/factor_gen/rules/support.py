@@ -15,16 +15,23 @@ TAGGER = PatternTagger()
 
 
 def results(
-    operator: Callable[[Sentence, random.Random], Iterable[Edit]], text: str, prefix: str = "", tries: int = 12
+    operator: Callable[[Sentence, random.Random], Iterable[Edit]],
+    text: str,
+    prefix: str = "",
+    tries: int = 12,
 ) -> set[str]:
     """All that the operator makes of the text over a few seeds."""
     sentence = read(TAGGER, prefix, text)
     return {
-        apply(text, finish(text, edit.replacements)) for seed in range(tries) for edit in operator(sentence, random.Random(seed))
+        apply(text, finish(text, edit.replacements))
+        for seed in range(tries)
+        for edit in operator(sentence, random.Random(seed))
     }
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every chance to change a word, however rare the new one is."""
-    monkeypatch.setattr(Sentence, "drawn", lambda _, rng, old, others: rng.sample(list(others), len(others)))
+    monkeypatch.setattr(
+        Sentence, "drawn", lambda _, rng, old, others: rng.sample(list(others), len(others))
+    )

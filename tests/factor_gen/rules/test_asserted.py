@@ -1,4 +1,5 @@
-"""A change of what a sentence doesn't assert contradicts nothing: a sentence for each ground, and a neighbour that is allowed."""
+"""A change of what a sentence doesn't assert contradicts nothing: a sentence for each ground, and a
+neighbour that is allowed."""
 
 from __future__ import annotations
 
@@ -83,7 +84,11 @@ REFUSED: list[tuple[str, Case, Case]] = [
         ("It will sell boats and buy mills.", FLIP, PREDICATE, "will", "will not"),
         ("It will sell boats and mills.", FLIP, PREDICATE, "will", "will not"),
     ),
-    (GROUND, ("Much grain is sold.", FLIP, PREDICATE, "is", "is not"), ("The grain is sold.", FLIP, PREDICATE, "is", "is not")),
+    (
+        GROUND,
+        ("Much grain is sold.", FLIP, PREDICATE, "is", "is not"),
+        ("The grain is sold.", FLIP, PREDICATE, "is", "is not"),
+    ),
     (
         GROUND,
         ("Some boats are green.", FLIP, PREDICATE, "are", "are not"),
@@ -131,7 +136,13 @@ REFUSED: list[tuple[str, Case, Case]] = [
     (
         DENIED,
         ("They never opened it on Monday.", "date", CIRCUMSTANCE, "Monday", "Tuesday"),
-        (f"They never opened it {'very ' * 90}late on Monday.", "date", CIRCUMSTANCE, "Monday", "Tuesday"),
+        (
+            f"They never opened it {'very ' * 90}late on Monday.",
+            "date",
+            CIRCUMSTANCE,
+            "Monday",
+            "Tuesday",
+        ),
     ),
     (
         DENIED,
@@ -159,7 +170,14 @@ REFUSED: list[tuple[str, Case, Case]] = [
             (f"She sold the mill {words} a boat.", "noun", ENTITY, "boat", "ship"),
             (f"She sold the mill {words} a boat.", "noun", ENTITY, "mill", "farm"),
         )
-        for words in ("instead of", "rather than", "other than", "apart from", "except for", "as though")
+        for words in (
+            "instead of",
+            "rather than",
+            "other than",
+            "apart from",
+            "except for",
+            "as though",
+        )
     ),
     # supposed
     *(
@@ -168,7 +186,17 @@ REFUSED: list[tuple[str, Case, Case]] = [
             (f"The gate shuts {words} the river rises.", "antonym", PREDICATE, "rises", "falls"),
             (f"The gate shut {words} the river rose.", "antonym", PREDICATE, "rose", "fell"),
         )
-        for words in ("when", "whenever", "once", "till", "while", "each time", "every time", "by the time", "the next time")
+        for words in (
+            "when",
+            "whenever",
+            "once",
+            "till",
+            "while",
+            "each time",
+            "every time",
+            "by the time",
+            "the next time",
+        )
     ),
     *(
         (
@@ -187,7 +215,13 @@ REFUSED: list[tuple[str, Case, Case]] = [
         (
             CONDITION,
             (f"The gate shut {word} the river rose.", "antonym", PREDICATE, "rose", "fell"),
-            (f"The gate shut {word} it rained, the river rose.", "antonym", PREDICATE, "rose", "fell"),
+            (
+                f"The gate shut {word} it rained, the river rose.",
+                "antonym",
+                PREDICATE,
+                "rose",
+                "fell",
+            ),
         )
         for word in ("supposing", "provided", "assuming", "lest")
     ),
@@ -217,7 +251,13 @@ REFUSED: list[tuple[str, Case, Case]] = [
     (
         CONDITION,
         ("She left unless the mill, or the boat, was old.", "property", ENTITY, "old", "new"),
-        ("She left unless the mill, or the boat, burned; it was old.", "property", ENTITY, "old", "new"),
+        (
+            "She left unless the mill, or the boat, burned; it was old.",
+            "property",
+            ENTITY,
+            "old",
+            "new",
+        ),
     ),
     # possible
     (
@@ -231,12 +271,20 @@ REFUSED: list[tuple[str, Case, Case]] = [
         ("The boats are seen in Tarn, May 3.", FLIP, PREDICATE, "are", "are not"),
     ),
     *(
-        (POSSIBLE, (f"The boat {word} carry wood there.", *change), ("The boat did carry wood there.", *change))
+        (
+            POSSIBLE,
+            (f"The boat {word} carry wood there.", *change),
+            ("The boat did carry wood there.", *change),
+        )
         for word in ("can", "may", "might", "could", "possibly", "allows", "optionally")
         for change in [("noun", ENTITY, "wood", "coal")]
     ),
     *(
-        (POSSIBLE, ("The boat may often carry wood outside.", *change), ("The boat did often carry wood outside.", *change))
+        (
+            POSSIBLE,
+            ("The boat may often carry wood outside.", *change),
+            ("The boat did often carry wood outside.", *change),
+        )
         for change in (
             ("antonym", PREDICATE, "carry", "drop"),
             ("adverb", CIRCUMSTANCE, "often", "seldom"),
@@ -350,12 +398,18 @@ def why(case: Case) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "refused", "allowed"), REFUSED, ids=[f"{number}-{each[1][0]}" for number, each in enumerate(REFUSED)]
+    ("reason", "refused", "allowed"),
+    REFUSED,
+    ids=[f"{number}-{each[1][0]}" for number, each in enumerate(REFUSED)],
 )
-def test_what_is_not_asserted_is_not_changed(reason: str, refused: Case, allowed: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_asserted_is_not_changed(
+    reason: str, refused: Case, allowed: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert why(refused) == reason
     assert why(allowed) is None
-    monkeypatch.setattr(asserted, "REASONS", {name: holds for name, holds in REASONS.items() if name != reason})
+    monkeypatch.setattr(
+        asserted, "REASONS", {name: holds for name, holds in REASONS.items() if name != reason}
+    )
     assert why(refused) is None, "another ground refuses it too, so that the case proves nothing"
 
 
@@ -383,15 +437,23 @@ SENTENCE = Sentence("It is a mill.", (), (), ())
         ("mill", "zzqxv", True, 1.0),
     ],
 )
-def test_a_word_gives_way_to_another_as_often_as_that_is_met(old: str, other: str, every: bool, share: float | None) -> None:
+def test_a_word_gives_way_to_another_as_often_as_that_is_met(
+    old: str, other: str, every: bool, share: float | None
+) -> None:
     tries, sentence = 4000, Sentence("It is a mill.", (), (), (), every=every)
-    found = sum(sentence.drawn(random.Random(seed), old, [other]) == [other] for seed in range(tries)) / tries
+    found = (
+        sum(sentence.drawn(random.Random(seed), old, [other]) == [other] for seed in range(tries))
+        / tries
+    )
     expected = min(1.0, frequency(other) / frequency(old)) if share is None else share
     assert found == pytest.approx(expected, abs=0 if share else 0.03)
 
 
 def test_words_are_drawn_one_by_one_in_any_order() -> None:
-    drawn = Counter(tuple(SENTENCE.drawn(random.Random(seed), "zzqxv", ["mill", "boat", "house"])) for seed in range(600))
+    drawn = Counter(
+        tuple(SENTENCE.drawn(random.Random(seed), "zzqxv", ["mill", "boat", "house"]))
+        for seed in range(600)
+    )
     assert len(drawn) == 6  # each order of the three
     assert min(drawn.values()) > 60
     mixed = [SENTENCE.drawn(random.Random(seed), "house", ["home", "mill"]) for seed in range(300)]

@@ -40,24 +40,58 @@ def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
     ("corpus", "text", "old", "new", "expected"),
     [
         (CODE, "It is a library for dates.", "library", "school", False),  # no school in manuals
-        (TOWN, "The library of the town burned down.", "library", "school", True),  # in the same slot
-        (CODE, "The summer file is deleted.", "summer", "winter", True),  # governed by the same word
-        (CODE, "A summer dictionary is deleted.", "summer", "winter", True),  # both go with file and value
+        (
+            TOWN,
+            "The library of the town burned down.",
+            "library",
+            "school",
+            True,
+        ),  # in the same slot
+        (
+            CODE,
+            "The summer file is deleted.",
+            "summer",
+            "winter",
+            True,
+        ),  # governed by the same word
+        (
+            CODE,
+            "A summer dictionary is deleted.",
+            "summer",
+            "winter",
+            True,
+        ),  # both go with file and value
         (CODE, "The port is closed.", "port", "airport", False),
         (CODE, "It listens on the port.", "port", "airport", False),
-        ([], "It listens on the port.", "port", "airport", True),  # no corpus, no evidence against it
+        (
+            [],
+            "It listens on the port.",
+            "port",
+            "airport",
+            True,
+        ),  # no corpus, no evidence against it
     ],
 )
-def test_what_the_corpus_allows(corpus: list[str], text: str, old: str, new: str, expected: bool) -> None:
+def test_what_the_corpus_allows(
+    corpus: list[str], text: str, old: str, new: str, expected: bool
+) -> None:
     assert fits(corpus, text, old, new) is expected
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("The summer file is old.", True), ("A summer file is old.", False), ("The summer cup.", False)]
+    ("text", "expected"),
+    [
+        ("The summer file is old.", True),
+        ("A summer file is old.", False),
+        ("The summer cup.", False),
+    ],
 )
 def test_a_word_in_its_very_place(text: str, expected: bool) -> None:
     corpus = gather(CODE)
-    assert corpus.fit(text, text.index("summer"), text.index("summer") + 6, "winter", in_slot=True) is expected
+    assert (
+        corpus.fit(text, text.index("summer"), text.index("summer") + 6, "winter", in_slot=True)
+        is expected
+    )
 
 
 def test_words_of_the_same_stem_share_their_companions() -> None:
@@ -65,24 +99,39 @@ def test_words_of_the_same_stem_share_their_companions() -> None:
 
 
 def test_a_break_separates_words() -> None:
-    assert not fits(["They rejected it. The bill is new."], "It approves the bill.", "approves", "rejects")
+    assert not fits(
+        ["They rejected it. The bill is new."], "It approves the bill.", "approves", "rejects"
+    )
 
 
 @pytest.mark.usefixtures("always")
 def test_nouns_keep_their_sense() -> None:
     text = "It is a small library for people who like dates."
-    for corpus, expected in ((CODE, set()), (TOWN, {"It is a small school for people who like dates."})):
+    for corpus, expected in (
+        (CODE, set()),
+        (TOWN, {"It is a small school for people who like dates."}),
+    ):
         sentence = read(TAGGER, "", text, gather(corpus))
-        found = {apply(text, each.replacements) for seed in range(8) for each in swaps.noun(sentence, random.Random(seed))}
+        found = {
+            apply(text, each.replacements)
+            for seed in range(8)
+            for each in swaps.noun(sentence, random.Random(seed))
+        }
         assert (
-            found & {"It is a small school for people who like dates.", "It is a small church for people who like dates."}
+            found
+            & {
+                "It is a small school for people who like dates.",
+                "It is a small church for people who like dates.",
+            }
             == expected
         )
 
 
 def test_a_word_keeps_so_many_companions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contexts, "_MOST", 3)
-    found = gather(f"The winter {name} is there." for name in ("mill", "boat", "town", "river", "bridge"))
+    found = gather(
+        f"The winter {name} is there." for name in ("mill", "boat", "town", "river", "bridge")
+    )
     assert len(found.companions["winter"]) == 3
 
 
@@ -104,7 +153,9 @@ def test_of_a_large_corpus_parts_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
-    monkeypatch.setattr(pipeline, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3)
+    monkeypatch.setattr(
+        pipeline, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3
+    )
     assert load(pipeline._contexts(folder, len(CODE))) == gather([CODE[0], CODE[2]])
 
 
@@ -113,4 +164,6 @@ def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:
     build(settings, tmp_path / "one")
     build(settings, tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert isinstance(load((tmp_path / "one" / "stages" / "1-read" / "contexts.json").resolve()), Contexts)
+    assert isinstance(
+        load((tmp_path / "one" / "stages" / "1-read" / "contexts.json").resolve()), Contexts
+    )

@@ -9,7 +9,9 @@ from factor_gen.generate.rules.edits import apply, article_of, described, edit, 
 
 def changed(text: str, old: str, new: str) -> str:
     start = text.index(old)
-    return apply(text, finish(text, edit("x", "entity", (start, start + len(old), new)).replacements))
+    return apply(
+        text, finish(text, edit("x", "entity", (start, start + len(old), new)).replacements)
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,4 +64,7 @@ def test_articles(word: str, article: str) -> None:
 
 def test_the_record_joins_several_replacements() -> None:
     text = "He sold his boat."
-    assert described(text, edit("x", "coreference", (8, 11, "her"), (0, 2, "She")).replacements) == "He -> She; his -> her"
+    assert (
+        described(text, edit("x", "coreference", (8, 11, "her"), (0, 2, "She")).replacements)
+        == "He -> She; his -> her"
+    )

@@ -22,7 +22,9 @@ TEXT = "On Monday she sold 36 boats to the largest bank in Norway because the ri
 
 
 def generator(seed: int = 0, per_type: int = 4) -> RulesGenerator:
-    return RulesGenerator(GenerateSettings(generator="rules", per_type=per_type), TypesSettings(), seed)
+    return RulesGenerator(
+        GenerateSettings(generator="rules", per_type=per_type), TypesSettings(), seed
+    )
 
 
 def made(text: str, prefix: str = PREFIX, seed: int = 0, per_type: int = 4) -> Example:
@@ -59,14 +61,20 @@ def test_doubtful_edits_come_after_the_others() -> None:
     for error_type in ERROR_TYPES:
         doubts = [each.doubtful for each in found if each.type == error_type]
         assert doubts == sorted(doubts)
-    assert {each.generator.removeprefix("rules/") for each in found if each.doubtful} <= set(DOUBTFUL) <= set(OPERATORS)
+    assert (
+        {each.generator.removeprefix("rules/") for each in found if each.doubtful}
+        <= set(DOUBTFUL)
+        <= set(OPERATORS)
+    )
     assert any(each.doubtful for each in found)
 
 
 def test_all_that_can_be_made_is_offered_where_a_filter_follows() -> None:
     example = TYPES.run([Example("1", PREFIX, TEXT)])
     settings_ = GenerateSettings(generator="rules", per_type=30), TypesSettings(), 0
-    (few,), (many,) = (RulesGenerator(*settings_, filtered=each).run(example) for each in (False, True))
+    (few,), (many,) = (
+        RulesGenerator(*settings_, filtered=each).run(example) for each in (False, True)
+    )
     assert {each.text for each in few.candidates} < {each.text for each in many.candidates}
 
 
@@ -79,7 +87,9 @@ def test_all_that_can_be_made_is_offered_where_a_filter_follows() -> None:
     ],
 )
 def test_fixed_phrases_are_left_whole(text: str, kept: str) -> None:
-    candidates = [each for seed in range(8) for each in made(text, seed=seed, per_type=8).candidates]
+    candidates = [
+        each for seed in range(8) for each in made(text, seed=seed, per_type=8).candidates
+    ]
     assert candidates
     assert all(kept in each.text for each in candidates)
 
@@ -89,7 +99,11 @@ def test_a_question_has_no_contradiction() -> None:
 
 
 def test_what_is_conceded_is_left_alone() -> None:
-    texts = [each.text for seed in range(8) for each in made(f"{TEXT[:-1]}, although the bank rose.", seed=seed).candidates]
+    texts = [
+        each.text
+        for seed in range(8)
+        for each in made(f"{TEXT[:-1]}, although the bank rose.", seed=seed).candidates
+    ]
     assert texts
     assert all(each.endswith("the bank rose.") for each in texts)
 
@@ -102,7 +116,11 @@ def test_what_contradicts_nothing_is_counted() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["The gnutls_global_init() call is kept.", "The file small.txt is kept there by Anna.", "It is kept with --large as option."],
+    [
+        "The gnutls_global_init() call is kept.",
+        "The file small.txt is kept there by Anna.",
+        "It is kept with --large as option.",
+    ],
 )
 def test_identifiers_stay(text: str) -> None:
     word = next(each for each in text.split() if "_" in each or "." in each[:-1] or "-" in each)
@@ -111,7 +129,12 @@ def test_identifiers_stay(text: str) -> None:
 
 def test_several_types_and_operators() -> None:
     example = made(TEXT)
-    assert {each.type for each in example.candidates} >= {"entity", "predicate", "circumstance", "coreference"}
+    assert {each.type for each in example.candidates} >= {
+        "entity",
+        "predicate",
+        "circumstance",
+        "coreference",
+    }
     assert len({each.generator for each in example.candidates}) >= 5
     assert len({each.text for each in example.candidates}) == len(example.candidates)
     for each in example.candidates:
@@ -136,7 +159,10 @@ def test_more_values_only_where_there_are_too_few_contradictions() -> None:
         ("The mill was sold.", ["The mill was never sold."]),
         ("They store the grain in sacks.", ["They no longer store the grain in sacks."]),
         ("The mill has oaken pegs.", ["The mill no longer has oaken pegs."]),
-        ("You can see the river from the mill.", ["You can no longer see the river from the mill."]),
+        (
+            "You can see the river from the mill.",
+            ["You can no longer see the river from the mill."],
+        ),
         ("She opened the gate.", ["She never opened the gate."]),
         ("Turn the wheel.", ["Never turn the wheel."]),
         ("To see the yard, open the gate.", []),
@@ -146,7 +172,11 @@ def test_more_values_only_where_there_are_too_few_contradictions() -> None:
     ],
 )
 def test_a_denial_in_other_words_where_little_else_is_left(text: str, others: list[str]) -> None:
-    found = {each.text: each for each in made(text, per_type=9).candidates if each.generator == "rules/negation in time"}
+    found = {
+        each.text: each
+        for each in made(text, per_type=9).candidates
+        if each.generator == "rules/negation in time"
+    }
     assert list(found) == others
     assert all(each.doubtful == 1 for each in found.values())
 
@@ -159,7 +189,9 @@ def test_the_seed_and_the_document_decide() -> None:
     assert made(TEXT).candidates == made(TEXT).candidates
     assert made(TEXT, seed=1).candidates != made(TEXT).candidates
     alone = generator().run(TYPES.run([Example("1", PREFIX, TEXT)]))[0]
-    among = generator().run(TYPES.run([Example("0", "", "He left on Monday."), Example("1", PREFIX, TEXT)]))[1]
+    among = generator().run(
+        TYPES.run([Example("0", "", "He left on Monday."), Example("1", PREFIX, TEXT)])
+    )[1]
     assert alone == among
 
 
@@ -200,27 +232,41 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.text(max_size=200) | st.lists(PIECES, max_size=8).map("".join), st.text(max_size=100) | st.just(PREFIX))
+@given(
+    st.text(max_size=200) | st.lists(PIECES, max_size=8).map("".join),
+    st.text(max_size=100) | st.just(PREFIX),
+)
 def test_any_text(text: str, prefix: str) -> None:
     for each in made(text, prefix).candidates:
         check(text, each)
 
 
-@pytest.mark.parametrize("text", ["word", "a" * 100_000, "Tarn " * 20_000, "1," * 50_000, "“" * 50_000, "He said. " * 2_000])
+@pytest.mark.parametrize(
+    "text",
+    ["word", "a" * 100_000, "Tarn " * 20_000, "1," * 50_000, "“" * 50_000, "He said. " * 2_000],
+)
 def test_long_texts_take_no_long_time(text: str) -> None:
     start = time.process_time()
     made(text, prefix=text)
-    assert time.process_time() - start < 20  # of the processor; a rule that looks back from each word takes minutes
+    assert (
+        time.process_time() - start < 20
+    )  # of the processor; a rule that looks back from each word takes minutes
 
 
 def test_news(shared: Path) -> None:
-    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+    with (shared / "data" / "factor" / "news_factor.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         rows = list(csv.DictReader(file))[:200]
-    examples = generator().run(TYPES.run([Example(row["doc_id"], row["full_prefix"], row["completion"]) for row in rows]))
+    examples = generator().run(
+        TYPES.run([Example(row["doc_id"], row["full_prefix"], row["completion"]) for row in rows])
+    )
     enough = 0
     distances = []
     for row, example in zip(rows, examples, strict=True):
-        enough += len(example.candidates) >= 3 and len({each.type for each in example.candidates}) >= 2
+        enough += (
+            len(example.candidates) >= 3 and len({each.type for each in example.candidates}) >= 2
+        )
         for each in example.candidates:
             check(row["completion"], each)
             distances.append(Levenshtein.distance(row["completion"].split(), each.text.split()))

@@ -1,4 +1,5 @@
-"""Changes that read badly, or that leave a sentence at odds with itself, are not made: a table for each kind."""
+"""Changes that read badly, or that leave a sentence at odds with itself, are not made: a table for
+each kind."""
 
 from __future__ import annotations
 
@@ -40,27 +41,77 @@ def phrase(name: str) -> Operator:
 STAYS: list[tuple[str, Operator, str, str]] = [
     # operator, sentence, what must not come of it
     ("a list's last mark", numbers, "She sold the mill to her brother in May. 4.", "5."),
-    ("a number said in words too", numbers, "The fee is fifty dollars ($50.00) in May.", "fifty dollars ($"),
+    (
+        "a number said in words too",
+        numbers,
+        "The fee is fifty dollars ($50.00) in May.",
+        "fifty dollars ($",
+    ),
     ("a percentage said in words too", numbers, "It owned fifty percent (50%) of it.", "("),
     ("a section of a law", numbers, "It is held by 17 U.S.C. § 101 in May.", "§"),
     ("the label of a clause", numbers, "1.9 “You” means the mill.", "“"),
-    ("must, or something else", partial(phrases.phrase, "adverb"), "It must leave in May or be shut in.", "need not"),
+    (
+        "must, or something else",
+        partial(phrases.phrase, "adverb"),
+        "It must leave in May or be shut in.",
+        "need not",
+    ),
     ("the number of a list", numbers, "It visited three towns: Tarn, Vale and Moor.", "towns"),
-    ("the number of a list after a dash", numbers, "It visited three towns – Tarn, Vale and Moor.", "towns"),
-    ("a number with its items in brackets", numbers, "The two kinds (old and new) sold well.", "kinds"),
-    ("a number, its items after a comma", numbers, "It has three parts, the hull, the mast, and the oars.", "parts"),
-    ("a number, its items without a comma", numbers, "It takes two boats Tarn and Vale there.", "boats"),
+    (
+        "the number of a list after a dash",
+        numbers,
+        "It visited three towns – Tarn, Vale and Moor.",
+        "towns",
+    ),
+    (
+        "a number with its items in brackets",
+        numbers,
+        "The two kinds (old and new) sold well.",
+        "kinds",
+    ),
+    (
+        "a number, its items after a comma",
+        numbers,
+        "It has three parts, the hull, the mast, and the oars.",
+        "parts",
+    ),
+    (
+        "a number, its items without a comma",
+        numbers,
+        "It takes two boats Tarn and Vale there.",
+        "boats",
+    ),
     ("a number after its items", numbers, "Tarn and Vale are two towns on the river.", "towns"),
-    ("what a number counts is named by number again", numbers, "The two boats sold well, and both are new.", "boats"),
+    (
+        "what a number counts is named by number again",
+        numbers,
+        "The two boats sold well, and both are new.",
+        "boats",
+    ),
     ("a number that refers back", numbers, "A comma stood between the two.", "the "),
     ("a number that is said twice", numbers, "It has three groups of three boats.", "group"),
     ("a negation with its ground", denied, "The man bought the mill: it was cheap.", "did not"),
-    ("a negation before a contrast", negation.taken_back, "The man did not buy the mill; rather, he sold it.", "bought"),
-    ("a negation with what came of it", denied, "The man bought the mill, which made him rich.", "not"),
+    (
+        "a negation before a contrast",
+        negation.taken_back,
+        "The man did not buy the mill; rather, he sold it.",
+        "bought",
+    ),
+    (
+        "a negation with what came of it",
+        denied,
+        "The man bought the mill, which made him rich.",
+        "not",
+    ),
     ("always in the present", phrase("adverb"), "Sailors always mend their boats.", "never"),
     ("always of many", phrase("adverb"), "The sailors always sold their boats.", "never"),
     ("a remark on the whole", phrase("adverb"), "Officially, he sold the mill.", "nofficial"),
-    ("a verb after the phrase", phrase("cause"), "She chose to sell rather than keep the mill.", "addition"),
+    (
+        "a verb after the phrase",
+        phrase("cause"),
+        "She chose to sell rather than keep the mill.",
+        "addition",
+    ),
     ("inside a time", phrase("place and time"), "It ended inside three weeks there.", "outside"),
     ("what is enabled to do", antonym, "They enabled the man to sell boats.", "disabled"),
     ("what is attached to", antonym, "They attached boats to the list.", "detached"),
@@ -73,9 +124,19 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a season in years", numbers, "They won 41 points in the 2019-20 season.", "2019-3"),
     ("a leap day", dates, "He left the town on February 29, 2020.", "February 29"),
     ("after a length of time", phrase("order"), "She sold it after two years.", "before"),
-    ("beside the present tense", phrase("order"), "The report comes after the bank cut its price.", "before"),
+    (
+        "beside the present tense",
+        phrase("order"),
+        "The report comes after the bank cut its price.",
+        "before",
+    ),
     ("in front of judges", phrase("order"), "He spoke before the high court.", "after"),
-    ("time that must pass", phrase("order"), "A year must pass before the boats can sail.", "after"),
+    (
+        "time that must pass",
+        phrase("order"),
+        "A year must pass before the boats can sail.",
+        "after",
+    ),
     ("no event", phrase("order"), "They sold the mill after the bridge.", "during"),
     ("brought before", phrase("order"), "The men were brought before the town.", "after"),
     ("right above", phrase("adverb"), "It stood immediately above the mill.", "eventually"),
@@ -107,7 +168,12 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("two centuries", dates, "In the 17th and 18th century it was sold.", "17th and 17th"),
     ("night and morning", dates, "She prayed night and morning in 1921.", "evening"),
     ("all three", numbers, "It visited all three towns in May.", "all two"),
-    ("what is especially so", phrase("cause"), "It is easy, especially if the mill is old.", "unless"),
+    (
+        "what is especially so",
+        phrase("cause"),
+        "It is easy, especially if the mill is old.",
+        "unless",
+    ),
     ("half of a number", numbers, "It carried six and a half tons.", "eight and"),
     ("an edition", dates, "The 2010 version of it works well.", "20"),
     ("solstices", dates, "It governs the December solstice.", "solstice"),
@@ -117,7 +183,12 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("more masses than two", numbers, "It uses many more masses than two.", "three"),
     ("years before our era", numbers, "The war lasted from 431 to 404 BC.", "from"),
     ("a road", swapped_names, "The wall ran from Tarn to Vale.", "from Vale"),
-    ("centuries in words", dates, "It grew between the third and fourth century.", "third and third"),
+    (
+        "centuries in words",
+        dates,
+        "It grew between the third and fourth century.",
+        "third and third",
+    ),
     ("centuries in order", dates, "It grew from the 5th to the 6th century.", "to the 4th"),
     ("of course", denied, "The law is of course good.", "not of course"),
     ("all at the start", numbers, "All three men left the house.", "All two"),
@@ -131,7 +202,12 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("at least two must", phrase("adverb"), "At least two ships must sail in May.", "need not"),
     ("the year of a paper", dates, "It is described by Tarn (1983) and Vale.", "198"),
     ("a year to another", dates, "They fought from 405-406 CE in the hills.", "404"),
-    ("a title and a name", swapped_names, "The Langobards under king Alboin invaded Italia.", "king Italia"),
+    (
+        "a title and a name",
+        swapped_names,
+        "The Langobards under king Alboin invaded Italia.",
+        "king Italia",
+    ),
     ("two sorts of names", swapped_names, "Tobago was colonized by Curonians.", "Curonians was"),
     ("words in capitals", swapped_names, "Light was reflected by Colours.", "Colours"),
     ("names that do nothing", swapped_names, "The Helvetians and the Romans left.", "Romans and"),
@@ -142,7 +218,9 @@ STAYS: list[tuple[str, Operator, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "text", "wrong"), [each[1:] for each in STAYS], ids=[each[0] for each in STAYS])
+@pytest.mark.parametrize(
+    ("operator", "text", "wrong"), [each[1:] for each in STAYS], ids=[each[0] for each in STAYS]
+)
 def test_stays(operator: Operator, text: str, wrong: str) -> None:
     prefix = "Vale Group sold it to Moor Group in Berlin. "
     assert not {each for each in results(operator, text, prefix) if wrong in each}
@@ -152,15 +230,45 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
     # the same operators, where nothing stands against it
     ("a number", numbers, "It visited three towns in May.", "It visited four towns in May."),
     ("decades", numbers, "He was there for 5 years.", "He was there for 5 decades."),
-    ("what is enabled", antonym, "He sold it to enable printing at home.", "He sold it to disable printing at home."),
+    (
+        "what is enabled",
+        antonym,
+        "He sold it to enable printing at home.",
+        "He sold it to disable printing at home.",
+    ),
     ("what is attached", antonym, "They attached boats in May.", "They detached boats in May."),
-    ("a number and another clause", numbers, "He sold three boats, and left.", "He sold four boats, and left."),
-    ("a number, then a verb", numbers, "He sold three boats, bought one and left.", "He sold four boats, bought one and left."),
+    (
+        "a number and another clause",
+        numbers,
+        "He sold three boats, and left.",
+        "He sold four boats, and left.",
+    ),
+    (
+        "a number, then a verb",
+        numbers,
+        "He sold three boats, bought one and left.",
+        "He sold four boats, bought one and left.",
+    ),
     ("always of one", phrase("adverb"), "She always sold her boats.", "She never sold her boats."),
-    ("a noun after the phrase", phrase("cause"), "She sold boats instead of mills.", "She sold boats in addition to mills."),
-    ("a clause of its own", denied, "The man bought the mill that burned.", "The man did not buy the mill that burned."),
+    (
+        "a noun after the phrase",
+        phrase("cause"),
+        "She sold boats instead of mills.",
+        "She sold boats in addition to mills.",
+    ),
+    (
+        "a clause of its own",
+        denied,
+        "The man bought the mill that burned.",
+        "The man did not buy the mill that burned.",
+    ),
     ("an event", phrase("order"), "She left during the match.", "She left after the match."),
-    ("the past", phrase("order"), "She left after the bank closed.", "She left before the bank closed."),
+    (
+        "the past",
+        phrase("order"),
+        "She left after the bank closed.",
+        "She left before the bank closed.",
+    ),
     ("still", phrase("adverb"), "He is still the owner.", "He is no longer the owner."),
     ("if", phrase("cause"), "It closes if the mill closes.", "It closes unless the mill closes."),
     ("the present denied", denied, "He owns the mill.", "He does not own the mill."),
@@ -176,22 +284,81 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
         "Rome was founded in 753 B.C. by two brothers.",
         "Rome was founded in 754 B.C. by two brothers.",
     ),
-    ("a round year", dates, "It was built in 2,500 BC by farmers.", "It was built in 2,400 BC by farmers."),
+    (
+        "a round year",
+        dates,
+        "It was built in 2,500 BC by farmers.",
+        "It was built in 2,400 BC by farmers.",
+    ),
     ("a year of our era", dates, "He died in AD 81 of a fever.", "He died in AD 83 of a fever."),
-    ("a century before it", dates, "It fell in the 5th century BCE.", "It fell in the 4th century BCE."),
-    ("peoples", swapped_names, "The Helvetians succumbed to the Romans.", "The Romans succumbed to the Helvetians."),
-    ("passives", swapped_names, "The Frisii were beaten by the Batavi.", "The Batavi were beaten by the Frisii."),
-    ("a way", swapped_names, "He moved it from Oviedo to Leon.", "He moved it from Leon to Oviedo."),
-    ("what is pointed at", denied, "This was the work of a miller.", "This was not the work of a miller."),
-    ("what it is for", denied, "The recipe is for a pale ale.", "The recipe is not for a pale ale."),
-    ("a year before the subject", denied, "In 2010 he moved to the town.", "In 2010 he did not move to the town."),
-    ("days before the subject", denied, "In those days the town was the seat.", "In those days the town was not the seat."),
-    ("a subject of the plural", denied, "These processes happen in the hills.", "These processes do not happen in the hills."),
-    ("a past like a participle", denied, "The Kushans used the alphabet.", "The Kushans did not use the alphabet."),
+    (
+        "a century before it",
+        dates,
+        "It fell in the 5th century BCE.",
+        "It fell in the 4th century BCE.",
+    ),
+    (
+        "peoples",
+        swapped_names,
+        "The Helvetians succumbed to the Romans.",
+        "The Romans succumbed to the Helvetians.",
+    ),
+    (
+        "passives",
+        swapped_names,
+        "The Frisii were beaten by the Batavi.",
+        "The Batavi were beaten by the Frisii.",
+    ),
+    (
+        "a way",
+        swapped_names,
+        "He moved it from Oviedo to Leon.",
+        "He moved it from Leon to Oviedo.",
+    ),
+    (
+        "what is pointed at",
+        denied,
+        "This was the work of a miller.",
+        "This was not the work of a miller.",
+    ),
+    (
+        "what it is for",
+        denied,
+        "The recipe is for a pale ale.",
+        "The recipe is not for a pale ale.",
+    ),
+    (
+        "a year before the subject",
+        denied,
+        "In 2010 he moved to the town.",
+        "In 2010 he did not move to the town.",
+    ),
+    (
+        "days before the subject",
+        denied,
+        "In those days the town was the seat.",
+        "In those days the town was not the seat.",
+    ),
+    (
+        "a subject of the plural",
+        denied,
+        "These processes happen in the hills.",
+        "These processes do not happen in the hills.",
+    ),
+    (
+        "a past like a participle",
+        denied,
+        "The Kushans used the alphabet.",
+        "The Kushans did not use the alphabet.",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("operator", "text", "expected"), [each[1:] for each in CHANGES], ids=[each[0] for each in CHANGES])
+@pytest.mark.parametrize(
+    ("operator", "text", "expected"),
+    [each[1:] for each in CHANGES],
+    ids=[each[0] for each in CHANGES],
+)
 def test_changes(operator: Operator, text: str, expected: str) -> None:
     assert expected in results(operator, text, tries=60)
 
@@ -217,7 +384,9 @@ def test_verbs_of_another_sense_are_not_paired(one: str, other: str) -> None:
     assert (one, other) not in pairs
 
 
-@pytest.mark.parametrize("name", ["verbs.tsv", "nouns.tsv", "phrases.tsv", "set_phrases.txt", "fixed_phrases.txt"])
+@pytest.mark.parametrize(
+    "name", ["verbs.tsv", "nouns.tsv", "phrases.tsv", "set_phrases.txt", "fixed_phrases.txt"]
+)
 def test_no_line_is_twice_in_a_list(name: str) -> None:
     lines = rows(DATA / name)
     assert sorted(set(lines)) == sorted(lines)

@@ -1,4 +1,5 @@
-"""One of two things that are named together, left out; each refusal beside a neighbour that is allowed."""
+"""One of two things that are named together, left out; each refusal beside a neighbour that is
+allowed."""
 
 from __future__ import annotations
 
@@ -13,8 +14,18 @@ from tests.factor_gen.rules.support import TAGGER, results
 
 CASES: list[tuple[str, str, str, str]] = [
     # ground, what is refused, its neighbour that is allowed, what becomes of that
-    ("both", "She bought both boats and mills.", "She bought boats and mills.", "She bought boats but not mills."),
-    ("or", "She bought either boats or mills.", "She bought boats or mills.", "She bought boats but not mills."),
+    (
+        "both",
+        "She bought both boats and mills.",
+        "She bought boats and mills.",
+        "She bought boats but not mills.",
+    ),
+    (
+        "or",
+        "She bought either boats or mills.",
+        "She bought boats or mills.",
+        "She bought boats but not mills.",
+    ),
     (
         "together",
         "She bought the boat and the mill together.",
@@ -27,8 +38,18 @@ CASES: list[tuple[str, str, str, str]] = [
         "They wrote of boats and mills.",
         "They wrote of boats but not mills.",
     ),
-    ("between", "She chose between boats and mills.", "She chose from boats and mills.", "She chose from boats but not mills."),
-    ("as", "They were kept as boats and mills.", "They were kept in boats and mills.", "They were kept in boats but not mills."),
+    (
+        "between",
+        "She chose between boats and mills.",
+        "She chose from boats and mills.",
+        "She chose from boats but not mills.",
+    ),
+    (
+        "as",
+        "They were kept as boats and mills.",
+        "They were kept in boats and mills.",
+        "They were kept in boats but not mills.",
+    ),
     (
         "like",
         "She wrote of towns like boats and mills.",
@@ -41,7 +62,12 @@ CASES: list[tuple[str, str, str, str]] = [
         "She was older in the boats and the mills.",
         "She was older in the boats but not the mills.",
     ),
-    ("of two numbers", "She bought a boat and mills.", "She bought a boat and a mill.", "She bought a boat but not a mill."),
+    (
+        "of two numbers",
+        "She bought a boat and mills.",
+        "She bought a boat and a mill.",
+        "She bought a boat but not a mill.",
+    ),
     (
         "one article for both",
         "She bought her boat and mill.",
@@ -54,7 +80,12 @@ CASES: list[tuple[str, str, str, str]] = [
         "She wrote of woods and coals.",
         "She wrote of woods but not coals.",
     ),
-    ("names", "She bought Tarn and Vale.", "She bought a Tarn and a Vale.", "She bought a Tarn but not a Vale."),
+    (
+        "names",
+        "She bought Tarn and Vale.",
+        "She bought a Tarn and a Vale.",
+        "She bought a Tarn but not a Vale.",
+    ),
     (
         "adjectives of one thing",
         "She bought old and green boats.",
@@ -85,8 +116,18 @@ CASES: list[tuple[str, str, str, str]] = [
         "She bought boats and mills; they were sold.",
         "She bought boats but not mills; they were sold.",
     ),
-    ("no end", "She bought boats and mills quickly.", "She bought boats and mills.", "She bought boats but not mills."),
-    ("two verbs", "She bought boats and wrote of them.", "She bought boats and mills.", "She bought boats but not mills."),
+    (
+        "no end",
+        "She bought boats and mills quickly.",
+        "She bought boats and mills.",
+        "She bought boats but not mills.",
+    ),
+    (
+        "two verbs",
+        "She bought boats and wrote of them.",
+        "She bought boats and mills.",
+        "She bought boats but not mills.",
+    ),
     (
         "a title",
         "She read “That Was How He Saw boats and mills.”",
@@ -102,17 +143,25 @@ CASES: list[tuple[str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("refused", "allowed", "expected"), [each[1:] for each in CASES], ids=[each[0] for each in CASES])
+@pytest.mark.parametrize(
+    ("refused", "allowed", "expected"),
+    [each[1:] for each in CASES],
+    ids=[each[0] for each in CASES],
+)
 def test_one_of_two(refused: str, allowed: str, expected: str) -> None:
     assert results(left_out, refused, tries=1) == set()
     assert results(left_out, allowed, tries=1) == {expected}
 
 
 def test_each_pair_by_itself() -> None:
-    found = list(left_out(read(TAGGER, "", "She bought boats and mills, or towns and rivers."), random.Random(0)))
-    assert [(each.operator, each.type, each.replacements[0].new) for each in found] == [(OPERATOR, ENTITY, "but not")] * len(
-        found
+    found = list(
+        left_out(
+            read(TAGGER, "", "She bought boats and mills, or towns and rivers."), random.Random(0)
+        )
     )
+    assert [(each.operator, each.type, each.replacements[0].new) for each in found] == [
+        (OPERATOR, ENTITY, "but not")
+    ] * len(found)
     assert results(left_out, "She wrote of boats and mills to towns and rivers.", tries=1) == {
         "She wrote of boats but not mills to towns and rivers.",
         "She wrote of boats and mills to towns but not rivers.",

@@ -59,14 +59,20 @@ def test_the_order_of_two_amounts_stays() -> None:
 
 
 def test_the_order_of_a_range_stays() -> None:
-    found = results(numbers, "It made a profit of between 12.4 billion and 14.3 billion euros.", tries=30)
+    found = results(
+        numbers, "It made a profit of between 12.4 billion and 14.3 billion euros.", tries=30
+    )
     for each in found:
         low, high = map(float, re.findall(r"\d+\.\d", each))
         assert low < high
 
 
 def test_both_directions_are_as_likely() -> None:
-    found = [other_number("364", more, random.Random(seed), []) for seed in range(200) for more in (True, False)]
+    found = [
+        other_number("364", more, random.Random(seed), [])
+        for seed in range(200)
+        for more in (True, False)
+    ]
     larger = sum(int(each) > 364 for each in found if each)
     assert 150 <= larger <= 250
 
@@ -86,7 +92,9 @@ def test_percentages_stay_below_a_hundred(value: object, seed: int) -> None:
     assert new is None or 0 < float(new) < 100
 
 
-@pytest.mark.parametrize(("value", "expected"), [(1, "st"), (11, "th"), (22, "nd"), (103, "rd"), (113, "th")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(1, "st"), (11, "th"), (22, "nd"), (103, "rd"), (113, "th")]
+)
 def test_suffixes(value: int, expected: str) -> None:
     assert suffix(value) == expected
 
@@ -115,7 +123,11 @@ def test_dates_keep_their_shape(text: str, pattern: str) -> None:
 
 
 def test_no_month_is_too_short_for_its_day() -> None:
-    assert not {each for each in results(dates, "It opened on May 31.", tries=60) if re.search(r"(June|April|February) 31", each)}
+    assert not {
+        each
+        for each in results(dates, "It opened on May 31.", tries=60)
+        if re.search(r"(June|April|February) 31", each)
+    }
 
 
 def test_years_keep_their_order() -> None:
@@ -150,7 +162,9 @@ def test_dates_that_leave_others_open_stay(stays: str, changes: str) -> None:
         (numbers, "It sold forty boats.", 1, 3),
     ],
 )
-def test_where_nothing_else_is_left_there_are_more_values(operator: Operator, text: str, few: int, more: int) -> None:
+def test_where_nothing_else_is_left_there_are_more_values(
+    operator: Operator, text: str, few: int, more: int
+) -> None:
     sentence = read(TAGGER, "", text)
     for seed in range(8):
         for each, count in ((sentence, few), (replace(sentence, spare=True), more)):

@@ -1,4 +1,5 @@
-"""What has to follow a phrase, and stand before it, so that another of its line contradicts the sentence."""
+"""What has to follow a phrase, and stand before it, so that another of its line contradicts the
+sentence."""
 
 from __future__ import annotations
 
@@ -93,7 +94,11 @@ CASES: list[tuple[str, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "text", "expected"), CASES, ids=[f"{each[0]}-{each[1]}" for each in CASES])
-def test_what_stands_around_a_phrase(operator: str, text: str, expected: str | None, always: None) -> None:
+@pytest.mark.parametrize(
+    ("operator", "text", "expected"), CASES, ids=[f"{each[0]}-{each[1]}" for each in CASES]
+)
+def test_what_stands_around_a_phrase(
+    operator: str, text: str, expected: str | None, always: None
+) -> None:
     found = results(partial(phrases.phrase, operator), text)
     assert (expected in found) if expected else found == set()

@@ -1,4 +1,5 @@
-"""Verbs whose denial would not deny the sentence: in relative clauses, or with a subject that counts or picks out."""
+"""Verbs whose denial would not deny the sentence: in relative clauses, or with a subject that
+counts or picks out."""
 
 from __future__ import annotations
 
@@ -73,7 +74,10 @@ def denied(sentence: Sentence, rng: random.Random) -> Iterable[Edit]:
         ("In order to see the yard, the gate is opened.", set()),
         ("In order not to wake them, the gate is opened.", set()),
         ("In order to quickly see the yard, the gate is opened.", set()),
-        ("In order to see the yard, open the gate.", {"In order to see the yard, do not open the gate."}),
+        (
+            "In order to see the yard, open the gate.",
+            {"In order to see the yard, do not open the gate."},
+        ),
         ("So as to see the yard, the gate is opened.", set()),
         ("The more it rains, the fuller it is.", set()),
         ("Each time it rains, the boats are moved.", set()),
@@ -83,7 +87,10 @@ def denied(sentence: Sentence, rng: random.Random) -> Iterable[Edit]:
         ("They would have a boat.", {"They would not have a boat."}),
         ("They have had a boat.", {"They have not had a boat."}),
         ("The oak has fully grown roots.", set()),
-        ("The oak has slowly grown into the mill.", {"The oak has not slowly grown into the mill."}),
+        (
+            "The oak has slowly grown into the mill.",
+            {"The oak has not slowly grown into the mill."},
+        ),
         ("They have carefully painted the boats.", {"They have not carefully painted the boats."}),
         ("The boats have masts.", {"The boats do not have masts."}),
         ("The boats have the masts painted.", set()),

@@ -48,7 +48,9 @@ def test_verbs_are_inflected(text: str, expected: str) -> None:
 def test_verbs_that_stay(text: str) -> None:
     changed = results(antonym, text)
     assert not {
-        each for each in changed if " fell " in each or "drop" in each or "sold" in each or "ule" in each or "Fall" in each
+        each
+        for each in changed
+        if " fell " in each or "drop" in each or "sold" in each or "ule" in each or "Fall" in each
     }
 
 
@@ -137,8 +139,13 @@ def test_denials_are_added(text: str, expected: str) -> None:
 
 def test_denials_are_added_seldom() -> None:
     text = "The mill will close."
-    made = [each for seed in range(300) for each in results(negation.added, text, tries=1) if seed == 0]
-    sentence_rate = sum(bool(list(negation.added(_read(text), random.Random(seed)))) for seed in range(400)) / 400
+    made = [
+        each for seed in range(300) for each in results(negation.added, text, tries=1) if seed == 0
+    ]
+    sentence_rate = (
+        sum(bool(list(negation.added(_read(text), random.Random(seed)))) for seed in range(400))
+        / 400
+    )
     assert len(made) <= 1
     assert 0.08 < sentence_rate < 0.22
 
@@ -154,10 +161,15 @@ def test_each_way_is_taken_as_often_as_the_other() -> None:
     common, rare, sentence = "sister", "niece", _read("Her sister met her niece.")
     assert frequency(common) > 2 * frequency(rare)
     ways = {
-        (old, new): sum(bool(sentence.drawn(random.Random(f"{old}{i}"), old, [new])) for i in range(2000)) / 2000
+        (old, new): sum(
+            bool(sentence.drawn(random.Random(f"{old}{i}"), old, [new])) for i in range(2000)
+        )
+        / 2000
         for old, new in ((common, rare), (rare, common))
     }
-    assert frequency(common) * ways[common, rare] == pytest.approx(frequency(rare) * ways[rare, common], rel=0.1)
+    assert frequency(common) * ways[common, rare] == pytest.approx(
+        frequency(rare) * ways[rare, common], rel=0.1
+    )
 
 
 def test_the_lists_are_large_and_go_both_ways() -> None:

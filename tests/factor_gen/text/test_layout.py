@@ -1,4 +1,5 @@
-"""Paragraphs that were broken at a width become lines again, and all else keeps its lines; code and tables are known."""
+"""Paragraphs that were broken at a width become lines again, and all else keeps its lines; code and
+tables are known."""
 
 from __future__ import annotations
 
@@ -30,16 +31,24 @@ def wrapped(text: str, width: int = 72, **keys: str) -> str:
 
 
 def test_two_long_paragraphs_with_a_gap_in_the_same_place_are_no_table() -> None:
-    one, two = (f"{text[:20]}  {text[20:]}" for text in (ONE.replace(" ", "_", 4), TWO.replace(" ", "_", 4)))
+    one, two = (
+        f"{text[:20]}  {text[20:]}" for text in (ONE.replace(" ", "_", 4), TWO.replace(" ", "_", 4))
+    )
     assert verbatim([one, two]) == [False, False]
     assert verbatim([one[:60], two[:60]]) == [True, True]  # of columns
-    wide = [f"{text[:20]}  {text[20:60]}  {text[60:]}" for text in (ONE.replace(" ", "_", 9), TWO.replace(" ", "_", 9))]
+    wide = [
+        f"{text[:20]}  {text[20:60]}  {text[60:]}"
+        for text in (ONE.replace(" ", "_", 9), TWO.replace(" ", "_", 9))
+    ]
     assert verbatim(wide) == [True, True]
 
 
 @pytest.mark.parametrize("width", [60, 72, 78, 100])
 def test_paragraphs_are_lines_again(width: int) -> None:
-    assert unwrap(f"Osk\n\n{wrapped(ONE, width)}\n\n{wrapped(TWO, width)}\n") == f"Osk\n\n{ONE}\n\n{TWO}\n"
+    assert (
+        unwrap(f"Osk\n\n{wrapped(ONE, width)}\n\n{wrapped(TWO, width)}\n")
+        == f"Osk\n\n{ONE}\n\n{TWO}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,13 +56,21 @@ def test_paragraphs_are_lines_again(width: int) -> None:
     [
         pytest.param(wrapped(ONE, initial_indent="    "), f"    {ONE}", id="first line indented"),
         pytest.param(
-            "\n".join([wrapped(ONE), *(wrapped(each, initial_indent="    ") for each in (TWO, ONE))]),
+            "\n".join(
+                [wrapped(ONE), *(wrapped(each, initial_indent="    ") for each in (TWO, ONE))]
+            ),
             f"{ONE}\n    {TWO}\n    {ONE}",
             id="first lines alone indented, nothing between",
         ),
-        pytest.param(wrapped(ONE, initial_indent="   ", subsequent_indent="   "), f"   {ONE}", id="all indented"),
         pytest.param(
-            wrapped(ONE, initial_indent="* ", subsequent_indent="  ") + "\n" + wrapped(TWO, initial_indent="* "),
+            wrapped(ONE, initial_indent="   ", subsequent_indent="   "),
+            f"   {ONE}",
+            id="all indented",
+        ),
+        pytest.param(
+            wrapped(ONE, initial_indent="* ", subsequent_indent="  ")
+            + "\n"
+            + wrapped(TWO, initial_indent="* "),
             None,
             id="items: see below",
         ),
@@ -88,14 +105,14 @@ And all the ships that saw the light
 ADDRESS = "The Harbour Office\n12 Pier Road\nOsk\nThe Island"
 TABLE = "name      depth   built\nnorth     12 m    1820\nsouth     14 m    1832"
 OPTIONS = "-v, --verbose   tell what is being done while it is being done and more\n-q, --quiet     tell nothing at all, not even where something is wrong"
-CODE = (
-    "    for (i = 0; i < n; i++) {\n        // walk over all the piers of the harbour one after another\n        walk(i);\n    }"
-)
+CODE = "    for (i = 0; i < n; i++) {\n        // walk over all the piers of the harbour one after another\n        walk(i);\n    }"
 FENCED = "```\nThe output of the lamp is a line of words that goes on\nand on until the end.\n```"
 NAMES = "north_pier\nsouth_pier\nlamp_house"
 
 
-@pytest.mark.parametrize("kept", [VERSE, ADDRESS, TABLE, OPTIONS, CODE, FENCED, NAMES], ids=str.split)
+@pytest.mark.parametrize(
+    "kept", [VERSE, ADDRESS, TABLE, OPTIONS, CODE, FENCED, NAMES], ids=str.split
+)
 def test_what_is_no_paragraph_keeps_its_lines(kept: str) -> None:
     text = unwrap(f"{wrapped(ONE)}\n\n{kept}\n\n{wrapped(TWO)}")
     assert text == f"{ONE}\n\n{kept}\n\n{TWO}"
@@ -120,12 +137,20 @@ def test_texts_that_were_not_broken_come_back_as_they_are(text: str) -> None:
 
 def test_news_keeps_its_lines(shared: Path) -> None:
     csv.field_size_limit(sys.maxsize)
-    with (shared / "data" / "factor" / "news_factor.csv").open(encoding="utf-8", newline="") as file:
+    with (shared / "data" / "factor" / "news_factor.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         texts = [row["full_prefix"] + row["completion"] for row in csv.DictReader(file)]
     assert sum(unwrap(text) == text for text in texts) >= 0.99 * len(texts)
-    paragraphs = [line for text in texts[:200] for line in text.split("\n") if len(line.split()) > 30]
-    broken = [unwrap("\n\n".join(map(wrapped, (each, ONE)))).split("\n\n")[0] for each in paragraphs]
-    same = sum(one == " ".join(other.split()) for one, other in zip(broken, paragraphs, strict=True))
+    paragraphs = [
+        line for text in texts[:200] for line in text.split("\n") if len(line.split()) > 30
+    ]
+    broken = [
+        unwrap("\n\n".join(map(wrapped, (each, ONE)))).split("\n\n")[0] for each in paragraphs
+    ]
+    same = sum(
+        one == " ".join(other.split()) for one, other in zip(broken, paragraphs, strict=True)
+    )
     assert same > 0.97 * len(paragraphs)
 
 
@@ -154,14 +179,18 @@ def test_hyphens_at_the_end_of_a_line(end: str, start: str, joined: str) -> None
         (f"{TABLE}\n\nProse.", "###.."),
         ("| a | b |\n|---|---|\n| c | d |", "###"),
         ("  +-----+\n  | Osk |\n  +-----+", "###"),
-        ("Osk\n---\nProse it is.  Two spaces follow it.\nProse it is.  Two spaces follow it.", ".#.."),
+        (
+            "Osk\n---\nProse it is.  Two spaces follow it.\nProse it is.  Two spaces follow it.",
+            ".#..",
+        ),
         ("$ make install\n$ make test", "##"),
         ("The price is $4, or 5% less [1], and so on.", "."),
     ],
 )
 def test_code_and_tables_are_known(text: str, code: str) -> None:
     found = "".join(
-        "#" if fixed and line.strip() else "." for line, fixed in zip(text.split("\n"), verbatim(text.split("\n")), strict=True)
+        "#" if fixed and line.strip() else "."
+        for line, fixed in zip(text.split("\n"), verbatim(text.split("\n")), strict=True)
     )
     assert found == code
 
@@ -169,7 +198,24 @@ def test_code_and_tables_are_known(text: str, code: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
-        st.sampled_from(["Osk", "the", "pier", "- ", "  ", "\n", "\n\n", "```", "::", "|", "a.", "\u2028", "\t", ONE]),
+        st.sampled_from(
+            [
+                "Osk",
+                "the",
+                "pier",
+                "- ",
+                "  ",
+                "\n",
+                "\n\n",
+                "```",
+                "::",
+                "|",
+                "a.",
+                "\u2028",
+                "\t",
+                ONE,
+            ]
+        ),
         max_size=60,
     )
 )
@@ -179,10 +225,20 @@ def test_no_word_is_lost(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a\n", "a  b\n", "|\n", "word word word word word word word\n", "(" * 70 + "\n", " " * 70 + "a\n"]
+    "piece",
+    [
+        "a\n",
+        "a  b\n",
+        "|\n",
+        "word word word word word word word\n",
+        "(" * 70 + "\n",
+        " " * 70 + "a\n",
+    ],
 )
 def test_a_megabyte_takes_seconds_at_most(piece: str) -> None:
     start = time.process_time()
     unwrap(wrapped(ONE) + "\n" + piece * (1_000_000 // len(piece)))
-    unwrap(wrapped(ONE) + "\n" + piece.replace("\n", " ") * (1_000_000 // len(piece)) + "\nand so on")
+    unwrap(
+        wrapped(ONE) + "\n" + piece.replace("\n", " ") * (1_000_000 // len(piece)) + "\nand so on"
+    )
     assert time.process_time() - start < 8

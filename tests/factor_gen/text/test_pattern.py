@@ -29,8 +29,14 @@ def kinds(text: str) -> dict[str, str]:
     [
         ("It cost $1.98, up 5.6%.", ["It", "cost", "$1.98", ",", "up", "5.6%", "."]),
         ("The U.S. sold a 10-year bond.", ["The", "U.S.", "sold", "a", "10-year", "bond", "."]),
-        ("They don't; Ann's dog doesn’t.", ["They", "do", "n't", ";", "Ann", "'s", "dog", "does", "n’t", "."]),
-        ("At 8:30 a.m. Mr. Oke met AT&T.", ["At", "8:30", "a.m.", "Mr.", "Oke", "met", "AT&T", "."]),
+        (
+            "They don't; Ann's dog doesn’t.",
+            ["They", "do", "n't", ";", "Ann", "'s", "dog", "does", "n’t", "."],
+        ),
+        (
+            "At 8:30 a.m. Mr. Oke met AT&T.",
+            ["At", "8:30", "a.m.", "Mr.", "Oke", "met", "AT&T", "."],
+        ),
         ("He left.Then", ["He", "left", ".", "Then"]),
     ],
 )
@@ -57,7 +63,9 @@ def test_tags_are_mended(text: str, word: str, tag: str) -> None:
 
 
 def test_names_by_kind() -> None:
-    found = kinds("On Monday Prime Minister Wendell Okafor met Mary Hollis of Tarn Shipping Group in Paris, a German envoy said.")
+    found = kinds(
+        "On Monday Prime Minister Wendell Okafor met Mary Hollis of Tarn Shipping Group in Paris, a German envoy said."
+    )
     assert found == {
         "Monday": "date",
         "Wendell Okafor": "person",
@@ -80,8 +88,14 @@ def test_a_surname_is_the_person_named_before() -> None:
     ("text", "expected"),
     [
         ("on Dec. 13, 2016 at 8:30 a.m.", [("Dec. 13, 2016", "date"), ("8:30 a.m.", "time")]),
-        ("rose 5.6% to $1.98 billion in 2019", [("5.6%", "percent"), ("$1.98 billion", "money"), ("2019", "date")]),
-        ("three weeks in the 19th century", [("three weeks", "duration"), ("19th century", "date")]),
+        (
+            "rose 5.6% to $1.98 billion in 2019",
+            [("5.6%", "percent"), ("$1.98 billion", "money"), ("2019", "date")],
+        ),
+        (
+            "three weeks in the 19th century",
+            [("three weeks", "duration"), ("19th century", "date")],
+        ),
         ("sold 2,019 boats last month", [("2,019", "number"), ("last month", "date")]),
         ("he may march", []),
         ("a 10-year-old in May 1987", [("10-year", "duration"), ("May 1987", "date")]),
@@ -92,12 +106,21 @@ def test_dates_and_quantities(text: str, expected: list[tuple[str, str]]) -> Non
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(max_size=300) | st.text(alphabet="aA. '’$%1,-\"“é\u0000\u202e\U0001f600<>\n", max_size=300))
+@given(
+    st.text(max_size=300)
+    | st.text(alphabet="aA. '’$%1,-\"“é\u0000\u202e\U0001f600<>\n", max_size=300)
+)
 def test_any_text_has_exact_offsets(text: str) -> None:
     analysis = TAGGER.analyse(text)
     assert all(text[token.start : token.end] == token.text for token in analysis.tokens)
     assert all(text[entity.start : entity.end] == entity.text for entity in analysis.entities)
     ends = [0, *(token.end for token in analysis.tokens)]
     assert all(end <= token.start for end, token in zip(ends, analysis.tokens, strict=False))
-    assert "".join(token.text for token in analysis.tokens) == "".join(text.split()) or not text.isprintable()
-    assert all(one.end <= two.start for one, two in zip(analysis.entities, analysis.entities[1:], strict=False))
+    assert (
+        "".join(token.text for token in analysis.tokens) == "".join(text.split())
+        or not text.isprintable()
+    )
+    assert all(
+        one.end <= two.start
+        for one, two in zip(analysis.entities, analysis.entities[1:], strict=False)
+    )

@@ -24,7 +24,12 @@ def write_judge(tmp_path, folders) -> Callable[..., Path]:  # noqa: F811
 
     def write(name: str = "minicheck", **keys: Any) -> Path:
         path = tmp_path / f"{name}.yaml"
-        content = {"backend": "classifier", "model": str(folders["roberta"]), "device": "cpu", **keys}
+        content = {
+            "backend": "classifier",
+            "model": str(folders["roberta"]),
+            "device": "cpu",
+            **keys,
+        }
         if content["backend"] != "classifier":
             content = keys
         path.write_text(yaml.safe_dump(content), encoding="utf-8")

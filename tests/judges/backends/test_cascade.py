@@ -21,7 +21,9 @@ from tests.judges.inference.test_support import TEXT
 from tests.judges.server import Act, JudgeServer
 
 CLAIMS = [
-    f"She {verb} {thing}." for verb in ("taught at", "flew", "was not") for thing in ("the school", "mail", "islands", "north")
+    f"She {verb} {thing}."
+    for verb in ("taught at", "flew", "was not")
+    for thing in ("the school", "mail", "islands", "north")
 ]
 PAIRS = [Pair(claim, (TEXT,)) for claim in CLAIMS]
 
@@ -31,7 +33,9 @@ def server():
     """Says of every claim that it is supported; of facts in a sentence that there is one."""
 
     def reply(prompt: str, attempt: int) -> Act:
-        return Act(text=json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95}))
+        return Act(
+            text=json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95})
+        )
 
     with closing(JudgeServer(reply)) as running:
         yield running
@@ -42,10 +46,19 @@ def cascade(write_judge, server):
     def write(**keys):
         write_judge()
         write_judge(
-            "gpt", backend="openai", model="small-judge", base_url=server.base_url, decoding={"max_tokens": 77}, samples=1
+            "gpt",
+            backend="openai",
+            model="small-judge",
+            base_url=server.base_url,
+            decoding={"max_tokens": 77},
+            samples=1,
         )
         content = {"first": "minicheck.yaml", "then": "gpt.yaml", "unsure": [0.2, 0.8], **keys}
-        return write_judge("both", backend="cascade", **{name: each for name, each in content.items() if each is not None})
+        return write_judge(
+            "both",
+            backend="cascade",
+            **{name: each for name, each in content.items() if each is not None},
+        )
 
     return write
 
@@ -66,7 +79,9 @@ def test_the_second_is_asked_only_where_the_first_is_unsure(cascade, write_judge
     assert sum(unsure) == len(server.bodies) == 5
     assert server.bodies[0]["max_tokens"] == 77
     for each, chance, is_unsure in zip(found, chances, unsure, strict=True):
-        assert each.reason.startswith("gpt: so it says" if is_unsure else "minicheck: probability of support")
+        assert each.reason.startswith(
+            "gpt: so it says" if is_unsure else "minicheck: probability of support"
+        )
         assert each.verdict == ("supported" if is_unsure or chance >= 0.5 else "not_supported")
     assert (usage.calls, usage.prompt_tokens) == (len(CLAIMS) + 5, 50)
 
@@ -92,13 +107,18 @@ def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_
         plan = judge.plan("verify", [pair.subject for pair in PAIRS])
     with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), tmp_path / "b.sqlite") as judge:
         most = judge.plan("verify", [pair.subject for pair in PAIRS])
-    assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (len(PAIRS), 77 * len(PAIRS))
+    assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (
+        len(PAIRS),
+        77 * len(PAIRS),
+    )
     assert plan.estimate.prompt_tokens == most.estimate.prompt_tokens
     assert plan.estimate.counted_by.endswith("if minicheck is never sure")
     assert not server.bodies
 
 
-def test_a_reply_of_the_second_that_cannot_be_read_is_asked_for_once_more(cascade, server, tmp_path):
+def test_a_reply_of_the_second_that_cannot_be_read_is_asked_for_once_more(
+    cascade, server, tmp_path
+):
     server.script = lambda prompt, attempt: Act(
         text='{"reason": "yes", "verdict": "supported"}' if "once more" in prompt else "Hm."
     )
@@ -112,7 +132,12 @@ def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, 
     path = cascade(unsure=[0.0, 1.0])
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
     write_judge(
-        "gpt", backend="openai", model="small-judge", base_url=server.base_url, decoding={"max_tokens": 77}, prices=prices
+        "gpt",
+        backend="openai",
+        model="small-judge",
+        base_url=server.base_url,
+        decoding={"max_tokens": 77},
+        prices=prices,
     )
     config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
     with (
@@ -125,7 +150,14 @@ def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, 
 
 def test_the_second_has_its_room_to_think(cascade, write_judge, server, tmp_path):
     path = cascade(unsure=[0.0, 1.0])
-    write_judge("gpt", backend="openai", model="m", base_url=server.base_url, decoding={"max_tokens": 77}, thinking_tokens=1000)
+    write_judge(
+        "gpt",
+        backend="openai",
+        model="m",
+        base_url=server.base_url,
+        decoding={"max_tokens": 77},
+        thinking_tokens=1000,
+    )
     with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
         verify(judge, PAIRS[:1])
     assert [body["max_tokens"] for body in server.bodies] == [1077]
@@ -137,29 +169,53 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
     def reply(prompt: str, attempt: int) -> Act:
         if "verdict" in prompt:
             return Act(text='{"reason": "so it says", "verdict": "supported", "probability": 1}')
-        return Act(text='{"groups": [[1]]}' if '"groups"' in prompt else '{"facts": ["Ada Lind was a painter."]}')
+        return Act(
+            text='{"groups": [[1]]}'
+            if '"groups"' in prompt
+            else '{"facts": ["Ada Lind was a painter."]}'
+        )
 
     server.script = reply
-    metadata, answer = {"judge": str(cascade(unsure=[0.5, 0.5]))}, {"answer": "She was a painter [1]."}
-    output = evaluate("constant-answer", ["sample_ambigbio"], model_args=answer, metadata=metadata, limit=1)
+    metadata, answer = (
+        {"judge": str(cascade(unsure=[0.5, 0.5]))},
+        {"answer": "She was a painter [1]."},
+    )
+    output = evaluate(
+        "constant-answer", ["sample_ambigbio"], model_args=answer, metadata=metadata, limit=1
+    )
     record = verdict_of(output["samples"]["sample_ambigbio"][0])
     assert record["unscored"] is None
     assert "minicheck: probability of support" in json.dumps(record)
     judge = output["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
-    assert (judge["backend"], judge["first"]["name"], judge["then"]["model"]) == ("cascade", "minicheck", "small-judge")
+    assert (judge["backend"], judge["first"]["name"], judge["then"]["model"]) == (
+        "cascade",
+        "minicheck",
+        "small-judge",
+    )
     assert judge["unsure"] == [0.5, 0.5]
 
 
 def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
-    """The first marks the segments of a response if it is sure of each; otherwise the second is asked about the response."""
+    """The first marks the segments of a response if it is sure of each; otherwise the second is
+    asked about the response."""
     server.script = lambda prompt, attempt: Act(text="Answer: ALL_CORRECT")
     rows = (TASKS / "sample" / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:12]
     (tmp_path / "all.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     out, found = tmp_path / "certificate.json", []
     for band in ([0.5, 0.5], [0.0, 1.0]):
         server.bodies.clear()
-        arguments = ["certify", "--judge", str(cascade(unsure=band)), "--data-dir", str(tmp_path), "--setting", "segment_doc"]
-        assert main([*arguments, "--out", str(out), "--store", str(tmp_path / f"{band}.sqlite")]) == 0
+        arguments = [
+            "certify",
+            "--judge",
+            str(cascade(unsure=band)),
+            "--data-dir",
+            str(tmp_path),
+            "--setting",
+            "segment_doc",
+        ]
+        assert (
+            main([*arguments, "--out", str(out), "--store", str(tmp_path / f"{band}.sqlite")]) == 0
+        )
         certificate = json.loads(out.read_text(encoding="utf-8"))
         assert "calibration" not in certificate
         scores = certificate["scores"]["ALL"]["segment"]
@@ -171,7 +227,13 @@ def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
 
 def calibration(*wrong: int) -> list[dict]:
     return [
-        {"low": number / 10, "high": (number + 1) / 10, "units": 100, "supported": 50, "wrong": each}
+        {
+            "low": number / 10,
+            "high": (number + 1) / 10,
+            "units": 100,
+            "supported": 50,
+            "wrong": each,
+        }
         for number, each in enumerate(wrong)
     ]
 
@@ -179,7 +241,9 @@ def calibration(*wrong: int) -> list[dict]:
 def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
     chances = alone(write_judge, tmp_path)
     path = cascade(unsure="calibrated", error=0.2)
-    with pytest.raises(ConfigError, match="minicheck has no certificate that says where it errs; certify it first"):
+    with pytest.raises(
+        ConfigError, match="minicheck has no certificate that says where it errs; certify it first"
+    ):
         Judge.open(load_judge_config(path), tmp_path / "a.sqlite")
     first = load_judge_config(tmp_path / "minicheck.yaml")
     with Judge.open(first, tmp_path / "b.sqlite") as judge:
@@ -187,17 +251,23 @@ def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
     folder.mkdir(parents=True)
     place = int(sorted(chances)[6] * 10)
     wrong = [20 if number != place else 21 for number in range(10)]
-    (folder / "segment_doc.json").write_text(json.dumps({"calibration": calibration(*wrong)}), encoding="utf-8")
+    (folder / "segment_doc.json").write_text(
+        json.dumps({"calibration": calibration(*wrong)}), encoding="utf-8"
+    )
     with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
         found = verify(judge, PAIRS)
         identity = judge.identity
-    assert [each.reason.startswith("gpt: ") for each in found] == [int(chance * 10) == place for chance in chances]
+    assert [each.reason.startswith("gpt: ") for each in found] == [
+        int(chance * 10) == place for chance in chances
+    ]
     few = calibration(*[0] * 10)
     few[place] |= {"units": 3}
     (folder / "segment_doc.json").write_text(json.dumps({"calibration": few}), encoding="utf-8")
     with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
         assert judge.identity == identity  # too few to tell is not sure either
-    (folder / "segment_doc.json").write_text(json.dumps({"calibration": calibration(*[0] * 10)}), encoding="utf-8")
+    (folder / "segment_doc.json").write_text(
+        json.dumps({"calibration": calibration(*[0] * 10)}), encoding="utf-8"
+    )
     with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
         assert judge.identity != identity
 
@@ -215,9 +285,15 @@ def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
         ({"unsure": [0.2, 1.8]}, "unsure"),
         ({"unsure": "sometimes"}, "unsure"),
         ({"error": 0}, "error is 0"),
-        ({"decoding": {"max_tokens": 5}}, "decoding of a cascade is that of its second judge; set it there"),
+        (
+            {"decoding": {"max_tokens": 5}},
+            "decoding of a cascade is that of its second judge; set it there",
+        ),
         ({"then": "gone.yaml"}, "gone.yaml: no such file"),
-        ({"model": "x"}, "model is for backend openai and lm_eval and classifier, but the backend is cascade"),
+        (
+            {"model": "x"},
+            "model is for backend openai and lm_eval and classifier, but the backend is cascade",
+        ),
     ],
 )
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
@@ -232,12 +308,20 @@ def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
         load_judge_config(cascade(**keys))
 
 
-def test_the_key_of_the_second_is_wanted_before_anything_is_asked(evaluate, cascade, write_judge, monkeypatch):
+def test_the_key_of_the_second_is_wanted_before_anything_is_asked(
+    evaluate, cascade, write_judge, monkeypatch
+):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     write_judge("far", backend="openai", model="m", base_url="https://judge.example.com/v1")
     metadata = {"judge": str(cascade(then="far.yaml"))}
     with pytest.raises(ConfigError, match="wants a key"):
-        evaluate("constant-answer", ["sample_felm_gen"], model_args={"answer": "x"}, metadata=metadata, limit=1)
+        evaluate(
+            "constant-answer",
+            ["sample_felm_gen"],
+            model_args={"answer": "x"},
+            metadata=metadata,
+            limit=1,
+        )
 
 
 def test_word_overlap_in_a_cascade_is_warned_of_too(cascade, tmp_path):

@@ -29,13 +29,17 @@ def expected(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "nli", "single"])
-def test_verify_gives_the_models_probability_and_the_verdict_of_the_threshold(write_judge, folders, tmp_path, kind):
+def test_verify_gives_the_models_probability_and_the_verdict_of_the_threshold(
+    write_judge, folders, tmp_path, kind
+):
     chances = expected(folders[kind])
     threshold = min(0.9, max(0.1, sorted(chances)[2] - 1e-6))
     config = load_judge_config(write_judge(model=str(folders[kind]), threshold=threshold))
     with Judge.open(config, tmp_path / "a.sqlite") as judge:
         found = verify(judge, PAIRS)
-    assert [each.verdict == "supported" for each in found] == [chance >= threshold for chance in chances]
+    assert [each.verdict == "supported" for each in found] == [
+        chance >= threshold for chance in chances
+    ]
     for each, chance in zip(found, chances, strict=True):
         assert each.score == pytest.approx(chance, abs=1e-4) or "contradicts" in each.reason
         assert f"probability of support {chance:.3f}" in each.reason
@@ -56,18 +60,28 @@ def test_answers_are_on_disk_and_are_not_computed_again(write_judge, tmp_path, m
 def test_units_below_the_threshold_are_flagged(write_judge, folders, tmp_path, kind):
     chances = expected(folders["roberta"])
     threshold = (sorted(chances)[1] + sorted(chances)[2]) / 2
-    subject = {"kind": kind, "units": list(CLAIMS), "passages": [f"Title: Ada Lind\n{TEXT}"], "claim": "", "question": "Who?"}
+    subject = {
+        "kind": kind,
+        "units": list(CLAIMS),
+        "passages": [f"Title: Ada Lind\n{TEXT}"],
+        "claim": "",
+        "question": "Who?",
+    }
     subject |= {"links": [], "demonstration": {}}
     (tmp_path / "own.jinja").write_text("{{ units }}", encoding="utf-8")
     config = load_judge_config(write_judge(threshold=threshold, prompts={"verify": "own.jinja"}))
     with Judge.open(config, tmp_path / "a.sqlite") as judge:
         ((answer,),) = judge.ask("verify", [subject], "asking")
-    assert answer.text.endswith("Answer: " + ",".join(str(n) for n, chance in enumerate(chances, 1) if chance < threshold))
+    assert answer.text.endswith(
+        "Answer: " + ",".join(str(n) for n, chance in enumerate(chances, 1) if chance < threshold)
+    )
 
 
 def test_what_it_cannot_judge_is_unscored_with_the_reason(write_judge, tmp_path):
     (tmp_path / "own.jinja").write_text("x", encoding="utf-8")
-    with Judge.open(load_judge_config(write_judge(prompts={"verify": "own.jinja"})), tmp_path / "a.sqlite") as judge:
+    with Judge.open(
+        load_judge_config(write_judge(prompts={"verify": "own.jinja"})), tmp_path / "a.sqlite"
+    ) as judge:
         subjects = [{"kind": "decompose"}, {"kind": "verify", "claim": "x", "passages": [" "]}]
         subjects.append({"kind": "verify", "claim": "Ada " * 200, "passages": [TEXT]})
         errors = [answer.error for (answer,) in judge.ask("verify", subjects, "asking")]
@@ -78,7 +92,9 @@ def test_what_it_cannot_judge_is_unscored_with_the_reason(write_judge, tmp_path)
     ]
 
 
-def test_the_identity_is_of_the_weights_and_of_all_that_can_change_a_probability(write_judge, folders, tmp_path):
+def test_the_identity_is_of_the_weights_and_of_all_that_can_change_a_probability(
+    write_judge, folders, tmp_path
+):
     def identity(**keys) -> str:
         with Judge.open(load_judge_config(write_judge(**keys)), tmp_path / "a.sqlite") as judge:
             return judge.identity
@@ -88,8 +104,12 @@ def test_the_identity_is_of_the_weights_and_of_all_that_can_change_a_probability
     plain = identity()
     assert plain == identity(model=str(moved), device="cpu", batch_size=3)
     assert "MiniCheck-RoBERTa-Large@" in plain
-    others = [identity(**keys) for keys in ({"window": 50}, {"threshold": 0.4}, {"family": "alignscore"})]
-    (moved / "model.safetensors").write_bytes((folders["single"] / "model.safetensors").read_bytes())
+    others = [
+        identity(**keys) for keys in ({"window": 50}, {"threshold": 0.4}, {"family": "alignscore"})
+    ]
+    (moved / "model.safetensors").write_bytes(
+        (folders["single"] / "model.safetensors").read_bytes()
+    )
     others.append(identity(model=str(moved)))
     assert len({plain, *others}) == 5
     config = load_judge_config(write_judge(window=50))
@@ -109,7 +129,9 @@ def test_wrong_settings_are_told_before_anything_is_asked(write_judge, tmp_path)
     ):
         with pytest.raises(ConfigError, match=message):
             load_judge_config(write_judge(**keys))
-    with pytest.raises(ConfigError, match="no family of models is called 'minichek'; did you mean minicheck"):
+    with pytest.raises(
+        ConfigError, match="no family of models is called 'minichek'; did you mean minicheck"
+    ):
         Judge.open(load_judge_config(write_judge(family="minichek")), tmp_path / "a.sqlite")
     with pytest.raises(ModelError, match="the judge's model 'no/such' cannot be loaded"):
         Judge.open(load_judge_config(write_judge(model="no/such")), tmp_path / "a.sqlite")
@@ -133,8 +155,13 @@ def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path
     bins = certificate["calibration"]
     assert [each["low"] for each in bins] == [number / 10 for number in range(10)]
     assert sum(each["units"] for each in bins) > 100
-    # At a threshold of 0.5 a verdict in the lower half is wrong where the label is "supported", in the upper where it is not.
-    assert all(each["wrong"] == (each["supported"] if each["low"] < 0.5 else each["units"] - each["supported"]) for each in bins)
+    # At a threshold of 0.5 a verdict in the lower half is wrong where the label is "supported", in
+    # the upper where it is not.
+    assert all(
+        each["wrong"]
+        == (each["supported"] if each["low"] < 0.5 else each["units"] - each["supported"])
+        for each in bins
+    )
     flagged = sum(each["units"] for each in bins if each["low"] < 0.5)
     found = certificate["scores"]["ALL"]["segment"]
     assert found["tp"] + found["fp"] == flagged
@@ -142,16 +169,33 @@ def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path
 
 
 def test_a_benchmark_that_needs_more_than_verdicts_says_so(evaluate, write_judge, tmp_path, capsys):
-    judge, says = str(write_judge()), r"judge minicheck \(backend classifier\) cannot decompose or group, which ambigbio needs"
+    judge, says = (
+        str(write_judge()),
+        r"judge minicheck \(backend classifier\) cannot decompose or group, which ambigbio needs",
+    )
     with pytest.raises(ConfigError, match=says):
-        evaluate("constant-answer", ["sample_ambigbio"], model_args={"answer": "x"}, metadata={"judge": judge}, limit=1)
-    command = ["judge", "ambigbio", "--generations", "tasks/sample/sample_ambigbio_generations.json", "--judge", judge]
+        evaluate(
+            "constant-answer",
+            ["sample_ambigbio"],
+            model_args={"answer": "x"},
+            metadata={"judge": judge},
+            limit=1,
+        )
+    command = [
+        "judge",
+        "ambigbio",
+        "--generations",
+        "tasks/sample/sample_ambigbio_generations.json",
+        "--judge",
+        judge,
+    ]
     assert main([*command, "--out", str(tmp_path / "out")]) == 1
     assert "cannot decompose or group" in capsys.readouterr().err
 
 
 def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, write_judge):
-    """Words alone do not limit a model: it is asked about every pair of wordings, and no task says that it went by words."""
+    """Words alone do not limit a model: it is asked about every pair of wordings, and no task says
+    that it went by words."""
     output = evaluate(
         "hf",
         ["sample_factor_generation"],
@@ -169,4 +213,6 @@ def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, writ
 
 def test_the_suites_own_yaml_is_sound():
     path = Path(__file__).resolve().parents[3] / "configs" / "judges" / "minicheck.yaml"
-    assert load_judge_config(path).model == yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
+    assert (
+        load_judge_config(path).model == yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
+    )

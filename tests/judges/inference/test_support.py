@@ -1,4 +1,5 @@
-"""Probabilities of support, beside those that the bare models give for the inputs that their authors describe."""
+"""Probabilities of support, beside those that the bare models give for the inputs that their
+authors describe."""
 
 from __future__ import annotations
 
@@ -24,9 +25,16 @@ from lm_factuality.ground.errors import ConfigError, ModelError
 from tests.judges.inference.conftest import T5_SIZES, save, tokenizer
 
 TEXT = "Ada Lind was a painter who taught at the school in the north."
-CLAIMS = ("Ada Lind was a pilot.", "She taught at the school.", "She flew mail to the islands in 1870.", "Ada")
+CLAIMS = (
+    "Ada Lind was a pilot.",
+    "She taught at the school.",
+    "She flew mail to the islands in 1870.",
+    "Ada",
+)
 PAIRS = [Pair(claim, (Passage(TEXT, title),)) for claim in CLAIMS for title in ("", "Ada Lind")]
-PREMISES = [f"Title: {pair.passages[0].title}\n{TEXT}" if pair.passages[0].title else TEXT for pair in PAIRS]
+PREMISES = [
+    f"Title: {pair.passages[0].title}\n{TEXT}" if pair.passages[0].title else TEXT for pair in PAIRS
+]
 ASKED = list(zip(PREMISES, [pair.claim for pair in PAIRS], strict=True))
 
 
@@ -45,14 +53,20 @@ def of_labels(folder: Path, *texts: str) -> torch.Tensor:
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 @pytest.mark.parametrize("kind", ["roberta", "deberta"])
 def test_minicheck_is_one_text_with_the_end_mark_between_and_label_1(folders, kind, batch_size):
-    expected = [of_labels(folders[kind], f"{premise}</s>{claim}").softmax(-1)[1].item() for premise, claim in ASKED]
+    expected = [
+        of_labels(folders[kind], f"{premise}</s>{claim}").softmax(-1)[1].item()
+        for premise, claim in ASKED
+    ]
     assert probabilities(folders[kind], batch_size=batch_size) == pytest.approx(expected, abs=1e-5)
     assert max(expected) - min(expected) > 1e-3
 
 
 def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
     folder = folders["seq2seq"]
-    model, words = AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, words = (
+        AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
     zero, one = words.convert_tokens_to_ids(["0", "1"])
     with torch.no_grad():  # a head that says little but 0 and 1
         model.lm_head.weight[one] *= 30
@@ -76,7 +90,9 @@ def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
         if chances[zero] + chances[one] < 0.5:
             assert (each.probability, each.problem) == (None, "the model answers neither 1 nor 0")
         else:
-            assert each.probability == pytest.approx(logits[[zero, one]].softmax(-1)[1].item(), abs=1e-5)
+            assert each.probability == pytest.approx(
+                logits[[zero, one]].softmax(-1)[1].item(), abs=1e-5
+            )
     assert any(each.probability is not None for each in found)
 
 
@@ -87,7 +103,9 @@ def test_an_nli_model_is_given_a_pair_and_goes_by_the_label_entailment(folders):
 
 def test_alignscore_is_given_a_pair_and_goes_by_the_first_label(folders):
     expected = [of_labels(folders["roberta"], *texts).softmax(-1)[0].item() for texts in ASKED]
-    assert probabilities(folders["roberta"], family="alignscore") == pytest.approx(expected, abs=1e-5)
+    assert probabilities(folders["roberta"], family="alignscore") == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 def test_a_single_label_is_a_score(folders):
@@ -97,11 +115,19 @@ def test_a_single_label_is_a_score(folders):
 
 @pytest.fixture
 def hhem(tmp_path) -> Path:
-    """Weights under the names that HHEM's have, a config of its own type, and no tokenizer: that is the foundation's."""
-    foundation, folder = save(tmp_path / "flan", "seq2seq"), save(tmp_path / "hallucination_evaluation_model", "tokens")
+    """Weights under the names that HHEM's have, a config of its own type, and no tokenizer: that is
+    the foundation's."""
+    foundation, folder = (
+        save(tmp_path / "flan", "seq2seq"),
+        save(tmp_path / "hallucination_evaluation_model", "tokens"),
+    )
     weights = {f"t5.{name}": each for name, each in load_file(folder / "model.safetensors").items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config = {"model_type": "HHEMv2Config", "architectures": ["HHEMv2ForSequenceClassification"], "foundation": str(foundation)}
+    config = {
+        "model_type": "HHEMv2Config",
+        "architectures": ["HHEMv2ForSequenceClassification"],
+        "foundation": str(foundation),
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     for file in folder.glob("*token*"):
         file.unlink()
@@ -109,16 +135,26 @@ def hhem(tmp_path) -> Path:
 
 
 def test_hhem_loads_without_its_code_and_goes_by_the_first_token(hhem):
-    weights = {name.removeprefix("t5."): each for name, each in load_file(hhem / "model.safetensors").items()}
+    weights = {
+        name.removeprefix("t5."): each
+        for name, each in load_file(hhem / "model.safetensors").items()
+    }
     model = T5ForTokenClassification(T5Config(**T5_SIZES, num_labels=2)).eval()
-    assert not set(model.load_state_dict(weights, strict=False).missing_keys) - {"transformer.encoder.embed_tokens.weight"}
+    assert not set(model.load_state_dict(weights, strict=False).missing_keys) - {
+        "transformer.encoder.embed_tokens.weight"
+    }
     model.transformer.encoder.embed_tokens.weight = model.transformer.shared.weight
     words = tokenizer("t5")
     expected = []
     for premise, claim in ASKED:
         text = f"<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {claim}"
         with torch.no_grad():
-            logits = model(**{key: words(text, return_tensors="pt")[key] for key in ("input_ids", "attention_mask")}).logits
+            logits = model(
+                **{
+                    key: words(text, return_tensors="pt")[key]
+                    for key in ("input_ids", "attention_mask")
+                }
+            ).logits
         expected.append(logits[0, 0].softmax(-1)[1].item())
     assert probabilities(hhem) == pytest.approx(expected, abs=1e-5)
     assert max(expected) - min(expected) > 1e-3
@@ -126,7 +162,10 @@ def test_hhem_loads_without_its_code_and_goes_by_the_first_token(hhem):
 
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
 def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind):
-    sentences = [f"Ada Lind was a {word} who taught at the school." for word in ("painter", "pilot", "mail", "school") * 12]
+    sentences = [
+        f"Ada Lind was a {word} who taught at the school."
+        for word in ("painter", "pilot", "mail", "school") * 12
+    ]
     long = Passage(" ".join(sentences), "Ada Lind")
     model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
     (found,) = model.support([Pair(CLAIMS[0], (long,))])
@@ -134,19 +173,31 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
     each = [model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0] for part in sentences]
     assert all(one.windows == 1 for one in each)
     windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
-    near = [model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0].probability for part in windows]
+    near = [
+        model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0].probability
+        for part in windows
+    ]
     if found.probability is not None:
-        assert min(p for p in near if p is not None) - 0.2 <= found.probability <= max(p for p in near if p is not None) + 0.2
+        assert (
+            min(p for p in near if p is not None) - 0.2
+            <= found.probability
+            <= max(p for p in near if p is not None) + 0.2
+        )
 
 
 def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(folders["seq2seq"], bare)
     about = json.loads((bare / "config.json").read_text(encoding="utf-8"))
-    (bare / "config.json").write_text(json.dumps({**about, "foundation": str(bare)}), encoding="utf-8")
+    (bare / "config.json").write_text(
+        json.dumps({**about, "foundation": str(bare)}), encoding="utf-8"
+    )
     with pytest.raises(ModelError, match="has no weights for"):
         load_model(str(bare), device="cpu", family="hhem")
-    with pytest.raises(ModelError, match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'"):
+    with pytest.raises(
+        ModelError,
+        match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'",
+    ):
         load_model(str(folders["roberta"]), device="cpu", family="nli")
     with pytest.raises(ModelError, match="T5ForConditionalGeneration is not an inference model"):
         load_model(str(folders["seq2seq"]), device="cpu", family="nli")
@@ -172,9 +223,13 @@ def test_families_by_name_and_by_config(name, config, family):
 
 
 def test_a_family_that_is_none():
-    with pytest.raises(ConfigError, match=r"no family of models is called 'minichek'; did you mean minicheck"):
+    with pytest.raises(
+        ConfigError, match=r"no family of models is called 'minichek'; did you mean minicheck"
+    ):
         family_of("x", {}, "minichek")
 
 
 def test_entailment_is_support_that_is_likelier_than_not(folders):
-    assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [each > 0.5 for each in probabilities(folders["nli"])]
+    assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [
+        each > 0.5 for each in probabilities(folders["nli"])
+    ]

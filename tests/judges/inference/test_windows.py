@@ -21,7 +21,10 @@ def count(text: str) -> int:
 def text_of(lengths: list[int], seed: int) -> list[str]:
     words = [word for word in WORDS if word != "."]
     draw = random.Random(seed)
-    return [f"{number} {' '.join(draw.choices(words, k=length))}." for number, length in enumerate(lengths)]
+    return [
+        f"{number} {' '.join(draw.choices(words, k=length))}."
+        for number, length in enumerate(lengths)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -39,7 +42,9 @@ def test_each_fits_and_every_sentence_is_whole_in_one(seed, size):
 def test_neighbours_overlap():
     sentences = text_of([3] * 40, 1)
     windows = Windows(COUNTED).of((Passage(" ".join(sentences), ""),), 40)
-    shared = [sum(each in one and each in other for each in sentences) for one, other in pairwise(windows)]
+    shared = [
+        sum(each in one and each in other for each in sentences) for one, other in pairwise(windows)
+    ]
     assert all(shared)
 
 
@@ -51,9 +56,16 @@ def test_a_sentence_longer_than_a_window_is_cut_by_tokens():
 
 
 def test_short_passages_share_a_window_and_each_part_has_its_title():
-    short = (Passage("She was a painter.", "Ada Lind"), Passage("She was a pilot.", "Ada Lind (pilot)"), Passage("No title.", ""))
+    short = (
+        Passage("She was a painter.", "Ada Lind"),
+        Passage("She was a pilot.", "Ada Lind (pilot)"),
+        Passage("No title.", ""),
+    )
     (window,) = Windows(COUNTED).of(short, 100)
-    assert window == "Title: Ada Lind\nShe was a painter.\nTitle: Ada Lind (pilot)\nShe was a pilot.\nNo title."
+    assert (
+        window
+        == "Title: Ada Lind\nShe was a painter.\nTitle: Ada Lind (pilot)\nShe was a pilot.\nNo title."
+    )
     long = Passage(" ".join(text_of([6] * 40, 2)), "Ada Lind")
     assert all(each.startswith("Title: Ada Lind\n") for each in Windows(COUNTED).of((long,), 60))
 

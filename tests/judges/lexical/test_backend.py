@@ -30,7 +30,9 @@ def ask(subject, **options):
 
 
 def test_verify_says_what_the_prompt_asks_for():
-    answer = ask({"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES})
+    answer = ask(
+        {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
+    )
     assert (answer.finish_reason, answer.prompt_tokens, answer.error) == ("stop", None, None)
     verification = combine([read_reply(answer, SupportReply, {})])
     assert verification.verdict == "supported"
@@ -43,13 +45,18 @@ def test_verify_says_what_the_prompt_asks_for():
     ("units", "flagged"),
     [
         (["Sure!", "The Old Bridge opened in 1870.", "It was moved to Oslo in 1923."], {3}),
-        (["The Old Bridge opened in 1923.", "It is.", "The Old Bridge was sold to Otto Berg."], {1, 3}),
+        (
+            ["The Old Bridge opened in 1923.", "It is.", "The Old Bridge was sold to Otto Berg."],
+            {1, 3},
+        ),
         (["The Old Bridge is built of stone."], set()),
         ([], set()),
     ],
 )
 def test_units_below_the_threshold_are_flagged(kind, units, flagged):
-    answer = ask({"kind": kind, "question": "When did it open?", "units": units, "passages": PASSAGES})
+    answer = ask(
+        {"kind": kind, "question": "When did it open?", "units": units, "passages": PASSAGES}
+    )
     assert read_verdict(answer.text, len(units)) == flagged
 
 
@@ -74,7 +81,10 @@ def test_pairs_that_a_prompt_does_not_tell_apart_have_their_own_answers(tmp_path
     with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
         for stored in (0, 2):
             answers = [answer.text for (answer,) in judge.ask("verify", subjects, "asking")]
-            assert [json.loads(text)["verdict"] for text in answers] == ["supported", "not_supported"]
+            assert [json.loads(text)["verdict"] for text in answers] == [
+                "supported",
+                "not_supported",
+            ]
             assert judge.usage.stored == stored
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bench.lexical.evaluate import split_passages
 from judges.lexical.comparison import Comparison, Date, find_dates
 from judges.lexical.model import FEATURES, common_order, densest_window, vector
 from judges.lexical.words import Passage, parse_passage, read, sentences
-from bench.lexical.evaluate import split_passages
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_a_date_needs_all_that_the_claim_says_of_it(claim, passage, missing):
     ],
 )
 def test_numbers(claim, passage, missing):
-    assert [word.text for word in Comparison(claim, [Passage(passage)]).missing if word.is_number] == missing
+    assert [
+        word.text for word in Comparison(claim, [Passage(passage)]).missing if word.is_number
+    ] == missing
 
 
 @pytest.mark.parametrize(
@@ -103,13 +105,31 @@ def test_negation(claim, passage, differs):
     ],
 )
 def test_namesakes_are_titles_that_share_a_word(titles, are):
-    pair = Comparison("She was born in 1990.", [Passage("Born in 1990.", title) for title in titles])
+    pair = Comparison(
+        "She was born in 1990.", [Passage("Born in 1990.", title) for title in titles]
+    )
     assert bool(pair.namesakes) is are
 
 
 def test_a_life_in_brackets_reads_as_born_and_died():
-    words = read("Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young.").sequence
-    assert words == ("ada", "hill", "born", "3", "may", "1901", "die", "7", "june", "1980", "pilot", "die", "young")
+    words = read(
+        "Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young."
+    ).sequence
+    assert words == (
+        "ada",
+        "hill",
+        "born",
+        "3",
+        "may",
+        "1901",
+        "die",
+        "7",
+        "june",
+        "1980",
+        "pilot",
+        "die",
+        "young",
+    )
 
 
 def test_sentences_do_not_end_at_initials_or_titles():
@@ -118,7 +138,12 @@ def test_sentences_do_not_end_at_initials_or_titles():
 
 
 def test_numbers_of_any_length_are_read():
-    assert [word.stem for word in read(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == ["1" * 5000, "third", "21", "7000000"]
+    assert [word.stem for word in read(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
+        "1" * 5000,
+        "third",
+        "21",
+        "7000000",
+    ]
 
 
 def test_citation_marks_are_no_words():
@@ -126,7 +151,10 @@ def test_citation_marks_are_no_words():
 
 
 def test_passages_of_a_joined_text():
-    assert split_passages("Title: A\nfirst\nline\nTitle: B\nsecond") == (Passage("first\nline", "A"), Passage("second", "B"))
+    assert split_passages("Title: A\nfirst\nline\nTitle: B\nsecond") == (
+        Passage("first\nline", "A"),
+        Passage("second", "B"),
+    )
     assert parse_passage("no title\nhere") == Passage("no title\nhere")
 
 
@@ -157,15 +185,30 @@ def test_alignment_is_the_longest_common_subsequence():
         def longest(i, j, a=a, b=b):
             if i == len(a) or j == len(b):
                 return 0
-            return 1 + longest(i + 1, j + 1) if a[i] == b[j] else max(longest(i + 1, j), longest(i, j + 1))
+            return (
+                1 + longest(i + 1, j + 1)
+                if a[i] == b[j]
+                else max(longest(i + 1, j), longest(i, j + 1))
+            )
 
         assert common_order(a, b) == longest(0, 0) / len(a)
 
 
 @pytest.mark.parametrize(
-    "claim", ["", "[1].", "...", "And so it was.", "\u0130\u1e9e \u2460 x\u0301", "Ada Hill won 3 prizes in May 1990."]
+    "claim",
+    [
+        "",
+        "[1].",
+        "...",
+        "And so it was.",
+        "\u0130\u1e9e \u2460 x\u0301",
+        "Ada Hill won 3 prizes in May 1990.",
+    ],
 )
-@pytest.mark.parametrize("passages", [(), ("",), ("Title: \n",), ("Title: Ada Hill\nAda Hill won.", "Title: Otto Hill\nHe did.")])
+@pytest.mark.parametrize(
+    "passages",
+    [(), ("",), ("Title: \n",), ("Title: Ada Hill\nAda Hill won.", "Title: Otto Hill\nHe did.")],
+)
 def test_every_feature_is_a_share(claim, passages):
     features = vector(Comparison(claim, [parse_passage(text) for text in passages]))
     assert features.shape == (len(FEATURES),)
@@ -175,5 +218,9 @@ def test_every_feature_is_a_share(claim, passages):
 def test_length_does_not_change_the_scale():
     claim, passage = "Ada Hill painted ships in Lund.", "Ada Hill painted ships in Lund."
     alone = vector(Comparison(claim, [Passage(passage)]))
-    amid = vector(Comparison(claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]))
+    amid = vector(
+        Comparison(
+            claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]
+        )
+    )
     assert alone.tolist() == amid.tolist()

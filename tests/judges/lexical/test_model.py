@@ -10,13 +10,13 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from judges.lexical.model import COEFFICIENTS, FEATURES, load_model
-from judges.lexical.words import parse_passage
-from lm_factuality.ground.errors import DataError
 from bench.lexical import fit as fitting_command
 from bench.lexical.evaluate import assess, evaluate, read_citations
 from bench.lexical.evaluate import main as evaluate_main
 from bench.lexical.fit import best_threshold, fit, regress
+from judges.lexical.model import COEFFICIENTS, FEATURES, load_model
+from judges.lexical.words import parse_passage
+from lm_factuality.ground.errors import DataError
 
 PASSAGE = (
     "Title: Ada Hill (painter)\nAda Hill (5 May 1990 \u2013 3 June 2031) was a Swedish painter who was born in Lund. She painted "
@@ -28,10 +28,22 @@ PASSAGE = (
     ("claim", "supported", "reason"),
     [
         ("Ada Hill was born on May 5, 1990, in Lund.", True, "7 of 7 content words covered"),
-        ("Ada Hill painted large pictures of ships and won the Anchor Prize in 2015.", True, "10 of 10 content words"),
-        ("Ada Hill was born on May 6, 1990, in Lund.", False, "date 6 May 1990 is nowhere in the passages"),
+        (
+            "Ada Hill painted large pictures of ships and won the Anchor Prize in 2015.",
+            True,
+            "10 of 10 content words",
+        ),
+        (
+            "Ada Hill was born on May 6, 1990, in Lund.",
+            False,
+            "date 6 May 1990 is nowhere in the passages",
+        ),
         ("Ada Hill won the Anchor Prize in 1987.", False, "number 1987 is nowhere in the passages"),
-        ("Ada Hill won the Laurel Prize in 2015.", False, "name Laurel Prize is nowhere in the passages"),
+        (
+            "Ada Hill won the Laurel Prize in 2015.",
+            False,
+            "name Laurel Prize is nowhere in the passages",
+        ),
         ("Ada Hill never won the Anchor Prize.", False, "negation differs"),
         ("Otto Berg taught chemistry in Oslo.", False, "0 of 5 content words covered"),
     ],
@@ -45,22 +57,33 @@ def test_verdicts_with_reasons(claim, supported, reason):
 def test_namesakes_lower_the_probability_and_are_named():
     model, claim = load_model(), "Ada Hill was born on May 5, 1990, in Lund."
     alone = model.judge(claim, [parse_passage(PASSAGE)])
-    both = model.judge(claim, [parse_passage(PASSAGE), parse_passage("Title: Ada Hill (pilot)\nAda Hill flies.")])
+    both = model.judge(
+        claim, [parse_passage(PASSAGE), parse_passage("Title: Ada Hill (pilot)\nAda Hill flies.")]
+    )
     assert both.probability < alone.probability
     assert "namesakes: Ada Hill (painter), Ada Hill (pilot)" in both.reason
 
 
 def test_targets_on_the_citations_of_another_model(shared, tmp_path):
-    """Fitted on one file, tested on the other; the committed coefficients are those of the command."""
+    """Fitted on one file, tested on the other; the committed coefficients are those of the
+    command."""
     folder = shared / "data" / "ambigbio" / "citations"
     out = tmp_path / "coefficients.json"
-    assert fitting_command.main(["--citations", str(folder / "vicuna-7b__ambig.json.gz"), "--out", str(out)]) == 0
+    assert (
+        fitting_command.main(
+            ["--citations", str(folder / "vicuna-7b__ambig.json.gz"), "--out", str(out)]
+        )
+        == 0
+    )
     fitted, committed = json.loads(out.read_text()), json.loads(COEFFICIENTS.read_text())
     assert fitted["fitted_on"].pop("date")
     assert committed["fitted_on"].pop("date")
     assert fitted["fitted_on"] == committed["fitted_on"]
     assert list(fitted["coefficients"]) == list(committed["coefficients"]) == list(FEATURES)
-    numbers = [[*each["coefficients"].values(), each["intercept"], each["threshold"]] for each in (fitted, committed)]
+    numbers = [
+        [*each["coefficients"].values(), each["intercept"], each["threshold"]]
+        for each in (fitted, committed)
+    ]
     np.testing.assert_allclose(*numbers, atol=2e-4)
 
     result = evaluate(load_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
@@ -79,14 +102,20 @@ def test_threshold_agrees_with_counting():
         said = probabilities >= threshold
         return (said[labels].mean() + (~said[~labels]).mean()) / 2
 
-    assert balanced(best_threshold(probabilities, labels)) == max(balanced(each / 40) for each in range(41))
+    assert balanced(best_threshold(probabilities, labels)) == max(
+        balanced(each / 40) for each in range(41)
+    )
 
 
 def test_reliability_by_hand():
     probabilities = np.array([0.05, 0.15, 0.95, 1.0])
     labels = np.array([False, True, True, True])
     result = assess(probabilities, labels, ["a", "a", "b", "c"], 0.5)
-    assert [(each.low, each.count, each.share_supported) for each in result.bins] == [(0.0, 1, 0.0), (0.1, 1, 1.0), (0.9, 2, 1.0)]
+    assert [(each.low, each.count, each.share_supported) for each in result.bins] == [
+        (0.0, 1, 0.0),
+        (0.1, 1, 1.0),
+        (0.9, 2, 1.0),
+    ]
     assert result.ece == pytest.approx((0.05 + 0.85 + 2 * 0.025) / 4)
     assert result.brier == pytest.approx((0.05**2 + 0.85**2 + 0.05**2) / 4)
     assert result.balanced_accuracy == pytest.approx((2 / 3 + 1) / 2)
@@ -113,7 +142,13 @@ def test_a_constant_feature_does_no_harm():
 
 
 def row(**changes):
-    return {"qid": 1, "claim": "Ada won [1].", "passage": ["Title: Ada\nAda won."], "model_output": 1, **changes}
+    return {
+        "qid": 1,
+        "claim": "Ada won [1].",
+        "passage": ["Title: Ada\nAda won."],
+        "model_output": 1,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(
@@ -122,7 +157,10 @@ def row(**changes):
         (b"{", "not labelled citations"),
         (b"[]", "not labelled citations"),
         (b'{"autoais_log": []}', "holds no rows"),
-        (json.dumps({"autoais_log": [row(), row(model_output=2)]}).encode(), "row 1 of 'autoais_log'"),
+        (
+            json.dumps({"autoais_log": [row(), row(model_output=2)]}).encode(),
+            "row 1 of 'autoais_log'",
+        ),
         (json.dumps({"autoais_log": [row(passage="text")]}).encode(), "row 0 of 'autoais_log'"),
         (json.dumps({"autoais_log": [row(), 7]}).encode(), "found int"),
         (json.dumps({"autoais_log": [row(), row()]}).encode(), "needs entailed and not entailed"),
@@ -131,7 +169,9 @@ def row(**changes):
 def test_bad_citations_are_named(tmp_path, content, said, capsys):
     path = tmp_path / "citations.json"
     path.write_bytes(content)
-    assert fitting_command.main(["--citations", str(path), "--out", str(tmp_path / "out.json")]) == 1
+    assert (
+        fitting_command.main(["--citations", str(path), "--out", str(tmp_path / "out.json")]) == 1
+    )
     error = capsys.readouterr().err
     assert str(path) in error
     assert said in error
@@ -140,7 +180,9 @@ def test_bad_citations_are_named(tmp_path, content, said, capsys):
 
 def test_citations_are_read(tmp_path):
     path = tmp_path / "citations.json.gz"
-    path.write_bytes(gzip.compress(json.dumps({"autoais_log": [row(), row(qid="b", model_output=0)]}).encode()))
+    path.write_bytes(
+        gzip.compress(json.dumps({"autoais_log": [row(), row(qid="b", model_output=0)]}).encode())
+    )
     first, second = read_citations(path)
     assert (first.group, first.is_entailed, first.passages[0].title) == ("1", True, "Ada")
     assert (second.group, second.is_entailed) == ("b", False)
@@ -176,7 +218,10 @@ def test_identity_follows_coefficients_and_threshold(tmp_path):
 
 def test_evaluate_draws_the_plot(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    rows = [row(qid=n, model_output=n % 2, claim=f"Ada won {'' if n % 2 else n} [1].") for n in range(20)]
+    rows = [
+        row(qid=n, model_output=n % 2, claim=f"Ada won {'' if n % 2 else n} [1].")
+        for n in range(20)
+    ]
     path, plot = tmp_path / "citations.json", tmp_path / "plot.svg"
     path.write_text(json.dumps({"autoais_log": rows}))
     assert evaluate_main(["--citations", str(path), "--plot", str(plot)]) == 0

@@ -5,16 +5,27 @@ from tests.leaderboard.site.conftest import entry, refused, score
 
 
 def test_rows_are_ordered_by_rank_then_score() -> None:
-    board = to_board([entry("a/low", score(0.5)), entry("a/tied", score(0.8)), entry("a/best", score(0.81))])
+    board = to_board(
+        [entry("a/low", score(0.5)), entry("a/tied", score(0.8)), entry("a/best", score(0.81))]
+    )
     (table,) = board.tables
-    assert [(row.entry.model, row.ranks["wiki_factor"]) for row in table.rows] == [("a/best", 1), ("a/tied", 1), ("a/low", 3)]
+    assert [(row.entry.model, row.ranks["wiki_factor"]) for row in table.rows] == [
+        ("a/best", 1),
+        ("a/tied", 1),
+        ("a/low", 3),
+    ]
 
 
 def test_unscored_rows_win_no_rank() -> None:
-    """0.80 ± 0.02 is surely better than 0.75 ± 0.02, but comes behind it if its unscored rows could all be wrong."""
+    """0.80 ± 0.02 is surely better than 0.75 ± 0.02, but comes behind it if its unscored rows could
+    all be wrong."""
     sure = to_board([entry("a/one", score(0.8)), entry("a/two", score(0.75))])
-    unsure = to_board([entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))])
-    assert [[row.ranks["wiki_factor"] for row in board.tables[0].rows] for board in (sure, unsure)] == [[1, 2], [1, 2]]
+    unsure = to_board(
+        [entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))]
+    )
+    assert [
+        [row.ranks["wiki_factor"] for row in board.tables[0].rows] for board in (sure, unsure)
+    ] == [[1, 2], [1, 2]]
     assert [[row.entry.model for row in board.tables[0].rows] for board in (sure, unsure)] == [
         ["a/one", "a/two"],
         ["a/two", "a/one"],
@@ -41,7 +52,13 @@ def test_of_one_model_the_newest_counts() -> None:
 
 def test_a_leaderboard_each_in_the_order_of_the_papers() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
-    board = to_board([entry("a/one", felm, leaderboard="felm"), entry("a/one", score(0.8)), entry("a/two", score(0.7))])
+    board = to_board(
+        [
+            entry("a/one", felm, leaderboard="felm"),
+            entry("a/one", score(0.8)),
+            entry("a/two", score(0.7)),
+        ]
+    )
     assert [(table.name, table.title, len(table.rows)) for table in board.tables] == [
         ("factor", "FACTOR", 2),
         ("felm", "FELM", 1),
@@ -53,13 +70,27 @@ def test_tasks_stand_as_in_the_rules_and_may_be_missing() -> None:
     full = entry("a/full", score(0.5, task="expert_factor"), score(0.5))
     board = to_board([entry("a/part", score(0.9, task="expert_factor")), full])
     assert board.tables[0].tasks == ("wiki_factor", "expert_factor")
-    assert [row.entry.model for row in board.tables[0].rows] == ["a/full", "a/part"]  # without the first task it comes last
+    assert [row.entry.model for row in board.tables[0].rows] == [
+        "a/full",
+        "a/part",
+    ]  # without the first task it comes last
 
 
 def test_lower_is_better_for_error_rates() -> None:
-    scores = [score(value, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False) for value in (0.1, 0.5)]
-    board = to_board([entry("a/bad", scores[1], leaderboard="felm_gen"), entry("a/good", scores[0], leaderboard="felm_gen")])
-    assert [(row.entry.model, row.ranks["felm_gen"]) for row in board.tables[0].rows] == [("a/good", 1), ("a/bad", 2)]
+    scores = [
+        score(value, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False)
+        for value in (0.1, 0.5)
+    ]
+    board = to_board(
+        [
+            entry("a/bad", scores[1], leaderboard="felm_gen"),
+            entry("a/good", scores[0], leaderboard="felm_gen"),
+        ]
+    )
+    assert [(row.entry.model, row.ranks["felm_gen"]) for row in board.tables[0].rows] == [
+        ("a/good", 1),
+        ("a/bad", 2),
+    ]
 
 
 def test_refused_ones_are_never_ranked() -> None:
@@ -69,13 +100,26 @@ def test_refused_ones_are_never_ranked() -> None:
 
 
 def test_json_for_others() -> None:
-    board = to_board([entry("a/one", score(0.8, unscored=3, worst=0.7, best=0.9)), refused("x", ("LIMIT_RUN", "run it whole"))])
+    board = to_board(
+        [
+            entry("a/one", score(0.8, unscored=3, worst=0.7, best=0.9)),
+            refused("x", ("LIMIT_RUN", "run it whole")),
+        ]
+    )
     found = json.loads(json.dumps(board_json(board)))
     ((model,),) = [table["models"] for table in found["leaderboards"]]
     (first,) = model["scores"]
-    assert first | {"value": 0.8, "rank": 1, "unscored": 3, "task": "wiki_factor", "metric": "factor_acc"} == first
+    assert (
+        first
+        | {"value": 0.8, "rank": 1, "unscored": 3, "task": "wiki_factor", "metric": "factor_acc"}
+        == first
+    )
     assert model | {"model": "a/one", "weights": "open weights", "sha256": "ab" * 32} == model
     assert found["refused"] == [
-        {"folder": "x", "model": "acme/forged", "problems": [{"code": "LIMIT_RUN", "sentence": "run it whole"}]}
+        {
+            "folder": "x",
+            "model": "acme/forged",
+            "problems": [{"code": "LIMIT_RUN", "sentence": "run it whole"}],
+        }
     ]
     assert "95% interval" in found["rank_rule"]

@@ -1,4 +1,5 @@
-"""The leaderboard in a browser, from a file: it sorts, filters and is searched, and asks the network for nothing."""
+"""The leaderboard in a browser, from a file: it sorts, filters and is searched, and asks the
+network for nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = [
         entry(
             f"org-{number % 5}/model-{number:03d}",
-            *(score(0.3 + sign * number / 200, task=task) for task, sign in zip(TASKS, (1, -1, 1, 1), strict=True)),
+            *(
+                score(0.3 + sign * number / 200, task=task)
+                for task, sign in zip(TASKS, (1, -1, 1, 1), strict=True)
+            ),
             num_parameters=1e8 * 1.08**number,
             backend=("hf", "vllm")[number % 2],
             digest=f"{number:064x}",
@@ -43,7 +47,11 @@ def page(browser: Any, site: Path) -> Iterator[Any]:
     yield browser
     assert browser.get_log("browser") == []
     asked = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
-    urls = [each["params"]["request"]["url"] for each in asked if each["method"] == "Network.requestWillBeSent"]
+    urls = [
+        each["params"]["request"]["url"]
+        for each in asked
+        if each["method"] == "Network.requestWillBeSent"
+    ]
     assert urls
     assert all(url.startswith(("file://", "data:")) for url in urls)
 
@@ -78,8 +86,12 @@ def test_searches_and_filters(page: Any) -> None:
     page.find_element("tag name", "body").send_keys("/")
     page.switch_to.active_element.send_keys("org-3")
     assert len(shown(page)) == NUM_MODELS // 5
-    page.find_element("css selector", "select[data-facet=backend]").send_keys("vllm")  # as with a keyboard
-    assert shown(page) == [f"org-3/model-{number:03d}" for number in range(99, -1, -1) if number % 10 == 3]
+    page.find_element("css selector", "select[data-facet=backend]").send_keys(
+        "vllm"
+    )  # as with a keyboard
+    assert shown(page) == [
+        f"org-3/model-{number:03d}" for number in range(99, -1, -1) if number % 10 == 3
+    ]
     search = page.find_element("css selector", "input[type=search]")
     search.send_keys(Keys.CONTROL, "a")
     search.send_keys(Keys.DELETE)
@@ -95,7 +107,8 @@ def test_a_model_leads_to_its_page_and_back(page: Any) -> None:
 
 def test_fits_a_phone(page: Any) -> None:
     page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 375, "height": 800, "deviceScaleFactor": 1, "mobile": False},
     )
     try:
         assert page.execute_script("return document.documentElement.scrollWidth") <= 375

@@ -63,19 +63,32 @@ def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, ho
 def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
     (table,) = read(built)["leaderboards"]
     (model,) = table["models"]
-    steps = {each["task"]: {step["step"].partition(" (")[0]: step for step in each["steps"]} for each in model["scores"]}
+    steps = {
+        each["task"]: {step["step"].partition(" (")[0]: step for step in each["steps"]}
+        for each in model["scores"]
+    }
     assert steps["sample_factor"] == {}
-    assert {name for name, each in steps["sample_felm_gen"].items() if each["is_certified"]} == {"marking segments"}
-    assert "(segment_doc, " in steps["sample_felm_gen"]["marking segments"]["text"]  # the packed one
+    assert {name for name, each in steps["sample_felm_gen"].items() if each["is_certified"]} == {
+        "marking segments"
+    }
+    assert (
+        "(segment_doc, " in steps["sample_felm_gen"]["marking segments"]["text"]
+    )  # the packed one
     assert set(steps["sample_ambigbio"]) == {"decomposition", "grouping", "linking", "verification"}
     assert not any(each["is_certified"] for each in steps["sample_ambigbio"].values())
     assert "0 of 4 steps of the judge certified" in (built / "index.html").read_text()
     (page,) = (built / "models").glob("*.html")
-    assert "not certified; run lm-factuality certify --judge lexical --setting biographies_grouping" in page.read_text()
+    assert (
+        "not certified; run lm-factuality certify --judge lexical --setting biographies_grouping"
+        in page.read_text()
+    )
 
 
 def test_the_others_are_listed_with_codes(built: Path) -> None:
-    refused = {each["folder"]: [problem["code"] for problem in each["problems"]] for each in read(built)["refused"]}
+    refused = {
+        each["folder"]: [problem["code"] for problem in each["problems"]]
+        for each in read(built)["refused"]
+    }
     assert refused == {"broken": ["SUBMISSION_INVALID"], "forged": ["FILE_CHANGED"]}
     assert "FILE_CHANGED" in (built / "refused.html").read_text()
 
@@ -90,18 +103,26 @@ def test_every_link_leads_somewhere(built: Path) -> None:
 
 def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True)
+    built = build_site(
+        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True
+    )
     (page,) = (tmp_path / "site" / "models").glob("*.html")
-    report = next(part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part)
+    report = next(
+        part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part
+    )
     assert (page.parent / report).is_file()
     assert built.first_view < 400_000
 
 
-def test_what_is_known_is_not_checked_again(submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_is_not_checked_again(
+    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checked: list[str] = []
     examine = building.examine
     monkeypatch.setattr(
-        building, "examine", lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest)
+        building,
+        "examine",
+        lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest),
     )
     first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
     assert sorted(checked) == ["broken", "forged", "honest"]
@@ -179,7 +200,13 @@ def test_a_linked_folder_is_refused_and_not_followed(honest: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "change", [{"num_parameters": 10**400}, {"num_parameters": float("inf")}, {"name": "a/\ud800"}, {"revision": "\x1b[2J\ud800"}]
+    "change",
+    [
+        {"num_parameters": 10**400},
+        {"num_parameters": float("inf")},
+        {"name": "a/\ud800"},
+        {"revision": "\x1b[2J\ud800"},
+    ],
 )
 def test_what_the_site_cannot_show_costs_only_its_own_row(
     honest: Path, tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -216,7 +243,9 @@ def test_a_folder_whose_name_cannot_be_shown(honest: Path, tmp_path: Path) -> No
     assert "\\x1b[2Jevil\\n" in (tmp_path / "site" / "refused.html").read_text(encoding="utf-8")
 
 
-def test_samples_without_a_report_cost_only_the_report(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_without_a_report_cost_only_the_report(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import lm_factuality.report.build as site
 
     def broken(*arguments: Any) -> None:
@@ -224,12 +253,16 @@ def test_samples_without_a_report_cost_only_the_report(honest: Path, tmp_path: P
 
     monkeypatch.setattr(site, "build_report", broken)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True)
+    built = build_site(
+        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True
+    )
     assert built.unreported == ("example/smaller",)
     assert built.models == 1
 
 
-def test_published_data_that_comes_is_checked_by(submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_data_that_comes_is_checked_by(
+    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
     without = building.checker()
@@ -239,7 +272,9 @@ def test_published_data_that_comes_is_checked_by(submissions: Path, tmp_path: Pa
     assert building.checker() != without
 
 
-def test_rules_of_the_working_folder_are_not_the_suites(honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_of_the_working_folder_are_not_the_suites(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only ``--rules`` takes others, and with others everything is checked again."""
     rules = tmp_path / "configs" / "leaderboard" / "rules"
     rules.mkdir(parents=True)
@@ -247,8 +282,13 @@ def test_rules_of_the_working_folder_are_not_the_suites(honest: Path, tmp_path: 
     (rules / "sample.yaml").write_text(own.replace("documents: 432", "documents: 7"))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    assert build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models == 1
-    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", rules=rules)
+    assert (
+        build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models
+        == 1
+    )
+    built = build_site(
+        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", rules=rules
+    )
     assert (built.models, built.refused) == (0, 1)
     assert building.checker(rules) != building.checker()
 

@@ -1,4 +1,5 @@
-"""Leaving rows unscored never wins a rank: by the rule over random submissions, and through the site of real ones."""
+"""Leaving rows unscored never wins a rank: by the rule over random submissions, and through the
+site of real ones."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ ROWS = 24
 
 def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> Score | None:
     """Accuracy of rows (right, document), as lm_eval would aggregate it."""
-    values: dict[str, list[Any]] = {name: [] for name in ("factor_acc", "factor_acc_worst", "factor_acc_best", "unscored")}
+    values: dict[str, list[Any]] = {
+        name: [] for name in ("factor_acc", "factor_acc_worst", "factor_acc_best", "unscored")
+    }
     for number, (is_right, document) in enumerate(rows):
         is_hidden = number in hidden
         values["factor_acc"].append(None if is_hidden else Outcome(is_right, str(document)))
@@ -47,14 +50,24 @@ def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> Scor
     for number, (wrong, _) in enumerate(rows):
         record: Any = {"domain": "wk", "segments": ["x"] * len(wrong), "no_answer": None}
         errors = [("knowledge" if each else None) for each in wrong]
-        record |= {"errors": None, "unscored": "hidden"} if number in hidden else {"errors": errors, "unscored": None}
+        record |= (
+            {"errors": None, "unscored": "hidden"}
+            if number in hidden
+            else {"errors": errors, "unscored": None}
+        )
         for name, value in felm_gen_row(record).items():
             values.setdefault(name, []).append(value)
-    kept = {name: each for name, each in values.items() if name.startswith("segment_error_rate") or name == "unscored"}
+    kept = {
+        name: each
+        for name, each in values.items()
+        if name.startswith("segment_error_rate") or name == "unscored"
+    }
     return aggregated("felm_gen", "segment_error_rate", FELM_GEN, kept, higher=False)
 
 
-def aggregated(kind: str, metric: str, scores: Any, values: dict[str, list[Any]], higher: bool) -> Score | None:
+def aggregated(
+    kind: str, metric: str, scores: Any, values: dict[str, list[Any]], higher: bool
+) -> Score | None:
     by_name = {score.name: score.aggregation for score in scores}
     metrics = {name: by_name[name].value(each) for name, each in values.items()}
     stderrs = {metric: by_name[metric].stderr(values[metric])}
@@ -65,12 +78,21 @@ def aggregated(kind: str, metric: str, scores: Any, values: dict[str, list[Any]]
 
 
 def _scored(found: Figure, task: TaskResult, higher: bool) -> Score:
-    return Score(**vars(found), task="t", kind=task.kind, higher=higher, if_wrong=_if_wrong(task, found, higher))
+    return Score(
+        **vars(found),
+        task="t",
+        kind=task.kind,
+        higher=higher,
+        if_wrong=_if_wrong(task, found, higher),
+    )
 
 
 def place_of(score: Score | None, rivals: list[Score]) -> tuple[int, int]:
     """The rank of a model among ``rivals``, and its line in the table; last without a rank."""
-    entries = [entry(f"acme/rival{number}", each, folder=f"r{number}") for number, each in enumerate(rivals)]
+    entries = [
+        entry(f"acme/rival{number}", each, folder=f"r{number}")
+        for number, each in enumerate(rivals)
+    ]
     own = [entry("acme/own", score, folder="own")] if score else []
     (table,) = to_board([*entries, *own]).tables
     for line, row in enumerate(table.rows):
@@ -84,16 +106,30 @@ segments = st.tuples(st.lists(st.booleans(), min_size=1, max_size=6), st.integer
 numbers = st.sets(st.integers(0, ROWS - 1))
 
 
-@pytest.mark.parametrize(("make", "row"), [(factor_score, truth), (felm_gen_score, segments)], ids=["factor", "felm_gen"])
+@pytest.mark.parametrize(
+    ("make", "row"), [(factor_score, truth), (felm_gen_score, segments)], ids=["factor", "felm_gen"]
+)
 def test_marking_rows_unscored_never_improves_a_rank(make: Any, row: Any) -> None:
     models = st.lists(st.lists(row, min_size=ROWS, max_size=ROWS), min_size=1, max_size=4)
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(row, min_size=ROWS, max_size=ROWS), models, numbers, numbers, st.lists(numbers, min_size=4, max_size=4))
+    @given(
+        st.lists(row, min_size=ROWS, max_size=ROWS),
+        models,
+        numbers,
+        numbers,
+        st.lists(numbers, min_size=4, max_size=4),
+    )
     def check(own: Any, others: Any, first: set[int], more: set[int], theirs: Any) -> None:
-        rivals = [found for other, hidden in zip(others, theirs, strict=False) if (found := make(other, hidden))]
+        rivals = [
+            found
+            for other, hidden in zip(others, theirs, strict=False)
+            if (found := make(other, hidden))
+        ]
         if rivals:
-            before, after = (place_of(make(own, hidden), rivals) for hidden in (first, first | more))
+            before, after = (
+                place_of(make(own, hidden), rivals) for hidden in (first, first | more)
+            )
             assert after >= before
 
     check()
@@ -125,10 +161,35 @@ def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
 def test_a_certificate_corrects_the_worst_case_too() -> None:
     """Hiding never helps where the judge's errors move a score below its measured worst case."""
     counts = {"tp": 900, "fp": 400, "fn": 100, "tn": 600}
-    certificate = {"identity": "x", "setting": "segment_cot", "scores": {"segment": counts, "response": counts}, "unscored": 0}
-    metadata = {"judge_config": {"name": "j"}, "judge_certificate": {"segment_cot": {**certificate, "intervals": {}}}}
-    metrics = {"segment_error_rate": 0.7, "segment_error_rate_worst": 0.72, "segment_error_rate_best": 0.69, "unscored": 3.0}
-    task = TaskResult("t", "felm_gen", metrics, {"segment_error_rate": 0.02}, 100, 100, metadata, {}, "1", None, None)
+    certificate = {
+        "identity": "x",
+        "setting": "segment_cot",
+        "scores": {"segment": counts, "response": counts},
+        "unscored": 0,
+    }
+    metadata = {
+        "judge_config": {"name": "j"},
+        "judge_certificate": {"segment_cot": {**certificate, "intervals": {}}},
+    }
+    metrics = {
+        "segment_error_rate": 0.7,
+        "segment_error_rate_worst": 0.72,
+        "segment_error_rate_best": 0.69,
+        "unscored": 3.0,
+    }
+    task = TaskResult(
+        "t",
+        "felm_gen",
+        metrics,
+        {"segment_error_rate": 0.02},
+        100,
+        100,
+        metadata,
+        {},
+        "1",
+        None,
+        None,
+    )
     found = figure(task, "segment_error_rate")
     assert found is not None
     assert found.corrected is not None
@@ -142,7 +203,8 @@ def test_a_certificate_corrects_the_worst_case_too() -> None:
 
 
 def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:
-    """A copy with ``right`` more rows right, and ``hidden`` of those that are still wrong unscored."""
+    """A copy with ``right`` more rows right, and ``hidden`` of those that are still wrong
+    unscored."""
     forger = Forger(Path(shutil.copytree(honest, folder)))
     forger.change_submission(lambda said: said["model"].update(name=name))
     path = forger.samples("sample_factor")

@@ -17,9 +17,16 @@ def test_a_page_a_leaderboard_and_links_between_them() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
     board = to_board([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
     found = dict(pages(board, "Board"))
-    assert {name for name in found if "/" not in name} == {"index.html", "felm.html", "refused.html"}
+    assert {name for name in found if "/" not in name} == {
+        "index.html",
+        "felm.html",
+        "refused.html",
+    }
     for page in (found["index.html"], found["felm.html"]):
-        assert all(f'href="{name}"' in page for name in ("index.html", "felm.html", "refused.html", "leaderboard.json"))
+        assert all(
+            f'href="{name}"' in page
+            for name in ("index.html", "felm.html", "refused.html", "leaderboard.json")
+        )
 
 
 def test_a_score_with_its_interval_rank_and_unscored_rows() -> None:
@@ -55,7 +62,9 @@ def test_filters_by_what_differs() -> None:
         "index.html",
     )
     assert {"under 1B", "4B to 15B", "not known"} <= set(re.findall(r'data-size="([^"]+)"', page))
-    assert {"open weights", "API", "local weights"} == set(re.findall(r'data-access="([^"]+)"', page))
+    assert {"open weights", "API", "local weights"} == set(
+        re.findall(r'data-access="([^"]+)"', page)
+    )
     assert 'data-facet="dtype"' not in page  # all alike
 
 
@@ -67,7 +76,9 @@ def test_the_page_of_a_model() -> None:
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
     board = to_board([one, entry("a/two", score(0.9))])
-    page = dict(pages(board, "Board", {one.slug: "../reports/x/index.html"}))[f"models/{one.slug}.html"]
+    page = dict(pages(board, "Board", {one.slug: "../reports/x/index.html"}))[
+        f"models/{one.slug}.html"
+    ]
     for text in (
         "a/one",
         "1024",
@@ -84,11 +95,16 @@ def test_the_page_of_a_model() -> None:
     ):
         assert text in page
     table = page_of(to_board([one]), "index.html")
-    assert '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>' in table
+    assert (
+        '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>'
+        in table
+    )
 
 
 def test_refused_with_code_and_sentence() -> None:
-    board = to_board([refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))])
+    board = to_board(
+        [refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))]
+    )
     page = page_of(board, "refused.html")
     assert "<code>SCORE_CHANGED</code> wiki_factor: 0.9" in page
     assert "<code>LIMIT_RUN</code> run it whole" in page
@@ -96,7 +112,10 @@ def test_refused_with_code_and_sentence() -> None:
 
 
 def test_many_reasons_are_cut_and_counted() -> None:
-    page = page_of(to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]), "refused.html")
+    page = page_of(
+        to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]),
+        "refused.html",
+    )
     assert "row 19" in page
     assert "row 20" not in page
     assert "and 5 more" in page
@@ -126,10 +145,15 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
         assert "Content-Security-Policy" in page
 
 
-def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is_not_green() -> None:
+def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is_not_green() -> (
+    None
+):
     rate = {"task": "felm_gen", "kind": "felm_gen", "metric": "segment_error_rate", "higher": False}
     one, other = score(0.983, judge="lexical", **rate), score(0.99, judge="strict", **rate)
-    for scores, said in (((one,), "judged by lexical"), ((one, other), "judged by lexical or strict")):
+    for scores, said in (
+        ((one,), "judged by lexical"),
+        ((one, other), "judged by lexical or strict"),
+    ):
         board = to_board([entry(f"a/{number}", each) for number, each in enumerate(scores)])
         page = page_of(board, "index.html")
         assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page

@@ -11,7 +11,9 @@ def slowly(intervals: list[Interval | None], higher: bool) -> list[int | None]:
     """The rule as it is written."""
     known = [each for each in intervals if each is not None]
     return [
-        None if each is None else 1 + sum(other[0] > each[1] if higher else other[1] < each[0] for other in known)
+        None
+        if each is None
+        else 1 + sum(other[0] > each[1] if higher else other[1] < each[0] for other in known)
         for each in intervals
     ]
 
@@ -37,7 +39,10 @@ def test_without_an_interval_there_is_no_rank_and_no_harm() -> None:
 def test_as_the_rule_says(higher: bool) -> None:
     drawn = random.Random("ranks")
     for _ in range(50):
-        ends = [drawn.choice((None, (low := drawn.randint(0, 20), low + drawn.randint(0, 5)))) for _ in range(30)]
+        ends = [
+            drawn.choice((None, (low := drawn.randint(0, 20), low + drawn.randint(0, 5))))
+            for _ in range(30)
+        ]
         intervals = [None if each is None else (float(each[0]), float(each[1])) for each in ends]
         assert ranks(intervals, higher) == slowly(intervals, higher)
 

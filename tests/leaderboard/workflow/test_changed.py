@@ -9,7 +9,12 @@ from lm_factuality.leaderboard.workflow import changed_submissions
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["git", "-C", str(folder), *identity, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return done.stdout.strip()
 
 
@@ -39,7 +44,9 @@ def changes(repository: Path) -> tuple[list[str], list[str]]:
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "change")
     found = changed_submissions(repository / "submissions", "main")
-    return [each.relative_to(repository).as_posix() for each in found.submissions], [code for code, _ in found.problems]
+    return [each.relative_to(repository).as_posix() for each in found.submissions], [
+        code for code, _ in found.problems
+    ]
 
 
 def test_a_new_submission(repository: Path) -> None:
@@ -58,7 +65,10 @@ def test_a_file_taken_from_an_old_one(repository: Path) -> None:
     assert changes(repository) == (["submissions/a__one/factor/2026"], ["SUBMISSION_CHANGED"])
 
 
-@pytest.mark.parametrize("name", ["submissions/a__one", "submissions/a__one/factor", "submissions/a__one/factor/2026/new"])
+@pytest.mark.parametrize(
+    "name",
+    ["submissions/a__one", "submissions/a__one/factor", "submissions/a__one/factor/2026/new"],
+)
 def test_a_manifest_around_or_inside_an_old_one(repository: Path, name: str) -> None:
     write(repository, f"{name}/submission.json")
     assert changes(repository) == ([name], ["SUBMISSION_CHANGED"])
@@ -74,7 +84,9 @@ def test_a_submission_without_a_folder_of_its_own(repository: Path) -> None:
     assert changes(repository) == ([], ["FILE_EXTRA"])
 
 
-@pytest.mark.parametrize("name", [".github/workflows/x.yml", "configs/leaderboard/rules/factor.yaml", ".gitattributes"])
+@pytest.mark.parametrize(
+    "name", [".github/workflows/x.yml", "configs/leaderboard/rules/factor.yaml", ".gitattributes"]
+)
 def test_what_submissions_are_checked_by_is_changed_by_hand(repository: Path, name: str) -> None:
     write(repository, name, "changed")
     assert changes(repository) == ([], ["CHECK_CHANGED"])

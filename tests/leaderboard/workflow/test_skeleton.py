@@ -18,7 +18,9 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workflow(repository: Path) -> dict[Any, Any]:
-    content: dict[Any, Any] = yaml.safe_load((repository / ".github" / "workflows" / "leaderboard.yml").read_text())
+    content: dict[Any, Any] = yaml.safe_load(
+        (repository / ".github" / "workflows" / "leaderboard.yml").read_text()
+    )
     return content
 
 
@@ -44,7 +46,9 @@ def test_only_main_is_published(workflow: dict[Any, Any]) -> None:
     assert "github.event_name != 'pull_request'" in publish["if"]
     assert publish["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
     assert "leaderboard build submissions --out site" in commands(publish)
-    assert [step["uses"].split("@")[0] for step in publish["steps"] if "uses" in step][-1] == "actions/deploy-pages"
+    assert [step["uses"].split("@")[0] for step in publish["steps"] if "uses" in step][
+        -1
+    ] == "actions/deploy-pages"
     assert all("check" not in str(job.get("needs", "")) for job in workflow["jobs"].values())
 
 
@@ -84,7 +88,9 @@ def test_a_suite_of_ones_own_and_lfs(tmp_path: Path) -> None:
     workflow = yaml.safe_load((tmp_path / ".github" / "workflows" / "leaderboard.yml").read_text())
     assert workflow["env"]["SUITE"].endswith("@0123abc")
     assert workflow["jobs"]["check"]["steps"][0]["with"]["lfs"] is True
-    assert "\nsubmissions/**/samples_*.jsonl filter=lfs" in (tmp_path / ".gitattributes").read_text()
+    assert (
+        "\nsubmissions/**/samples_*.jsonl filter=lfs" in (tmp_path / ".gitattributes").read_text()
+    )
     with pytest.raises(ConfigError, match="--suite"):
         init_repository(tmp_path / "other", 'x"\n    run: evil')
 
@@ -100,7 +106,10 @@ def test_git_leaves_the_bytes_of_submissions_alone(repository: Path) -> None:
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     asked = ["submissions/a/samples_x.jsonl", "submissions/a/submission.json", "README.md"]
     found = subprocess.run(
-        ["git", "-C", str(repository), "check-attr", "text", "filter", "--", *asked], check=True, capture_output=True, text=True
+        ["git", "-C", str(repository), "check-attr", "text", "filter", "--", *asked],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     assert "submissions/a/samples_x.jsonl: text: unset" in found
     assert "submissions/a/submission.json: text: unset" in found

@@ -1,4 +1,5 @@
-"""The workflow's own steps, run in order as GitHub would: in a clone, with their environment, published data from a server."""
+"""The workflow's own steps, run in order as GitHub would: in a clone, with their environment,
+published data from a server."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def board(tmp_path: Path) -> Path:
 
 
 def environment(tmp_path: Path, mirror: Mirror) -> dict[str, str]:
-    """A runner's, with nothing fetched yet; the suite there expects of every published file what the server has."""
+    """A runner's, with nothing fetched yet; the suite there expects of every published file what
+    the server has."""
     (tmp_path / "content").write_bytes(CONTENT)
     patch = (
         "import dataclasses\nfrom lm_factuality.benchmarks import all_sources\n"
@@ -85,19 +87,34 @@ def environment(tmp_path: Path, mirror: Mirror) -> dict[str, str]:
     }
 
 
-def run_job(board: Path, name: str, surroundings: dict[str, str], base: str = "") -> tuple[int, str]:
-    """Exit code and output of the steps of a job up to the first that fails; actions and pip are not run."""
+def run_job(
+    board: Path, name: str, surroundings: dict[str, str], base: str = ""
+) -> tuple[int, str]:
+    """Exit code and output of the steps of a job up to the first that fails; actions and pip are
+    not run."""
     workflow = yaml.safe_load((board / ".github" / "workflows" / "leaderboard.yml").read_text())
     output = ""
     for step in workflow["jobs"][name]["steps"]:
         if "run" not in step or step["run"].startswith("pip install"):
             continue
-        own = {**workflow.get("env", {}), **workflow["jobs"][name].get("env", {}), **step.get("env", {})}
-        own = {key: value.replace("${{ github.event.pull_request.base.sha }}", base) for key, value in own.items()}
+        own = {
+            **workflow.get("env", {}),
+            **workflow["jobs"][name].get("env", {}),
+            **step.get("env", {}),
+        }
+        own = {
+            key: value.replace("${{ github.event.pull_request.base.sha }}", base)
+            for key, value in own.items()
+        }
         assert not any("${{" in value for value in own.values())
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
         done = subprocess.run(
-            command, cwd=board, env={**surroundings, **own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=board,
+            env={**surroundings, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         output += done.stdout
         if done.returncode:
@@ -105,7 +122,9 @@ def run_job(board: Path, name: str, surroundings: dict[str, str], base: str = ""
     return 0, output
 
 
-def test_an_honest_submission_is_accepted_and_published(board: Path, honest: Path, mirror: Mirror, tmp_path: Path) -> None:
+def test_an_honest_submission_is_accepted_and_published(
+    board: Path, honest: Path, mirror: Mirror, tmp_path: Path
+) -> None:
     base = git(board, "rev-parse", "main")
     shutil.copytree(honest, board / "submissions" / "example__smaller" / "sample" / "2026")
     git(board, "add", "-A")
@@ -125,7 +144,9 @@ def test_an_honest_submission_is_accepted_and_published(board: Path, honest: Pat
 
 
 @pytest.mark.slow
-def test_a_broken_one_fails_the_check_and_leaves_the_site(board: Path, mirror: Mirror, tmp_path: Path) -> None:
+def test_a_broken_one_fails_the_check_and_leaves_the_site(
+    board: Path, mirror: Mirror, tmp_path: Path
+) -> None:
     base = git(board, "rev-parse", "main")
     (board / "submissions" / "broken").mkdir()
     (board / "submissions" / "broken" / "submission.json").write_text("{")

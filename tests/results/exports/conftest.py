@@ -64,5 +64,9 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultsFile, ...
 def whole(scored: tuple[ResultsFile, ...]) -> tuple[ResultsFile, ...]:
     """As if the 40 rows were all that the task has."""
     (file,) = scored
-    tasks = tuple(replace(task, limit=None, num_samples=task.effective) for task in file.tasks if task.kind == "factor")
+    tasks = tuple(
+        replace(task, limit=None, num_samples=task.effective)
+        for task in file.tasks
+        if task.kind == "factor"
+    )
     return (replace(file, tasks=tasks),)

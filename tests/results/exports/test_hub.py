@@ -20,7 +20,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     return content
 
 
-def test_what_is_written_is_what_huggingface_hub_reads(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
+def test_what_is_written_is_what_huggingface_hub_reads(
+    whole: tuple[ResultsFile, ...], tmp_path: Path
+) -> None:
     source = {"url": "https://example.org/report", "name": "Report", "org": "acme"}
     (path,), _ = export_hub(whole, tmp_path, [BENCHMARK], "acme/small", source)
     assert path == tmp_path / "acme/small/.eval_results/factor_sample.yaml"
@@ -30,12 +32,21 @@ def test_what_is_written_is_what_huggingface_hub_reads(whole: tuple[ResultsFile,
     assert task is not None
     found = figure(task, "factor_acc")
     assert found is not None
-    assert (entry.dataset_id, entry.task_id, entry.dataset_revision) == ("acme/factor", "sample", "0123abcd")
+    assert (entry.dataset_id, entry.task_id, entry.dataset_revision) == (
+        "acme/factor",
+        "sample",
+        "0123abcd",
+    )
     assert entry.value == pytest.approx(100 * found.value, abs=1e-4)
-    assert (entry.source_url, entry.source_name, entry.source_org) == ("https://example.org/report", "Report", "acme")
+    assert (entry.source_url, entry.source_name, entry.source_org) == (
+        "https://example.org/report",
+        "Report",
+        "acme",
+    )
     assert entry.notes is not None
     assert (
-        f"factor_acc in per cent; 95% interval {100 * found.low:.2f} to {100 * found.high:.2f}; 0 of 40 unscored" in entry.notes
+        f"factor_acc in per cent; 95% interval {100 * found.low:.2f} to {100 * found.high:.2f}; 0 of 40 unscored"
+        in entry.notes
     )
     assert isinstance(entry.date, str)
     assert entry.date.startswith("20")
@@ -43,14 +54,24 @@ def test_what_is_written_is_what_huggingface_hub_reads(whole: tuple[ResultsFile,
 
 def test_unscored_and_what_they_could_do(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
     task = replace(
-        whole[0].tasks[0], metrics={"factor_acc": 0.5, "unscored": 3.0, "factor_acc_worst": 0.4, "factor_acc_best": 0.6}
+        whole[0].tasks[0],
+        metrics={
+            "factor_acc": 0.5,
+            "unscored": 3.0,
+            "factor_acc_worst": 0.4,
+            "factor_acc_best": 0.6,
+        },
     )
     (path,), _ = export_hub([replace(whole[0], tasks=(task,))], tmp_path, [BENCHMARK], "acme/small")
     assert "3 of 40 unscored; 40.00 to 60.00 if those are wrong or right" in read(path)[0]["notes"]
 
 
 def test_the_newest_run_counts(whole: tuple[ResultsFile, ...], tmp_path: Path) -> None:
-    older = replace(whole[0], date=whole[0].date - 1000, tasks=(replace(whole[0].tasks[0], metrics={"factor_acc": 0.001}),))
+    older = replace(
+        whole[0],
+        date=whole[0].date - 1000,
+        tasks=(replace(whole[0].tasks[0], metrics={"factor_acc": 0.001}),),
+    )
     (path,), left_out = export_hub([older, *whole], tmp_path, [BENCHMARK], "acme/small")
     assert read(path)[0]["value"] != 0.1
     names = whole[0].path.name
@@ -66,7 +87,10 @@ def test_a_perplexity_is_no_share(scored: tuple[ResultsFile, ...], tmp_path: Pat
     task = file.task("sample_factor_perplexity")
     assert task is not None
     (path,), _ = export_hub(
-        [replace(file, tasks=(replace(task, limit=None),))], tmp_path, [Benchmark(task.task, "acme/factor", "text")], "acme/small"
+        [replace(file, tasks=(replace(task, limit=None),))],
+        tmp_path,
+        [Benchmark(task.task, "acme/factor", "text")],
+        "acme/small",
     )
     assert read(path)[0]["value"] == pytest.approx(task.metrics["perplexity"], abs=1e-4)
 

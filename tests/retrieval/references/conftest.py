@@ -48,7 +48,8 @@ def make_pdf(*lines: str) -> bytes:
 
 
 class Site(http.server.ThreadingHTTPServer):
-    """``routes`` holds what a path answers; ``log`` the (path, moment, headers) of each request in order."""
+    """``routes`` holds what a path answers; ``log`` the (path, moment, headers) of each request in
+    order."""
 
     daemon_threads = True
 
@@ -124,7 +125,9 @@ def zipped(body: bytes, **headers: str) -> Callable[[_Handler], None]:
 @pytest.fixture
 def site():
     with Site() as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
         yield server
         server.ends.set()
         server.shutdown()
@@ -132,8 +135,11 @@ def site():
 
 @pytest.fixture
 def network(site) -> Network:
-    """Reaches the site and nothing else that is private, within two seconds a document and 200,000 bytes."""
-    limits = Limits(seconds=2, connect=1, read=0.5, max_bytes=200_000, max_redirects=3, max_pages=3, reading=20)
+    """Reaches the site and nothing else that is private, within two seconds a document and 200,000
+    bytes."""
+    limits = Limits(
+        seconds=2, connect=1, read=0.5, max_bytes=200_000, max_redirects=3, max_pages=3, reading=20
+    )
     return Network(limits, "lm-factuality/test", frozenset({site.endpoint}))
 
 

@@ -56,7 +56,15 @@ FORBIDDEN = {
     "fec0::1": "site-local",
     "ff02::1": "multicast",
 }
-PUBLIC = ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808", "2002:808:808::1"]
+PUBLIC = [
+    "8.8.8.8",
+    "1.1.1.1",
+    "172.32.0.1",
+    "100.128.0.1",
+    "2606:4700::1111",
+    "64:ff9b::808:808",
+    "2002:808:808::1",
+]
 
 
 @pytest.mark.parametrize(("address", "why"), FORBIDDEN.items())
@@ -74,7 +82,16 @@ def resolve(*arguments):
 
 
 # ways to write a forbidden address in a link, as the system's resolver reads them
-WRITTEN = ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "::1", "::ffff:127.0.0.1", "localhost"]
+WRITTEN = [
+    "127.0.0.1",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "::1",
+    "::ffff:127.0.0.1",
+    "localhost",
+]
 
 
 @pytest.mark.parametrize("host", WRITTEN)
@@ -93,7 +110,9 @@ def test_only_the_very_endpoint_is_allowed():
 
 
 def answers(*addresses):
-    return lambda host, port, **_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (x, port)) for x in addresses]
+    return lambda host, port, **_: [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (x, port)) for x in addresses
+    ]
 
 
 def test_one_forbidden_address_among_public_ones_is_enough(monkeypatch):
@@ -101,10 +120,15 @@ def test_one_forbidden_address_among_public_ones_is_enough(monkeypatch):
     with pytest.raises(Dead, match=r"mixed.example is 10.0.0.1, a forbidden address \(private\)"):
         resolve("mixed.example", 80, frozenset(), 5)
     monkeypatch.setattr(socket, "getaddrinfo", answers("8.8.8.8", "8.8.4.4", "8.8.8.8"))
-    assert resolve("sound.example", 80, frozenset(), 5) == (ip_address("8.8.8.8"), ip_address("8.8.4.4"))
+    assert resolve("sound.example", 80, frozenset(), 5) == (
+        ip_address("8.8.8.8"),
+        ip_address("8.8.4.4"),
+    )
 
 
-@pytest.mark.parametrize(("number", "is_transient"), [(socket.EAI_NONAME, False), (socket.EAI_AGAIN, True)])
+@pytest.mark.parametrize(
+    ("number", "is_transient"), [(socket.EAI_NONAME, False), (socket.EAI_AGAIN, True)]
+)
 def test_no_address(monkeypatch, number, is_transient):
     def fail(*_, **__):
         raise socket.gaierror(number, "no luck")

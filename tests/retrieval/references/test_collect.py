@@ -52,23 +52,44 @@ READABLE = {
     "html": (page(), SENTENCE),
     "xhtml": (page(Content_Type="application/xhtml+xml; charset=utf-8"), SENTENCE),
     "gzip": (zipped(PAGE), SENTENCE),
-    "gzip in two members": (page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"), SENTENCE),
+    "gzip in two members": (
+        page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"),
+        SENTENCE,
+    ),
     "zlib": (page(zlib.compress(PAGE), Content_Encoding="deflate"), SENTENCE),
     "raw deflate": (page(RAW_DEFLATE, Content_Encoding="deflate"), SENTENCE),
     "no type, html": (page(Content_Type=""), SENTENCE),
-    "no type, text": (page("Ein Wärter lebte darin.".encode(), Content_Type=""), "Ein Wärter lebte darin."),
-    "text in Latin-1": (page("Wärter".encode("latin-1"), Content_Type="text/plain; charset=iso-8859-1"), "Wärter"),
-    "text in an unknown charset": (page(b"keeper", Content_Type="text/plain; charset=none-such"), "keeper"),
+    "no type, text": (
+        page("Ein Wärter lebte darin.".encode(), Content_Type=""),
+        "Ein Wärter lebte darin.",
+    ),
+    "text in Latin-1": (
+        page("Wärter".encode("latin-1"), Content_Type="text/plain; charset=iso-8859-1"),
+        "Wärter",
+    ),
+    "text in an unknown charset": (
+        page(b"keeper", Content_Type="text/plain; charset=none-such"),
+        "keeper",
+    ),
     "html with its charset inside": (
-        page(b"<html><head><meta charset='iso-8859-1'></head><body><p>W\xe4rter im Turm</p></body>"),
+        page(
+            b"<html><head><meta charset='iso-8859-1'></head><body><p>W\xe4rter im Turm</p></body>"
+        ),
         "Wärter im Turm",
     ),
-    "pdf": (page(make_pdf("Built in 1871", "by Orla Finch"), Content_Type="application/pdf"), "by Orla Finch"),
+    "pdf": (
+        page(make_pdf("Built in 1871", "by Orla Finch"), Content_Type="application/pdf"),
+        "by Orla Finch",
+    ),
     "pdf said to be html": (page(make_pdf("Built in 1871")), "Built in 1871"),
-    "pdf as a download": (page(make_pdf("Built in 1871"), Content_Type="application/octet-stream"), "Built in 1871"),
+    "pdf as a download": (
+        page(make_pdf("Built in 1871"), Content_Type="application/octet-stream"),
+        "Built in 1871",
+    ),
     "chunked": (
         lambda handler: handler.wfile.write(
-            HEAD + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n6\r\nkeeper\r\n0\r\n\r\n"
+            HEAD
+            + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n6\r\nkeeper\r\n0\r\n\r\n"
         ),
         "keeper",
     ),
@@ -96,13 +117,22 @@ def test_readable(name, site, fetch):
 
 
 def test_everything_that_is_known_is_kept(site, fetch, cache):
-    site.routes |= {"/x": redirect("/page#part", 301), "/page": page(Content_Type="text/html; charset=utf-8")}
+    site.routes |= {
+        "/x": redirect("/page#part", 301),
+        "/page": page(Content_Type="text/html; charset=utf-8"),
+    }
     (reference,) = fetch(site.url("/x"))
     assert reference == cache.get(site.url("/x"))
-    assert (reference.title, reference.status, reference.final_url) == ("The Lighthouse", 200, site.url("/page"))
+    assert (reference.title, reference.status, reference.final_url) == (
+        "The Lighthouse",
+        200,
+        site.url("/page"),
+    )
     assert reference.sha256 == hashlib.sha256(PAGE).hexdigest()
     assert (reference.num_bytes, reference.content_type) == (len(PAGE), "text/html; charset=utf-8")
-    assert abs(datetime.fromisoformat(reference.fetched_at) - datetime.now(timezone.utc)) < timedelta(minutes=1)
+    assert abs(
+        datetime.fromisoformat(reference.fetched_at) - datetime.now(timezone.utc)
+    ) < timedelta(minutes=1)
     headers = site.log[-1][2]
     assert headers["User-Agent"] == "lm-factuality/test"
     assert headers["Host"] == f"127.0.0.1:{site.server_port}"
@@ -110,10 +140,16 @@ def test_everything_that_is_known_is_kept(site, fetch, cache):
 
 
 def test_no_cookie_is_taken_from_one_page_to_the_next(site, fetch):
-    site.routes |= {"/x": page(b"", 302, Location="/page", Set_Cookie="a=b"), "/page": page(Set_Cookie="a=b"), "/y": page()}
+    site.routes |= {
+        "/x": page(b"", 302, Location="/page", Set_Cookie="a=b"),
+        "/page": page(Set_Cookie="a=b"),
+        "/y": page(),
+    }
     fetch(site.url("/x"))
     fetch(site.url("/y"))
-    assert [path for path, _, headers in site.log if path != "/robots.txt" and "Cookie" not in headers] == ["/x", "/page", "/y"]
+    assert [
+        path for path, _, headers in site.log if path != "/robots.txt" and "Cookie" not in headers
+    ] == ["/x", "/page", "/y"]
 
 
 def test_the_time_for_a_body_of_many_members_is_in_proportion_to_it():
@@ -126,7 +162,9 @@ def test_the_time_for_a_body_of_many_members_is_in_proportion_to_it():
 
 
 def test_pages_beyond_the_limit_are_left_out_and_it_says_so(site, fetch):
-    site.routes["/x"] = page(make_pdf("one", "two", "three", "four"), Content_Type="application/pdf")
+    site.routes["/x"] = page(
+        make_pdf("one", "two", "three", "four"), Content_Type="application/pdf"
+    )
     (reference,) = fetch(site.url("/x"))
     assert reference.text.split() == ["one", "two", "three"]
     assert reference.note == "the first 3 of 4 pages"
@@ -144,23 +182,68 @@ DEAD = {
     "no such redirect": (page(b"", 302), "http", "status 302", 1),
     "server error": (page(b"", 500), "http", "status 500, 2 times", 2),
     "reset": (lambda handler: handler.reset(), "broken", "broke off, 2 times", 2),
-    "early end": (page(b"short", Content_Length="5000", Connection="close"), "broken", "after 5 bytes", 2),
-    "early end of gzip": (page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"), "broken", "before the document did", 2),
-    "damaged gzip": (page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"), "protocol", "damaged gzip", 1),
-    "an encoding nobody asked for": (page(b"x", Content_Encoding="br"), "protocol", "encoded as 'br'", 1),
-    "not HTTP": (lambda handler: handler.wfile.write(b"220 mail ready\r\n\r\n"), "protocol", "not an answer in HTTP", 1),
-    "no answer": (lambda handler: setattr(handler, "close_connection", True), "broken", "broke off, 2 times", 2),
-    "half an answer": (lambda handler: handler.wfile.write(b"220 mail ready\r\n"), "broken", "broke off, 2 times", 2),
+    "early end": (
+        page(b"short", Content_Length="5000", Connection="close"),
+        "broken",
+        "after 5 bytes",
+        2,
+    ),
+    "early end of gzip": (
+        page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
+        "broken",
+        "before the document did",
+        2,
+    ),
+    "damaged gzip": (
+        page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
+        "protocol",
+        "damaged gzip",
+        1,
+    ),
+    "an encoding nobody asked for": (
+        page(b"x", Content_Encoding="br"),
+        "protocol",
+        "encoded as 'br'",
+        1,
+    ),
+    "not HTTP": (
+        lambda handler: handler.wfile.write(b"220 mail ready\r\n\r\n"),
+        "protocol",
+        "not an answer in HTTP",
+        1,
+    ),
+    "no answer": (
+        lambda handler: setattr(handler, "close_connection", True),
+        "broken",
+        "broke off, 2 times",
+        2,
+    ),
+    "half an answer": (
+        lambda handler: handler.wfile.write(b"220 mail ready\r\n"),
+        "broken",
+        "broke off, 2 times",
+        2,
+    ),
     "headers without end": (
         lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 50_000),
         "protocol",
         "not an answer",
         1,
     ),
-    "said to be huge": (page(b"", Content_Length="9000000", Connection="close"), "too large", "9,000,000 bytes", 1),
+    "said to be huge": (
+        page(b"", Content_Length="9000000", Connection="close"),
+        "too large",
+        "9,000,000 bytes",
+        1,
+    ),
     "huge": (endless, "too large", "more than the limit of 200,000 bytes", 1),
     "gzip bomb": (zipped(bytes(50_000_000)), "too large", "once decompressed", 1),
-    "gzip bomb of many members": (page(gzip.compress(bytes(10_000)) * 100, Content_Encoding="gzip"), "too large", "", 1),
+    "gzip bomb of many members": (
+        page(gzip.compress(bytes(10_000)) * 100, Content_Encoding="gzip"),
+        "too large",
+        "",
+        1,
+    ),
     "slow body": (lambda handler: handler.drip(HEAD + b"\r\n"), "timeout", "not done after 2 s", 1),
     "slow chunk": (
         lambda handler: handler.drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"0"),
@@ -168,36 +251,79 @@ DEAD = {
         "not done after 2 s",
         1,
     ),
-    "slow headers": (lambda handler: handler.drip(b"HTTP/1.1 200 OK\r\nX: "), "timeout", "not done after 2 s", 1),
+    "slow headers": (
+        lambda handler: handler.drip(b"HTTP/1.1 200 OK\r\nX: "),
+        "timeout",
+        "not done after 2 s",
+        1,
+    ),
     "junk for a chunk": (
         lambda handler: handler.wfile.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
         "broken",
         "broke off",
         2,
     ),
-    "silence": (lambda handler: handler.server.ends.wait(10), "timeout", "silent for 0.5 s, 2 times", 2),
-    "image": (page(b"\x89PNG", Content_Type="image/png"), "not text", "its content is image/png", 1),
+    "silence": (
+        lambda handler: handler.server.ends.wait(10),
+        "timeout",
+        "silent for 0.5 s, 2 times",
+        2,
+    ),
+    "image": (
+        page(b"\x89PNG", Content_Type="image/png"),
+        "not text",
+        "its content is image/png",
+        1,
+    ),
     "no type, binary": (page(b"\x00\x01\x02", Content_Type=""), "not text", "no named type", 1),
-    "no text": (page(b"<html><body><script>1</script></body></html>"), "no text", "no text in this html", 1),
+    "no text": (
+        page(b"<html><body><script>1</script></body></html>"),
+        "no text",
+        "no text in this html",
+        1,
+    ),
     "nothing": (page(b""), "no text", "no text in this html", 1),
-    "damaged pdf": (page(b"%PDF-1.4\njunk", Content_Type="application/pdf"), "unreadable", "this pdf cannot be read", 1),
+    "damaged pdf": (
+        page(b"%PDF-1.4\njunk", Content_Type="application/pdf"),
+        "unreadable",
+        "this pdf cannot be read",
+        1,
+    ),
     "redirect to itself": (redirect("/x"), "redirects", "in a loop", 1),
     "too many redirects": (redirect("/1"), "redirects", "more than 3 redirects", 1),
     "redirect to a file": (redirect("file:///etc/passwd"), "scheme", "only http and https", 1),
     "redirect to FTP": (redirect("ftp://127.0.0.1/x"), "scheme", "only http and https", 1),
-    "redirect with a password": (redirect("http://me:secret@127.0.0.1/"), "credentials", "a user name or password", 1),
+    "redirect with a password": (
+        redirect("http://me:secret@127.0.0.1/"),
+        "credentials",
+        "a user name or password",
+        1,
+    ),
     "redirect to nowhere": (redirect("http://[::/"), "malformed", "not an address", 1),
-    "redirect to metadata": (redirect("http://169.254.169.254/latest"), "forbidden address", "link-local", 1),
+    "redirect to metadata": (
+        redirect("http://169.254.169.254/latest"),
+        "forbidden address",
+        "link-local",
+        1,
+    ),
     "redirect to loopback": (redirect("http://[::1]/"), "forbidden address", "loopback", 1),
     "redirect to a number": (redirect("http://2130706433/"), "forbidden address", "127.0.0.1", 1),
-    "redirect to mapped loopback": (redirect("//[::ffff:127.0.0.1]/"), "forbidden address", "IPv4-mapped", 1),
+    "redirect to mapped loopback": (
+        redirect("//[::ffff:127.0.0.1]/"),
+        "forbidden address",
+        "IPv4-mapped",
+        1,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DEAD)
 def test_dead(name, site, fetch, cache):
     route, kind, expected, requests = DEAD[name]
-    site.routes |= {"/x": route, **{f"/{number}": redirect(f"/{number + 1}") for number in range(9)}}
+    site.routes |= {
+        "/x": route,
+        **{f"/{number}": redirect(f"/{number + 1}") for number in range(9)},
+    }
     started = time.monotonic()
     (reference,) = fetch(site.url("/x"))
     assert time.monotonic() - started < 8
@@ -230,7 +356,10 @@ def test_nothing_private_without_leave(site, network, fetch):
 def test_a_refused_connection(site, network, fetch):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    (reference,) = fetch(f"http://127.0.0.1:{port}/", network=replace(network, allowed=frozenset({(site.endpoint[0], port)})))
+    (reference,) = fetch(
+        f"http://127.0.0.1:{port}/",
+        network=replace(network, allowed=frozenset({(site.endpoint[0], port)})),
+    )
     assert (reference.kind, reference.status) == ("refused", None)
 
 
@@ -243,7 +372,9 @@ def test_addresses_that_cannot_be_asked_for(fetch):
 def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, network, fetch):
     limits = replace(network.limits, max_bytes=20_000_000, reading=2)
     site.routes |= {"/x": page(b"<div>" * 2_000_000), "/page": page()}
-    hostile, sound = fetch(site.url("/x"), site.url("/page"), network=replace(network, limits=limits))
+    hostile, sound = fetch(
+        site.url("/x"), site.url("/page"), network=replace(network, limits=limits)
+    )
     assert (hostile.kind, hostile.error) == ("unreadable", "no text of this html after 2 s")
     assert SENTENCE in sound.text
 
@@ -281,7 +412,9 @@ def test_retry_after_as_a_date_pauses_the_whole_host(site, fetch):
         )
 
     site.routes |= {"/x": busy_once, "/page": page()}
-    references = fetch(site.url("/x"), site.url("/page"), manners=Manners(delay=0, per_host=1, retries=1))
+    references = fetch(
+        site.url("/x"), site.url("/page"), manners=Manners(delay=0, per_host=1, retries=1)
+    )
     assert not any(reference.is_dead for reference in references)
     moments = {path: moment for path, moment, _ in reversed(site.log)}
     assert moments["/page"] - moments["/x"] >= 0.9
@@ -321,7 +454,9 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
         if count == 5:
             break
     deadline = time.monotonic() + 10
-    while cache.get(urls[5]) is None and time.monotonic() < deadline:  # the worker ends the document that it was at
+    while (
+        cache.get(urls[5]) is None and time.monotonic() < deadline
+    ):  # the worker ends the document that it was at
         time.sleep(0.1)
     assert 5 <= sum(cache.get(url) is not None for url in urls) < 12
     (left := half_written(cache.folder / "dead.json")).write_text("{", encoding="utf-8")
@@ -377,19 +512,28 @@ def test_hosts_are_asked_one_at_a_time_with_a_delay(site, fetch):
 
     paths = [f"/{number}" for number in range(5)]
     site.routes |= dict.fromkeys(paths, watched)
-    fetch(*map(site.url, paths), manners=Manners(concurrency=8, per_host=1, delay=0.3, obeys_robots=False))
+    fetch(
+        *map(site.url, paths),
+        manners=Manners(concurrency=8, per_host=1, delay=0.3, obeys_robots=False),
+    )
     moments = [moment for _, moment, _ in site.log]
     assert most == [1]
     assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.27
     site.log.clear()
     paths = [f"/more/{number}" for number in range(8)]
     site.routes |= dict.fromkeys(paths, watched)
-    fetch(*map(site.url, paths), manners=Manners(concurrency=8, per_host=3, delay=0, obeys_robots=False))
+    fetch(
+        *map(site.url, paths),
+        manners=Manners(concurrency=8, per_host=3, delay=0, obeys_robots=False),
+    )
     assert most == [3]
     most[0] = 0
     paths = [f"/again/{number}" for number in range(8)]
     site.routes |= dict.fromkeys(paths, watched)
-    fetch(*map(site.url, paths), manners=Manners(concurrency=2, per_host=8, delay=0, obeys_robots=False))
+    fetch(
+        *map(site.url, paths),
+        manners=Manners(concurrency=2, per_host=8, delay=0, obeys_robots=False),
+    )
     assert most == [2]
 
 
@@ -408,7 +552,10 @@ def test_a_notebook_whose_event_loop_runs_can_fetch(site, cache, network, manner
     site.routes["/x"] = page()
 
     async def cell():
-        return [reference.outcome for reference, _ in fetch_references([site.url("/x")], cache, network, manners)]
+        return [
+            reference.outcome
+            for reference, _ in fetch_references([site.url("/x")], cache, network, manners)
+        ]
 
     assert anyio.run(cell) == ["fetched"]
 
@@ -432,14 +579,19 @@ def test_robots(site, fetch, manners):
     assert not opened.is_dead
     assert site.asked("/robots.txt") == 1
     assert site.asked("/private/x") == 0
-    (ignored,) = fetch(site.url("/private/x"), manners=replace(manners, obeys_robots=False), retry_dead=True)
+    (ignored,) = fetch(
+        site.url("/private/x"), manners=replace(manners, obeys_robots=False), retry_dead=True
+    )
     assert not ignored.is_dead
 
 
 def test_crawl_delay(site, fetch):
     paths = [f"/{number}" for number in range(3)]
     site.routes |= {"/robots.txt": page(ROBOTS), **dict.fromkeys(paths, page())}
-    fetch(*map(site.url, paths), manners=Manners(delay=0, per_host=1, user_agent="slow-bot/2.0 (me@a.example)"))
+    fetch(
+        *map(site.url, paths),
+        manners=Manners(delay=0, per_host=1, user_agent="slow-bot/2.0 (me@a.example)"),
+    )
     moments = [moment for path, moment, _ in site.log if path != "/robots.txt"]
     assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.45
 
@@ -461,7 +613,11 @@ ROBOTS_ANSWERS = {
 @pytest.mark.parametrize("name", ROBOTS_ANSWERS)
 def test_robots_that_are_not_as_they_should_be(name, site, fetch):
     route, expected = ROBOTS_ANSWERS[name]
-    site.routes |= {"/robots.txt": route, "/moved": page(b"User-agent: *\nDisallow: /x"), "/x": page()}
+    site.routes |= {
+        "/robots.txt": route,
+        "/moved": page(b"User-agent: *\nDisallow: /x"),
+        "/x": page(),
+    }
     (reference,) = fetch(site.url("/x"))
     assert reference.outcome == expected
     assert site.asked("/x") == (expected == "fetched")

@@ -1,4 +1,5 @@
-"""Connections are pinned to the address that was checked, whatever names say a moment later; TLS is for the name."""
+"""Connections are pinned to the address that was checked, whatever names say a moment later; TLS is
+for the name."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def get(network, *arguments):
 
 @pytest.fixture
 def names(monkeypatch):
-    """A name server: the addresses that ``NAME`` has, one after another; every look-up is counted."""
+    """A name server: the addresses that ``NAME`` has, one after another; every look-up is
+    counted."""
     real, given, asked = socket.getaddrinfo, [], []
 
     def look_up(host, port, *arguments, **options):
@@ -51,19 +53,27 @@ def test_a_name_is_looked_up_once_and_connected_to_where_it_was_checked(site, ne
 
 
 def test_the_next_address_is_tried_where_the_first_takes_no_connection(site, network, monkeypatch):
-    entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, site.server_port)) for host in ("127.0.0.9", "127.0.0.1")]
+    entries = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, site.server_port))
+        for host in ("127.0.0.9", "127.0.0.1")
+    ]
     real = socket.getaddrinfo
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *rest, **options: entries if host == NAME else real(host, *rest, **options)
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **options: entries if host == NAME else real(host, *rest, **options),
     )
     site.routes["/x"] = page()
-    both = replace(network, allowed=network.allowed | {(type(site.endpoint[0])("127.0.0.9"), site.server_port)})
+    both = replace(
+        network, allowed=network.allowed | {(type(site.endpoint[0])("127.0.0.9"), site.server_port)}
+    )
     assert get(both, f"http://{NAME}:{site.server_port}/x", 3, 10_000).status == 200
 
 
 @pytest.fixture
 def secure_site(site, tmp_path, monkeypatch):
-    """The site over TLS, with a certificate for ``NAME`` that is trusted; ``site.names`` are those of the handshakes."""
+    """The site over TLS, with a certificate for ``NAME`` that is trusted; ``site.names`` are those
+    of the handshakes."""
     if not shutil.which("openssl"):
         pytest.skip("needs openssl to make a certificate")
     subprocess.run(
@@ -131,7 +141,11 @@ def test_plain_http_where_tls_is_expected(site, network):
 def test_a_handshake_that_never_ends(network, site):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        patient = replace(network, allowed=frozenset({(site.endpoint[0], port)}), limits=replace(network.limits, read=30))
+        patient = replace(
+            network,
+            allowed=frozenset({(site.endpoint[0], port)}),
+            limits=replace(network.limits, read=30),
+        )
         with pytest.raises(Dead, match="not done after 1 s") as raised:
             get(patient, f"https://127.0.0.1:{port}/", 1, 10_000)
         assert raised.value.kind == "timeout"

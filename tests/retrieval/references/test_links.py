@@ -21,7 +21,9 @@ ENTRIES = {
     "https://a.example/x,https://b.example/y": ["https://a.example/x", "https://b.example/y"],
     "https://a.example/x\nhttps://b.example/y": ["https://a.example/x", "https://b.example/y"],
     "https://a.example/xhttps://b.example/y": ["https://a.example/x", "https://b.example/y"],
-    "https://keep.example/web/2020/https://b.example/y": ["https://keep.example/web/2020/https://b.example/y"],
+    "https://keep.example/web/2020/https://b.example/y": [
+        "https://keep.example/web/2020/https://b.example/y"
+    ],
     "https://a.example/?to=https://b.example": ["https://a.example/?to=https://b.example"],
     "https://a.example/?to%3Dhttps://b.example": ["https://a.example/?to%3Dhttps://b.example"],
     "see (https://a.example/Boots_(film)).": ["https://a.example/Boots_(film)"],
@@ -55,7 +57,9 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize(("entry", "expected"), ENTRIES.items(), ids=[ascii(entry) for entry in ENTRIES])
+@pytest.mark.parametrize(
+    ("entry", "expected"), ENTRIES.items(), ids=[ascii(entry) for entry in ENTRIES]
+)
 def test_links_in_an_entry(entry, expected):
     assert list(links_in(entry)) == expected
 
@@ -66,7 +70,14 @@ def test_clean_keeps_what_is_clean():
 
 
 def test_collect_keeps_the_order_counts_once_and_hides_passwords():
-    entries = ["https://b.example/", "nothing", "https://a.example/#top", "https://a.example/", "nothing", "  "]
+    entries = [
+        "https://b.example/",
+        "nothing",
+        "https://a.example/#top",
+        "https://a.example/",
+        "nothing",
+        "  ",
+    ]
     links = collect_links([*entries, "https://user:secret@a.example/", "https://c.example/"])
     assert links.urls == ("https://b.example/", "https://a.example/", "https://c.example/")
     assert links.not_links == ("nothing", "https://...@a.example/")
@@ -84,7 +95,9 @@ def test_felm(shared):
 
 def test_a_list_of_links(tmp_path):
     path = tmp_path / "links.txt"
-    path.write_text("# my links\nhttps://a.example/\n\n  https://b.example/ \nnone\n", encoding="utf-8-sig")
+    path.write_text(
+        "# my links\nhttps://a.example/\n\n  https://b.example/ \nnone\n", encoding="utf-8-sig"
+    )
     links = collect_links(read_urls(path))
     assert json.dumps(links.urls) == '["https://a.example/", "https://b.example/"]'
     assert links.not_links == ("none",)

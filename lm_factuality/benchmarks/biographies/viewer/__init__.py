@@ -1,5 +1,5 @@
-"""The page that shows judged biographies: plain data, each text once, in one HTML file that asks the network for nothing, and in
-which what models wrote can only ever be text."""
+"""The page that shows judged biographies: plain data, each text once, in one HTML file that asks
+the network for nothing, and in which what models wrote can only ever be text."""
 
 import re
 from collections import defaultdict
@@ -22,8 +22,9 @@ _CITATIONS_BEHIND = re.compile(r"(?:\s*\[\s*\d+(?:\s*[,;–-]\s*\d+)*\s*\])+")
 
 
 def align(output: str, sentences: Sequence[str]) -> list[Piece]:
-    """``output`` in pieces that together are ``output`` again. ``sentences`` are its sentences in order, without citations; white
-    space may differ. Citations belong to the sentence that they stand in or behind; a sentence that is not found has no piece."""
+    """``output`` in pieces that together are ``output`` again. ``sentences`` are its sentences in
+    order, without citations; white space may differ. Citations belong to the sentence that they
+    stand in or behind; a sentence that is not found has no piece."""
     letters, places = _bare(output)
     pieces: list[Piece] = []
     shown = found_to = 0
@@ -48,31 +49,54 @@ def align(output: str, sentences: Sequence[str]) -> list[Piece]:
 def _bare(text: str) -> tuple[str, list[int]]:
     """``text`` without citations and white space, and where in ``text`` each character stands."""
     hidden = {place for match in _CITATION.finditer(text) for place in range(*match.span())}
-    places = [place for place, letter in enumerate(text) if place not in hidden and not letter.isspace()]
+    places = [
+        place for place, letter in enumerate(text) if place not in hidden and not letter.isspace()
+    ]
     return "".join(text[place] for place in places), places
 
 
-Status: TypeAlias = Literal["supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"]
+Status: TypeAlias = Literal[
+    "supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"
+]
 
 
 def page_content(
-    biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None
+    biographies: Sequence[JudgedBiography],
+    title: str,
+    protocol: str = "paper",
+    linking: str | None = None,
 ) -> dict[str, Any]:
-    """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the ``summary`` over the set, the table of
-    ``texts`` and the ``responses``, as the scripts of the page read them. A judgement is [outcome, score, reason, evidence], the
-    last two by number."""
-    texts = defaultdict[str, int](count().__next__)  # the number of each, in the order in which they are first asked for
+    """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the
+    ``summary`` over the set, the table of ``texts`` and the ``responses``, as the scripts of the
+    page read them. A judgement is [outcome, score, reason, evidence], the last two by number."""
+    texts = defaultdict[str, int](
+        count().__next__
+    )  # the number of each, in the order in which they are first asked for
     rows = [Row.of(judged, protocol) for judged in biographies]
-    responses = [_response(judged, row, texts, protocol) for judged, row in zip(biographies, rows, strict=True)]
+    responses = [
+        _response(judged, row, texts, protocol)
+        for judged, row in zip(biographies, rows, strict=True)
+    ]
     settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
-    return {"title": title, "settings": settings, "summary": summarise(rows), "texts": list(texts), "responses": responses}
+    return {
+        "title": title,
+        "settings": settings,
+        "summary": summarise(rows),
+        "texts": list(texts),
+        "responses": responses,
+    }
 
 
 def statuses(judged: JudgedBiography) -> list[Status]:
-    """What a reader should think of each fact. ``supported`` by the page of its individual's entity; ``elsewhere``: only by that
-    of another, so that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no group, so that
-    it is in FActScore alone; else what the page of the entity says, or all pages where there is no group or entity."""
-    entity_of = {fact: entity for group, entity in zip(judged.groups, judged.links, strict=True) for fact in group}
+    """What a reader should think of each fact. ``supported`` by the page of its individual's
+    entity; ``elsewhere``: only by that of another, so that FActScore counts it and D-FActScore does
+    not; ``ungrouped``: by some page, but it is in no group, so that it is in FActScore alone; else
+    what the page of the entity says, or all pages where there is no group or entity."""
+    entity_of = {
+        fact: entity
+        for group, entity in zip(judged.groups, judged.links, strict=True)
+        for fact in group
+    }
     found: list[Status] = []
     for number, row in enumerate(judged.matrix):
         entity = entity_of.get(number)
@@ -89,18 +113,31 @@ def statuses(judged: JudgedBiography) -> list[Status]:
     return found
 
 
-def _response(judged: JudgedBiography, row: Row, texts: Mapping[str, int], protocol: str) -> dict[str, Any]:
+def _response(
+    judged: JudgedBiography, row: Row, texts: Mapping[str, int], protocol: str
+) -> dict[str, Any]:
     given = judged.generation
     return {
         **{name: getattr(given, name) for name in ("index", "name", "question")},
-        **{name: getattr(judged, name) for name in ("sentences", "groups", "links", "entities", "abstained")},
+        **{
+            name: getattr(judged, name)
+            for name in ("sentences", "groups", "links", "entities", "abstained")
+        },
         "pieces": align(given.output, judged.sentences),
         "passages": [[passage.title, texts[passage.text]] for passage in given.passages],
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
         "statuses": statuses(judged),
         "attributed": attributed(judged, protocol),
         "matrix": [
-            [[each.outcome, each.score, texts[each.reason], [texts[text] for text in each.evidence]] for each in judgements]
+            [
+                [
+                    each.outcome,
+                    each.score,
+                    texts[each.reason],
+                    [texts[text] for text in each.evidence],
+                ]
+                for each in judgements
+            ]
             for judgements in judged.matrix
         ],
         "scores": row.scores and asdict(row.scores),
@@ -108,8 +145,17 @@ def _response(judged: JudgedBiography, row: Row, texts: Mapping[str, int], proto
     }
 
 
-def build_page(biographies: Sequence[JudgedBiography], title: str, protocol: str = "paper", linking: str | None = None) -> str:
+def build_page(
+    biographies: Sequence[JudgedBiography],
+    title: str,
+    protocol: str = "paper",
+    linking: str | None = None,
+) -> str:
     """The HTML; ``protocol`` and ``linking`` are those that the biographies were judged with."""
     folder, content = f"{__package__}/page", page_content(biographies, title, protocol, linking)
-    script = "\n".join([read_asset("elements.js"), *(read_file(f"{folder}/{name}.js") for name in _SCRIPTS)])
-    return one_file(f"{folder}/page.html", read_file(f"{folder}/page.css"), script, title=title, content=content)
+    script = "\n".join(
+        [read_asset("elements.js"), *(read_file(f"{folder}/{name}.js") for name in _SCRIPTS)]
+    )
+    return one_file(
+        f"{folder}/page.html", read_file(f"{folder}/page.css"), script, title=title, content=content
+    )

@@ -1,5 +1,5 @@
-"""Do perplexity and FACTOR accuracy rank models alike (section 5.3 of the FACTOR paper), and what does retrieval gain each
-(section 5.2 and figure 4)?"""
+"""Do perplexity and FACTOR accuracy rank models alike (section 5.3 of the FACTOR paper), and what
+does retrieval gain each (section 5.2 and figure 4)?"""
 
 import math
 from collections import defaultdict
@@ -23,9 +23,10 @@ ACCURACY_SCORE = SCORES[0]
 
 @dataclass(frozen=True)
 class Point:
-    """A model on a corpus: accuracy in percent beside perplexity, None where not known. ``ends`` are those of the accuracy's 95%
-    interval, ``num_tokens`` is what its tokenizer makes of the corpus, ``name`` and ``variant`` are those of its results file,
-    and ``scored`` has what the rows contribute to the accuracy."""
+    """A model on a corpus: accuracy in percent beside perplexity, None where not known. ``ends``
+    are those of the accuracy's 95% interval, ``num_tokens`` is what its tokenizer makes of the
+    corpus, ``name`` and ``variant`` are those of its results file, and ``scored`` has what the rows
+    contribute to the accuracy."""
 
     task: str
     model: str
@@ -49,7 +50,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """``likelier`` has the lower perplexity by each of ``units``, yet ``righter`` the higher accuracy, by ``gap``."""
+    """``likelier`` has the lower perplexity by each of ``units``, yet ``righter`` the higher
+    accuracy, by ``gap``."""
 
     likelier: Point
     righter: Point
@@ -58,8 +60,11 @@ class Disagreement:
 
 
 def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
-    """A point for each model and corpus with an accuracy by the authors' protocol, with its perplexity if known; and notes."""
-    accuracies, notes = newest(run for run in runs if run.task.kind == "factor" and not run.protocol)
+    """A point for each model and corpus with an accuracy by the authors' protocol, with its
+    perplexity if known; and notes."""
+    accuracies, notes = newest(
+        run for run in runs if run.task.kind == "factor" and not run.protocol
+    )
     perplexities, more = newest(run for run in runs if run.task.kind == "perplexity")
     beside = {(run.task.task, run.label): run for run in perplexities}
     points = []
@@ -68,8 +73,16 @@ def points_of_runs(runs: Sequence[Run]) -> tuple[list[Point], list[str]]:
         if accuracy is None:
             continue
         stderr = None if accuracy.stderr is None else 100 * accuracy.stderr
-        ends = None if accuracy.low is None or accuracy.high is None else (100 * accuracy.low, 100 * accuracy.high)
-        about: dict[str, Any] = {"name": run.file.model, "variant": run.file.variant, "scored": run.scored.get("factor_acc")}
+        ends = (
+            None
+            if accuracy.low is None or accuracy.high is None
+            else (100 * accuracy.low, 100 * accuracy.high)
+        )
+        about: dict[str, Any] = {
+            "name": run.file.model,
+            "variant": run.file.variant,
+            "scored": run.scored.get("factor_acc"),
+        }
         about["size"] = run.file.num_parameters or size_in_name(run.file.model)
         if other := beside.get((run.task.task + PERPLEXITY, run.label)):
             about |= _perplexity_of(other)
@@ -100,7 +113,8 @@ def _perplexity_of(run: Run) -> dict[str, Any]:
 
 
 def points_of_figures(figures: Sequence[Published]) -> list[Point]:
-    """The same for published figures: of each model and corpus the accuracy, and the perplexity if it is among them."""
+    """The same for published figures: of each model and corpus the accuracy, and the perplexity if
+    it is among them."""
     own = (each for each in figures if not each.protocol and not each.decoding)
     values = {(each.task, each.model, each.metric): each.value for each in own}
     return [
@@ -127,9 +141,12 @@ def by_task(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def tau(points: Sequence[Point], unit: str) -> tuple[float | None, int]:
-    """Kendall's tau-b of accuracy and perplexity, signed so that 1 means the same ranking (the lower perplexity, the higher
-    accuracy) and -1 the reverse, and the number of models it is over; None below two models, or if all are tied."""
-    from scipy.stats import kendalltau  # takes long to import, and every command reads the registry of benchmarks
+    """Kendall's tau-b of accuracy and perplexity, signed so that 1 means the same ranking (the
+    lower perplexity, the higher accuracy) and -1 the reverse, and the number of models it is over;
+    None below two models, or if all are tied."""
+    from scipy.stats import (
+        kendalltau,
+    )  # takes long to import, and every command reads the registry of benchmarks
 
     both = [(-value, point.accuracy) for point in points if (value := point.by(unit)) is not None]
     if len(both) < 2:
@@ -139,12 +156,15 @@ def tau(points: Sequence[Point], unit: str) -> tuple[float | None, int]:
 
 
 def difference(one: Point, other: Point) -> Pair:
-    """The accuracy of the first minus that of the second: paired by row and clustered by document if both runs kept the rows that
-    their accuracies are of; otherwise (``n`` is 0) as if of independent samples, which for two models on the same rows is too
-    cautious, or without an error where one is not known."""
+    """The accuracy of the first minus that of the second: paired by row and clustered by document
+    if both runs kept the rows that their accuracies are of; otherwise (``n`` is 0) as if of
+    independent samples, which for two models on the same rows is too cautious, or without an error
+    where one is not known."""
     if one.scored and other.scored:
         pair = compare(one.scored, other.scored, ACCURACY_SCORE)
-        if pair and math.isclose(100 * pair.difference, one.accuracy - other.accuracy, abs_tol=1e-6):
+        if pair and math.isclose(
+            100 * pair.difference, one.accuracy - other.accuracy, abs_tol=1e-6
+        ):
             return pair
     value, stderr = (one.accuracy - other.accuracy) / 100, None
     if one.stderr is not None and other.stderr is not None:
@@ -154,21 +174,30 @@ def difference(one: Point, other: Point) -> Pair:
 
 
 def disagreements(points: Sequence[Point]) -> list[Disagreement]:
-    """Every pair of models of one corpus of which one has the lower perplexity, per token or per byte, and the other the
-    higher accuracy; p-values are corrected for all pairs of the corpus."""
+    """Every pair of models of one corpus of which one has the lower perplexity, per token or per
+    byte, and the other the higher accuracy; p-values are corrected for all pairs of the corpus."""
     found = []
     for members in by_task(points).values():
-        pairs = {(one, other): difference(one, other) for one, other in permutations(members, 2) if one.accuracy > other.accuracy}
+        pairs = {
+            (one, other): difference(one, other)
+            for one, other in permutations(members, 2)
+            if one.accuracy > other.accuracy
+        }
         for (righter, likelier), gap in adjusted(pairs).items():
             by_unit = {unit: (likelier.by(unit), righter.by(unit)) for unit in (TOKEN, BYTE)}
-            units = tuple(unit for unit, (low, high) in by_unit.items() if low is not None and high is not None and low < high)
+            units = tuple(
+                unit
+                for unit, (low, high) in by_unit.items()
+                if low is not None and high is not None and low < high
+            )
             if units:
                 found.append(Disagreement(likelier, righter, units, gap))
     return found
 
 
 class Gain(NamedTuple):
-    """A model with and without retrieval; ``pair`` is the accuracy with it minus the accuracy without."""
+    """A model with and without retrieval; ``pair`` is the accuracy with it minus the accuracy
+    without."""
 
     without: Point
     with_it: Point
@@ -176,7 +205,8 @@ class Gain(NamedTuple):
 
 
 def gains(points: Sequence[Point]) -> list[Gain]:
-    """Every model that was run both ways, small ones first; p-values are corrected for all models of a corpus."""
+    """Every model that was run both ways, small ones first; p-values are corrected for all models
+    of a corpus."""
     found: list[Gain] = []
     in_order = sorted(points, key=lambda point: (point.task, point.size or 0, point.model))
     for _, here in groupby(in_order, lambda point: point.task):
