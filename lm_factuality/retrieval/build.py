@@ -248,7 +248,7 @@ class _Rows:
                 _APPEND, [(title, SEPARATOR.join(texts)) for title, texts in pages.items()]
             )
             self._connection.execute(
-                f"UPDATE {STATE} SET content = ?",
-                (json.dumps({**state, "rows": rows}),),  # noqa: S608
+                f"UPDATE {STATE} SET content = ?",  # noqa: S608
+                (json.dumps({**state, "rows": rows}),),
             )
         self._size = rows
