@@ -10,8 +10,8 @@ from typing import Any
 from factor_gen.records import ERROR_TYPES, whole
 from lm_factuality.ground.errors import DataError, did_you_mean, refuse
 from lm_factuality.ground.plots import new_figure, save_figure
-from lm_factuality.ground.statistics import defined
 from lm_factuality.ground.tables import Record, jsonl_rows, read_table
+from lm_factuality.scores.statistics import defined
 
 _TEXTS = ("prefix", "completion", "contradiction")
 _LABELS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}

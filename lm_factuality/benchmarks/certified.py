@@ -18,8 +18,8 @@ from lm_factuality.benchmarks.certifiable import (
     whole_scores,
 )
 from lm_factuality.benchmarks.declaration import Benchmark
-from lm_factuality.ground.statistics import Z95
 from lm_factuality.harness.outputs import Corrected, TaskResult, number_of
+from lm_factuality.scores.statistics import Z95
 
 # Of a judge's description: what can change its answers.
 _MODEL = (

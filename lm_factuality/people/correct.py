@@ -1,4 +1,4 @@
-"""Scores corrected for the judge by people's labels (``lm_factuality.ground.ppi``), and how many
+"""Scores corrected for the judge by people's labels (``lm_factuality.scores.ppi``), and how many
 labels a width takes."""
 
 import math
@@ -17,14 +17,14 @@ from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.paired import slopes
-from lm_factuality.ground.ppi import Units, estimate
-from lm_factuality.ground.statistics import Z95, Floats
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
 from lm_factuality.people.sheet import units_of_run
 from lm_factuality.results.read import Correction
+from lm_factuality.scores.paired import slopes
+from lm_factuality.scores.ppi import Units, estimate
+from lm_factuality.scores.statistics import Z95, Floats
 
 FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
 _UNSCORED = "without a verdict, and with nothing to ask people"
@@ -224,7 +224,7 @@ def plan_labels(rows: Sequence[Row], score: Score, width: float) -> Plan:
         ]
     )
     # Labels on which the judge errs never do not say that it never will: at least as in the
-    # interval (lm_factuality.ground.ppi).
+    # interval (lm_factuality.scores.ppi).
     spreads = np.maximum(
         spreads, np.sqrt(np.var((units.people @ slope)[is_asked]) / (labelled + 1))
     )

@@ -7,8 +7,8 @@ import pytest
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.people.correct import Row, plan_labels
+from lm_factuality.scores.ppi import Units, estimate
 
 SCORE = find_benchmark("ambigbio").score("d_factscore")
 Z95 = 1.959964
