@@ -50,7 +50,9 @@ _HASH = re.compile(r"[0-9a-f]{16,64}")
 
 def all_settings() -> dict[str, Certifiable]:
     """What can be certified, by name, in the order of the benchmarks."""
-    return {each.name: each for benchmark in all_benchmarks() for each in benchmark.certifiable}
+    return {
+        each.name: each for benchmark in all_benchmarks() for each in benchmark.checks.certifiable
+    }
 
 
 def is_published(content: Mapping[str, Any]) -> bool:
@@ -210,7 +212,8 @@ def by_certificate(benchmark: Benchmark, task: TaskResult, metric: str) -> Corre
     None for scores that no certificate corrects. Assumed is that the judge errs on these responses
     as it did on those that it was certified on."""
     rate, stderr = task.metrics.get(metric, math.nan), task.stderrs.get(metric, math.nan)
-    for step in benchmark.judged_steps if task.metadata.get("judge_config") else ():
+    judging = benchmark.judging if task.metadata.get("judge_config") else None
+    for step in judging.steps if judging else ():
         found = step.certificate(task.metadata) if metric in step.rates else None
         if found is not None and math.isfinite(rate) and math.isfinite(stderr):
             setting, content = found

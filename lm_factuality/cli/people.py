@@ -158,7 +158,7 @@ def people_plan(parsed: argparse.Namespace) -> None:
         raise ConfigError(
             f"{len(found)} runs of the sheet's tasks; give the results of one, and --task"
         )
-    score = benchmark.score(parsed.score or benchmark.headlines[0])
+    score = benchmark.score(parsed.score or benchmark.scoring.headlines[0])
     if score is None:
         raise ConfigError(
             f"--score {parsed.score!r}: expected one of"

@@ -109,7 +109,7 @@ def test_the_rate_of_a_domain_is_not_corrected_by_the_certificate_of_all():
 
 def test_rates_are_scores_of_their_benchmark_and_levels_of_their_certificates():
     for benchmark in all_benchmarks():
-        for step in benchmark.judged_steps:
+        for step in benchmark.judging.steps:
             assert all(benchmark.score(name) for name in step.rates)
             assert all(
                 level in setting.levels

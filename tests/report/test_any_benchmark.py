@@ -11,7 +11,14 @@ from dataclasses import replace
 import pytest
 
 from lm_factuality import benchmarks
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Samples, Score
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Recount,
+    Samples,
+    Score,
+    Scoring,
+)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part
 from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.report.build import build_report
@@ -21,14 +28,16 @@ from tests.report.results import factor_task, write_results
 CAPITALS = Benchmark(
     kind="capitals",
     title="Capitals",
-    headlines=("capital_acc",),
-    scores=(
-        Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
-        Score("unscored", Aggregation(mean)),
+    scoring=Scoring(
+        headlines=("capital_acc",),
+        scores=(
+            Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
+            Score("unscored", Aggregation(mean)),
+        ),
+        keep=dict,
+        recount=lambda task, rows: Recount(dict),
+        unscored_unit="answers",
     ),
-    keep=dict,
-    recount=lambda task, rows: Recount(dict),
-    unscored_unit="answers",
 )
 
 
