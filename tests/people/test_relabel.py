@@ -333,7 +333,7 @@ def test_labels_in_the_place_of_those_of_felm(runs):
 
 
 def test_every_judged_benchmark_asks_people():
-    assert {each.kind for each in all_benchmarks() if each.generation} <= {
+    assert {each.kind for each in all_benchmarks() if each.judging} <= {
         each.kind for each in all_benchmarks() if each.people
     }
 
