@@ -217,12 +217,7 @@ BENCHMARK = Benchmark(
         generation=lambda metadata: FELM_GEN,
         steps=(
             JudgedStep("cutting answers into segments", (), "scores of segments"),
-            JudgedStep(
-                "marking segments",
-                SEGMENTS,
-                "all scores",
-                rates={f"{level}_error_rate": level for level in LEVELS},
-            ),
+            JudgedStep("marking segments", SEGMENTS, "all scores"),
         ),
     ),
     page=Page(
