@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certified import by_certificate
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
@@ -218,9 +217,8 @@ class Figure:
     """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n``
     documents. ``worst`` and ``best`` are the score if all ``unscored`` items (see
     ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the judge;
-    ``corrected`` is the score without the judge's errors, by people's labels or, without any, by
-    its certificate, and ``uncorrected`` why that does not correct it; ``floor`` is what knowing
-    nothing scores; ``counted`` how many rows it is of."""
+    ``corrected`` is the score without the judge's errors, by people's labels; ``floor`` is what
+    knowing nothing scores; ``counted`` how many rows it is of."""
 
     least: ClassVar[int] = LEAST_ROWS
 
@@ -235,7 +233,6 @@ class Figure:
     best: float | None
     caution: str
     corrected: Corrected | None = None
-    uncorrected: str = ""
     floor: float | None = None
     counted: int = LEAST_ROWS
 
@@ -284,10 +281,6 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)),
         "",
     )
-    found = task.corrected.get(metric) or (
-        by_certificate(benchmark, task, metric) if benchmark else None
-    )
-    corrected, why = (None, found) if isinstance(found, str) else (found, "")
     floor = benchmark.floor(task, metric) if benchmark else None
     return Figure(
         metric,
@@ -300,8 +293,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         worst,
         best,
         caution,
-        corrected,
-        why,
+        task.corrected.get(metric),
         floor,
         counted,
     )

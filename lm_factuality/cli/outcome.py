@@ -140,8 +140,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
 
 
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The corrected scores beside what was measured, of all ``tasks`` or some, and why others with
-    a certificate have none."""
+    """The corrected scores beside what was measured, of all ``tasks`` or some."""
     rows, notes = [], dict[str, None]()
     for task in (
         each for file in files for each in file.tasks if tasks is None or each.task in tasks
@@ -149,8 +148,6 @@ def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = 
         benchmark = find_benchmark(task.kind)
         for name in task.metrics:
             found = figure(task, name)
-            if found and found.uncorrected:
-                notes[f"{task.task}, {name}: {found.uncorrected}"] = None
             if (
                 found
                 and (each := found.corrected)

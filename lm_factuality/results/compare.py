@@ -267,7 +267,7 @@ def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | N
 
 def _shown(found: Figure | None, score: Score) -> tuple[str, str, str, str]:
     """The value, its interval, the corrected value with its own, if there is one, and how it is
-    corrected or why it is not."""
+    corrected."""
     if found is None:
         return "none", "", "", ""
     between = (
@@ -275,7 +275,7 @@ def _shown(found: Figure | None, score: Score) -> tuple[str, str, str, str]:
     )
     value = "too few rows" if found.is_few else score.write(found.value)
     if (each := found.corrected) is None:
-        return value, between, "", found.uncorrected
+        return value, between, "", ""
     return (
         value,
         between,

@@ -239,12 +239,7 @@ BENCHMARK = Benchmark(
     settings=("references",),
     judged_steps=(
         JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep(
-            "marking segments",
-            SEGMENTS,
-            "all scores",
-            rates={f"{level}_error_rate": level for level in LEVELS},
-        ),
+        JudgedStep("marking segments", SEGMENTS, "all scores"),
     ),
     people=PEOPLE,
 )

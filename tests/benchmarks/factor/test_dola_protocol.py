@@ -7,7 +7,6 @@ import re
 
 import pytest
 import torch
-from benchmarks.factor.test_agreement import ONE, results
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK, FactorAudit
@@ -16,6 +15,7 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.page import row as page_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
+from tests.benchmarks.factor.test_agreement import ONE, results
 from tests.conftest import REPOSITORY, TASKS, example_row
 from tests.models.test_hf_decoding import dense
 from tests.tiny_models import save_gpt2, save_opt

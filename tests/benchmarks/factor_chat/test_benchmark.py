@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
 
 from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expected
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
@@ -20,6 +19,7 @@ from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
+from tests.benchmarks.factor_chat.oracle import ROWS, TASK, Oracle
 from tests.conftest import TASKS
 
 LETTERS = "by_letters"
