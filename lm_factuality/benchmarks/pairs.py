@@ -119,7 +119,7 @@ def compared_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
         for score in shown.values()
         if score.name in names and score.measure is not None and score.higher is not None
     ]
-    compared = benchmark.samples.compared if benchmark.samples else undeclared
+    compared = benchmark.page.samples.compared if benchmark.page.samples else undeclared
     return able + [compared(name) or undeclared(name) for name in sorted(set(names) - set(shown))]
 
 

@@ -86,7 +86,7 @@ def rows_of(
 ) -> tuple[list[Row], dict[str, int]]:
     """The samples of a task, and how many are left out, by the reason. Raises DataError: the sheet
     is not of these samples."""
-    people, shown = benchmark.people, benchmark.samples
+    people, shown = benchmark.people, benchmark.page.samples
     if people is None or shown is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
     of = result.task, sha256_of(result.samples)

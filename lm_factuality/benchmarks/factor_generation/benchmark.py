@@ -22,12 +22,17 @@ from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
+    Checks,
+    Data,
+    Judging,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
     Score,
+    Scoring,
 )
 from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, end_of, why_none
@@ -178,23 +183,34 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind=FACTOR_GENERATION.name,
     title="FACTOR in open generation",
-    lead="Does the model, continuing freely after the prefix, write what is true or what is false?",
-    headlines=("accuracy",),
-    scores=SCORES,
-    keep=keep_verdict,
-    recount=recount,
-    generation=lambda metadata: FACTOR_GENERATION,
-    counted=counted,
-    audit=FactorGenerationAudit,
-    model_outputs=("mean_logprob", "factor_acc"),
-    unscored_unit="generations",
-    is_pooled=True,
-    former_mark="pairs_right",
+    scoring=Scoring(
+        headlines=("accuracy",),
+        scores=SCORES,
+        keep=keep_verdict,
+        recount=recount,
+        counted=counted,
+        unscored_unit="generations",
+    ),
+    data=Data(
+        model_outputs=("mean_logprob", "factor_acc"),
+        settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
+    ),
+    judging=Judging(
+        generation=lambda metadata: FACTOR_GENERATION,
+        steps=(JudgedStep("marking generations", (), "all scores"),),
+    ),
+    page=Page(
+        lead=(
+            "Does the model, continuing freely after the prefix, write what is true or what is"
+            " false?"
+        ),
+        name="factor",
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    checks=Checks(
+        audit=FactorGenerationAudit,
+    ),
     order=50,
-    page="factor",
-    sections=sections,
-    samples=SAMPLES,
-    settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
-    judged_steps=(JudgedStep("marking generations", (), "all scores"),),
     people=PEOPLE,
 )
