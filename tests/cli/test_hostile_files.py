@@ -95,8 +95,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "factor-gen audit FILE": (".csv", ""),
     "factor-gen audit FILE ": (".yaml", ""),
     "factor-gen audit FILE  ": (".jsonl", ""),
-    "factor-gen thresholds FILE": (".csv", ""),
-    "factor-gen thresholds FILE ": (".jsonl", ""),
     "data verify wiki_factor --data-dir FILE": (".jsonl", ""),
 }
 # No rows are no fault of a file: what is said then is of the corpus, the claims or the index.
