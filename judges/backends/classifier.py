@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Estimate, Request, Usage
+from judges.answers import Answer, Backend, Estimate, Request, Usage
 from judges.backends import Capabilities, capabilities
 from judges.backends.lm_eval_model import fingerprint
 from judges.inference import FAMILIES, Pair, Support, family_of
@@ -27,7 +27,7 @@ _CAN = capabilities("classifier")
 _BATCHES = 16  # of the model, after which answers are given out
 
 
-class ClassifierBackend:
+class ClassifierBackend(Backend):
     """Answers ``verify``, ``segments``, ``claims`` and ``marks`` as the lexical judge does.
 
     A claim whose probability reaches the threshold is supported. The model is loaded with the
@@ -35,6 +35,8 @@ class ClassifierBackend:
     """
 
     reads_subject = True
+    identity = ""
+    usage = Usage()
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
         """Read about the model; asking it costs no money.
@@ -60,7 +62,6 @@ class ClassifierBackend:
             "threshold": config.threshold,
         }
         self.identity = f"classifier {fingerprint(config.model)} {json.dumps(settings)}"
-        self.usage = Usage()
         self._support: dict[Pair, Support] = {}
         self._model: SupportModel | None = None
 

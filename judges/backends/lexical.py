@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from judges.answers import Answer, Estimate, Request
+from judges.answers import Answer, Backend, Estimate, Request
 from judges.backends import capabilities
 from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
 from judges.lexical.facts import split_facts, split_individuals
@@ -40,7 +40,7 @@ class Options:
     """The probability from which a claim is supported."""
 
 
-class LexicalBackend:
+class LexicalBackend(Backend):
     """Answers in the words that the prompts of each kind ask for.
 
     ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity``

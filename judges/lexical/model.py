@@ -39,6 +39,10 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
         ),
         default=0.0,
     ),
+    # The share of the second half of the claim, where what is new stands, that no passage has.
+    "missing_end": lambda pair: _share(*_second_half(pair)),
+    # The claim has a number: there is more to get wrong, and more to check it by.
+    "has_numbers": lambda pair: bool(_numbers(pair.claim.content)),
     # The shares of the claim's numbers, words of names, and names that no passage has.
     "missing_numbers": lambda pair: _share(_numbers(pair.missing), _numbers(pair.claim.content)),
     "missing_name_words": lambda pair: _share(
@@ -79,6 +83,13 @@ def vector(pair: Comparison, names: Collection[str] = tuple(FEATURES)) -> npt.ND
 
 def _share(part: Sequence[Any], whole: Sequence[Any]) -> float:
     return len(part) / len(whole) if whole else 0.0
+
+
+def _second_half(pair: Comparison) -> tuple[list[Word], list[Word]]:
+    """The missing content words of the claim's second half, and all of that half."""
+    content = pair.claim.content
+    half = list(content[len(content) // 2 :])
+    return [word for word in half if word in pair.missing], half
 
 
 def _numbers(words: Sequence[Word]) -> list[Word]:

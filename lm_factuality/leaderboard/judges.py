@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from judges.answers import Answer, Request
-from judges.backends import capabilities, open_backend
+from judges.backends import capabilities
 from judges.config import JudgeConfig, known_keys
-from judges.judge import Judge, Subjects
+from judges.judge import Judge, Subjects, open_backend
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import Wanted, mapping, whole_scores

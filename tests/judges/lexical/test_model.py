@@ -79,7 +79,8 @@ def test_targets_on_the_citations_of_another_model(shared, tmp_path):
     assert fitted["fitted_on"].pop("date")
     assert committed["fitted_on"].pop("date")
     assert fitted["fitted_on"] == committed["fitted_on"]
-    assert list(fitted["coefficients"]) == list(committed["coefficients"]) == list(FEATURES)
+    assert list(fitted["coefficients"]) == list(committed["coefficients"])
+    assert set(committed["coefficients"]) < set(FEATURES)
     numbers = [
         [*each["coefficients"].values(), each["intercept"], each["threshold"]]
         for each in (fitted, committed)
