@@ -80,14 +80,6 @@ def test_parquet_and_fields(tmp_path, rows):
     assert " ".join(built.passages(rows[7]["title"])) == " ".join(rows[7]["text"].split())
 
 
-def test_a_folder_of_the_datasets_library(tmp_path, rows):
-    import datasets
-
-    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "set")
-    built = build_knowledge(tmp_path / "set", tmp_path / "knowledge.db")
-    assert len(built) == 220
-
-
 def test_rows_of_one_title_are_passages_of_one_page(tmp_path, write_rows, monkeypatch):
     monkeypatch.setattr(sources, "_BATCH", 2)  # so that the page goes over several transactions
     rows = [{"title": title, "text": f"text {number}"} for number, title in enumerate("aabacab")]

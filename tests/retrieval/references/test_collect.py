@@ -358,24 +358,6 @@ def test_a_document_that_needs_too_much_memory(site, network, fetch):
     assert reference.kind == "unreadable"
 
 
-def test_a_document_that_takes_too_long_to_read(site, network, fetch):
-    hasty = replace(network, limits=replace(network.limits, reading=0.001))
-    site.routes["/x"] = page()
-    (reference,) = fetch(site.url("/x"), network=hasty)
-    assert (reference.kind, reference.error) == ("unreadable", "no text of this html after 0.001 s")
-
-
-def test_retry_after_is_honoured(site, fetch):
-    def busy_once(handler):
-        handler.answer(PAGE) if site.asked("/x") > 1 else handler.answer(b"", 429, Retry_After="1")
-
-    site.routes["/x"] = busy_once
-    (reference,) = fetch(site.url("/x"))
-    assert SENTENCE in reference.text
-    first, second = (moment for path, moment, _ in site.log if path == "/x")
-    assert second - first >= 1
-
-
 def test_retry_after_as_a_date_pauses_the_whole_host(site, fetch):
     def busy_once(handler):
         until = datetime.now(timezone.utc) + timedelta(seconds=2)

@@ -68,6 +68,12 @@ def test_clean_keeps_what_is_clean():
         assert [clean(url) for url in urls] == urls
 
 
+@pytest.mark.parametrize("ending", [".", ")", ",", ". "])
+def test_the_time_for_an_entry_is_in_proportion_to_its_length(ending):
+    # Copying the rest for each character would take minutes.
+    assert links_in("[" + ending * 300_000) == ()
+
+
 def test_collect_keeps_the_order_counts_once_and_hides_passwords():
     entries = [
         "https://b.example/",
