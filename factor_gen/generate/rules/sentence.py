@@ -246,6 +246,17 @@ class Sentence:
         start, stop = self.span(i, end)
         return self.text[start - 1 : start] in marks or self.text[stop : stop + 1] in marks
 
+    def may_change(self, i: int, end: int, *marks: str) -> bool:
+        """Whether the tokens may be edited: words with single spaces between them, without one of
+        ``marks`` right before or behind them."""
+        start, stop = self.span(i, end)
+        words = [word for word in self.small[i:end] if word != ","]
+        return (
+            self.is_free(start, stop)
+            and not self.is_joined(i, end, *marks)
+            and self.text[start:stop].lower().replace(",", "").split() == words
+        )
+
     def clause(self, i: int, step: int = 1) -> Iterator[int]:
         """The tokens from ``i`` on, or with ``step`` -1 back from it, up to the mark that ends the
         clause."""

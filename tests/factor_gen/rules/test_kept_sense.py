@@ -380,7 +380,7 @@ def test_changes(operator: Operator, text: str, expected: str) -> None:
     ],
 )
 def test_verbs_of_another_sense_are_not_paired(one: str, other: str) -> None:
-    pairs = {(verb.base, verb.other) for each in verbs().values() for verb, _ in each}
+    pairs = {(verb.base, verb.opposite) for each in verbs().values() for verb, _ in each}
     assert (one, other) not in pairs
 
 
