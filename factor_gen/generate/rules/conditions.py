@@ -19,17 +19,18 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.text.analysis import FINITE
+from factor_gen.text.pattern import SUBJECTS
 from lm_factuality.ground.packages import load_yaml
 
 Value = Collection[str] | str | bool
 _ONE_TOKEN = re.compile(r"(word|tag|kind) (-?\d+)")
-_TOKENS_NEAR = re.compile(r"(\d+) (word|tag)s (before|after)")
+_SEVERAL_TOKENS = re.compile(r"(\d+|clause) (word|tag)s (before|after)")
 _NO_VERB_BEYOND = (",", ".", ";", ":", "-", "–", "—", "who", "which", "that")
 _LONGEST_CLAUSE = 25  # tokens in which the verb of a clause is looked for
 
@@ -57,35 +58,13 @@ class Place:
                 return rule
         return None
 
-    def value(self, feature: str) -> Value:
-        """What the sentence has for a feature here."""
-        if feature in self.facts:
-            return self.facts[feature]
-        if feature in FEATURES:
-            return FEATURES[feature](self)
-        one_token = _ONE_TOKEN.fullmatch(feature)
-        if one_token:
-            return (self._read(one_token[1], int(one_token[2])),)
-        count, name, side = _TOKENS_NEAR.fullmatch(feature).groups()  # type: ignore[union-attr]
-        sign = -1 if side == "before" else 1
-        return [self._read(name, sign * distance) for distance in range(1, int(count) + 1)]
-
-    def _read(self, name: str, distance: int) -> str:
-        position = self.start + distance if distance <= 0 else self.end + distance - 1
-        readers = {
-            "word": self.sentence.word,
-            "tag": self.sentence.tag,
-            "kind": self.sentence.kind_at,
-        }
-        return readers[name](position)
-
 
 @dataclass(frozen=True)
 class Condition:
-    """One feature and the values of which it must have one."""
+    """One feature, and the values of which it must have one."""
 
-    feature: str
-    values: Collection[str]
+    read: Callable[[Place], Value]
+    values: frozenset[str]
     patterns: tuple[str, ...]
     """Values with ``*``."""
     expression: re.Pattern[str] | None
@@ -93,22 +72,15 @@ class Condition:
 
     def holds(self, place: Place) -> bool:
         """Whether the place has one of the values, or has none where that is wanted."""
-        if self.feature == "is":
-            return any(place.meets(table) for table in self.values) is self.wanted
-        value = place.value(self.feature)
+        value = self.read(place)
         if self.expression is not None:
             return bool(self.expression.search(str(value))) is self.wanted
         if isinstance(value, bool):
             return value is self.wanted
-        return self._has_one_of(value) is self.wanted
+        return any(map(self._is_listed, value)) is self.wanted
 
-    def _has_one_of(self, words: Iterable[str]) -> bool:
-        for word in words:
-            if word in self.values:
-                return True
-            if any(fnmatchcase(word, pattern) for pattern in self.patterns):
-                return True
-        return False
+    def _is_listed(self, word: str) -> bool:
+        return word in self.values or any(fnmatchcase(word, pattern) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -117,7 +89,7 @@ class Rule:
 
     conditions: tuple[Condition, ...]
     result: str
-    """The value of ``then``, for tables that choose one."""
+    """The value of ``then``, in tables that choose one."""
 
 
 @cache
@@ -141,16 +113,57 @@ def _tables() -> Mapping[str, list[dict[str, Any]]]:
 def _condition(name: str, value: list[str] | str | bool) -> Condition:
     feature = name.removeprefix("not ")
     wanted = feature == name
+    if feature == "is":
+        tables = tuple(value)  # type: ignore[arg-type]
+        return Condition(partial(_is_one_of, tables), frozenset(), (), None, wanted)
+    read = _reader(feature)
     if isinstance(value, bool):
-        return Condition(feature, frozenset(), ("?*",), None, value is wanted)
+        return Condition(read, frozenset(), ("?*",), None, value)
     if isinstance(value, str):
-        return Condition(feature, frozenset(), (), re.compile(value, re.IGNORECASE), wanted)
+        return Condition(
+            read, frozenset(), (), re.compile(value, re.IGNORECASE | re.DOTALL), wanted
+        )
     words: set[str] = set()
     for word in value:
         is_list = word.startswith("<") and word.endswith(">")
         words |= WORDS[word[1:-1]] if is_list else {word}
     patterns = tuple(word for word in words if "*" in word)
-    return Condition(feature, frozenset(words), patterns, None, wanted)
+    return Condition(read, frozenset(words), patterns, None, wanted)
+
+
+def _is_one_of(tables: Iterable[str], place: Place) -> bool:
+    return any(place.meets(table) for table in tables)
+
+
+def _reader(feature: str) -> Callable[[Place], Value]:
+    """How the value of a feature is found at a place."""
+    one_token = _ONE_TOKEN.fullmatch(feature)
+    if one_token:
+        return partial(_of_one_token, one_token[1], int(one_token[2]))
+    several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
+    if several_tokens:
+        return partial(_of_several_tokens, *several_tokens.groups())
+    return FEATURES.get(feature, lambda place: place.facts[feature])
+
+
+def _of_one_token(name: str, distance: int, place: Place) -> tuple[str]:
+    position = place.start + distance if distance <= 0 else place.end + distance - 1
+    return (_READERS[name](place.sentence, position),)
+
+
+def _of_several_tokens(reach: str, name: str, side: str, place: Place) -> list[str]:
+    step, first = (-1, place.start - 1) if side == "before" else (1, place.end)
+    positions: Iterable[int] = place.sentence.clause(first, step)
+    if reach != "clause":
+        positions = range(first, first + step * int(reach), step)
+    return [_READERS[name](place.sentence, position) for position in positions]
+
+
+_READERS: Mapping[str, Callable[[Sentence, int], str]] = {
+    "word": Sentence.word,
+    "tag": Sentence.tag,
+    "kind": Sentence.kind_at,
+}
 
 
 def governor(sentence: Sentence, i: int) -> int:
@@ -170,10 +183,9 @@ def governor(sentence: Sentence, i: int) -> int:
 
 def _governor_ends_name(place: Place) -> bool:
     position = governor(place.sentence, place.start)
-    if position < 0:
-        return False
-    end = place.sentence.tokens[position].end
-    return any(entity.end == end for entity in place.sentence.entities)
+    return position >= 0 and any(
+        entity.end == place.sentence.tokens[position].end for entity in place.sentence.entities
+    )
 
 
 def _head_noun(place: Place) -> tuple[str]:
@@ -184,6 +196,29 @@ def _head_noun(place: Place) -> tuple[str]:
             head = place.sentence.word(position)
         position += 1
     return (head,)
+
+
+def _subject_stands_before(place: Place) -> bool:
+    """Whether the verb's subject stands right before it.
+
+    A pronoun is one, and so is a noun phrase that no preposition governs: *in 1932 he*, *in those
+    days the town*, but not *in the town*.
+    """
+    sentence, position = place.sentence, place.start - 1
+    if sentence.word(position) in SUBJECTS:
+        position -= 1
+    else:
+        while sentence.tag(position).startswith(("NN", "JJ", "CD", "POS")):
+            position -= 1
+        if sentence.tag(position).startswith(("DT", "PRP")):
+            position -= 1
+    return position < place.start - 1 and sentence.tag(position) not in ("IN", "TO")
+
+
+def _tag_after_clause(place: Place) -> tuple[str]:
+    """The tag of what follows the comma that ends the clause; empty without a comma."""
+    end = place.end + len(list(place.sentence.clause(place.end)))
+    return (place.sentence.tag(end + 1) if place.sentence.word(end) == "," else "",)
 
 
 def _verb_follows(place: Place) -> bool:
@@ -203,29 +238,21 @@ def _first_tag(place: Place, positions: Iterable[int], prefixes: tuple[str, ...]
 
 
 FEATURES: Mapping[str, Callable[[Place], Value]] = {
+    "text": lambda place: place.sentence.text,
+    "text after": lambda place: place.sentence.text[place.sentence.tokens[place.end - 1].end :],
     "words": lambda place: place.sentence.words,
-    "first tag": lambda place: (place.sentence.tag(0),),
-    "last word": lambda place: (place.sentence.word(place.end - 1),),
-    "pair": lambda place: (
-        f"{place.sentence.small[place.start]} {place.sentence.word(place.end)}",
-    ),
-    "small": lambda place: place.sentence.tokens[place.start].text.islower(),
-    "is one word": lambda place: place.end == place.start + 1,
+    "tags": lambda place: [token.tag for token in place.sentence.tokens],
     "words before": lambda place: place.sentence.small[: place.start],
     "words after": lambda place: place.sentence.small[place.end :],
-    "text after": lambda place: place.sentence.text[place.sentence.tokens[place.end - 1].end :],
-    "clause words before": lambda place: [
-        place.sentence.word(position) for position in place.sentence.clause(place.start - 1, -1)
-    ],
-    "clause words after": lambda place: [
-        place.sentence.word(position) for position in place.sentence.clause(place.end)
-    ],
-    "clause tags before": lambda place: [
-        place.sentence.tag(position) for position in place.sentence.clause(place.start - 1, -1)
-    ],
-    "clause tags after": lambda place: [
-        place.sentence.tag(position) for position in place.sentence.clause(place.end)
-    ],
+    "first word": lambda place: (place.sentence.word(0),),
+    "first tag": lambda place: (place.sentence.tag(0),),
+    "opening tag": lambda place: (place.sentence.tag(int(place.sentence.tag(0) == "CC")),),
+    "last word": lambda place: (place.sentence.word(place.end - 1),),
+    "pair": lambda place: (" ".join(place.sentence.small[place.end - 1 : place.end + 1]),),
+    "small": lambda place: place.sentence.tokens[place.start].text.islower(),
+    "is one word": lambda place: place.end == place.start + 1,
+    "capital before": lambda place: place.sentence.is_capital(place.start - 1),
+    "subject before": _subject_stands_before,
     "clause prepositions after": lambda place: [
         place.sentence.word(position)
         for position in place.sentence.clause(place.end)
@@ -239,8 +266,9 @@ FEATURES: Mapping[str, Callable[[Place], Value]] = {
         place, range(place.end, len(place.sentence.tokens)), ("NN",)
     ),
     "last finite tag": lambda place: _first_tag(place, range(place.start - 1, -1, -1), FINITE),
+    "tag after clause": _tag_after_clause,
     "verb follows": _verb_follows,
     "past": lambda place: place.sentence.is_past,
     "qualified": lambda place: place.sentence.is_qualified(place.start),
 }
-"""How each feature that is not of one token is found."""
+"""How each feature that is not of some tokens is found."""

@@ -2,18 +2,15 @@
 
 import random
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 from typing import TypeVar
 
 from factor_gen.generate.rules.contexts import Contexts
-from factor_gen.generate.rules.words import DATA, WORDS, frequency
+from factor_gen.generate.rules.words import WORDS, frequency
 from factor_gen.text import Analysis, Entity, Tagger, Token
 from factor_gen.text.analysis import FINITE, NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
-from factor_gen.text.lists import entries
 from factor_gen.text.names import related
 
 Value = TypeVar("Value", int, str)
@@ -45,7 +42,6 @@ _CODE = re.compile(
 _DATELINE = re.compile(
     r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s"
 )
-_MARK = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,41 +157,6 @@ class Sentence:
                 return True
         return any(self.small[at] in WORDS["picking out"] for at in before)
 
-    @cached_property
-    def last_consequence(self) -> int:
-        """Where what follows from a denial, or is said beside it, begins; -1 if nothing does."""
-        pairs = ((this.text.lower(), then) for this, then in pairwise(self.tokens))
-        found = (
-            then.start
-            for this, then in pairs
-            if (this == "and" and then.tag in (*FINITE, "VB"))
-            or (this == "," and then.text.lower() in ("or", "otherwise", "meaning"))
-        )
-        return max(found, default=-1)
-
-    @cached_property
-    def _marks(self) -> tuple[int, ...]:
-        return tuple(mark.end() for mark in _MARK.finditer(self.text))
-
-    def clause_start(self, start: int) -> int:
-        """Where the clause begins that the place is in."""
-        at = bisect_right(self._marks, start)
-        return self._marks[at - 1] if at else 0
-
-    def clause_end(self, end: int) -> int:
-        """Where the clause ends that the place is in."""
-        at = bisect_right(self._marks, end)
-        return self._marks[at] if at < len(self._marks) else len(self.text)
-
-    @cached_property
-    def phrases(self) -> tuple[tuple[int, int], ...]:
-        """Where fixed phrases stand."""
-        return tuple(match.span() for match in _fixed_phrases().finditer(self.text))
-
-    def breaks_phrase(self, start: int, end: int) -> bool:
-        """Whether the place is within a fixed phrase, but not all of it."""
-        return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
-
     def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
         """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as
         of :meth:`Contexts.fit`."""
@@ -280,12 +241,6 @@ class Sentence:
             {word for word in name.split() if word[0].isupper()}
             & {token.text for token in self.tokens}
         )
-
-
-@cache
-def _fixed_phrases() -> re.Pattern[str]:
-    longest = sorted(entries(DATA / "fixed_phrases.txt"), key=lambda each: (-len(each), each))
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])", re.IGNORECASE)
 
 
 def read(
