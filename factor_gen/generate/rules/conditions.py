@@ -24,7 +24,7 @@ from typing import Any
 
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import WORDS
-from factor_gen.text.analysis import FINITE
+from factor_gen.text.analysis import FINITE, MONEY, NUMBER, PERCENT
 from factor_gen.text.pattern import SUBJECTS
 from lm_factuality.ground.packages import load_yaml
 
@@ -241,13 +241,21 @@ FEATURES: Mapping[str, Callable[[Place], Value]] = {
     "text": lambda place: place.sentence.text,
     "text after": lambda place: place.sentence.text[place.sentence.tokens[place.end - 1].end :],
     "words": lambda place: place.sentence.words,
-    "tags": lambda place: [token.tag for token in place.sentence.tokens],
+    "tags": lambda place: place.sentence.tags,
     "words before": lambda place: place.sentence.small[: place.start],
     "words after": lambda place: place.sentence.small[place.end :],
+    "tags before": lambda place: place.sentence.tags[: place.start],
     "first word": lambda place: (place.sentence.word(0),),
     "first tag": lambda place: (place.sentence.tag(0),),
     "opening tag": lambda place: (place.sentence.tag(int(place.sentence.tag(0) == "CC")),),
     "last word": lambda place: (place.sentence.word(place.end - 1),),
+    "last tag": lambda place: (place.sentence.tag(place.end - 1),),
+    "pair before": lambda place: (
+        f"{place.sentence.word(place.start - 1)} {place.sentence.small[place.start]}",
+    ),
+    "several amounts": lambda place: (
+        sum(entity.kind in (MONEY, NUMBER, PERCENT) for entity in place.sentence.entities) > 1
+    ),
     "pair": lambda place: (" ".join(place.sentence.small[place.end - 1 : place.end + 1]),),
     "small": lambda place: place.sentence.tokens[place.start].text.islower(),
     "is one word": lambda place: place.end == place.start + 1,

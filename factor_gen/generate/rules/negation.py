@@ -7,7 +7,6 @@ from functools import lru_cache
 from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.verbs import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
@@ -118,7 +117,7 @@ def _denied(sentence: Sentence, i: int) -> str | None:
     denial = place.first_rule("denials")
     if denial is None or denial.result == "none" or not _is_free(sentence, i):
         return None
-    if Place(sentence, i, i + 1).meets("kept statements") or not keeps_sense(sentence, i, word):
+    if Place(sentence, i, i + 1).meets("kept statements"):
         return None
     if denial.result == "not":
         return "cannot" if word == "can" else f"{word} not"

@@ -75,6 +75,11 @@ class Sentence:
         return tuple(token.text.lower() for token in self.tokens)
 
     @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the tokens."""
+        return tuple(token.tag for token in self.tokens)
+
+    @cached_property
     def words(self) -> frozenset[str]:
         return frozenset(self.small)
 

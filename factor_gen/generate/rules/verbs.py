@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.swaps import keeps_sense
 from factor_gen.generate.rules.words import FORMS, Verb, inflect, verbs
 from factor_gen.records import PREDICATE
 
@@ -30,7 +29,7 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             end = i + 1 + len(particles)
             if tag != form or list(sentence.small[i + 1 : end]) != particles:
                 continue
-            if not _fits(sentence, i, end, verb, form) or not keeps_sense(sentence, i, word):
+            if not _fits(sentence, i, end, verb, form):
                 continue
             new = inflect(verb.opposite, form)
             old = " ".join([word, *particles])
