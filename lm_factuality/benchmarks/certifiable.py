@@ -84,20 +84,12 @@ class JudgedStep:
     """A step of a task that its judge decides. ``settings`` are those whose certificates speak for
     it, the best first; none where nothing was released to hold it against. ``behind`` are the
     scores that rest on it, as readers call them. ``measured`` is what these certificates are
-    measured with of a task's own settings; of a run with others they say nothing. ``rates`` are the
-    scores that are the share of what the judge says yes to in this step, with the level of a
-    certificate that can correct them."""
+    measured with of a task's own settings; of a run with others they say nothing."""
 
     name: str
     settings: tuple[Certifiable, ...]
     behind: str
     measured: Mapping[str, str] = field(default_factory=dict)
-    rates: Mapping[str, str] = field(default_factory=dict)
-
-    def certificate(
-        self, metadata: Mapping[str, Any]
-    ) -> tuple[Certifiable, Mapping[str, Any]] | None:
-        return self._found(metadata) if self.stated(metadata).is_certified else None
 
     def _found(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
         given = mapping(metadata.get("judge_certificate"))

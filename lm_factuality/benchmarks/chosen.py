@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from judges.backends import capabilities
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certified import by_certificate
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
@@ -131,7 +130,7 @@ class Entry:
 
     @property
     def unscored_of(self) -> str:
-        unit = self.benchmark.unscored_unit if self.benchmark else "rows"
+        unit = self.benchmark.scoring.unscored_unit if self.benchmark else "rows"
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
 
@@ -218,9 +217,8 @@ class Figure:
     """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n``
     documents. ``worst`` and ``best`` are the score if all ``unscored`` items (see
     ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the judge;
-    ``corrected`` is the score without the judge's errors, by people's labels or, without any, by
-    its certificate, and ``uncorrected`` why that does not correct it; ``floor`` is what knowing
-    nothing scores; ``counted`` how many rows it is of."""
+    ``corrected`` is the score without the judge's errors, by people's labels; ``floor`` is what
+    knowing nothing scores; ``counted`` how many rows it is of."""
 
     least: ClassVar[int] = LEAST_ROWS
 
@@ -235,7 +233,6 @@ class Figure:
     best: float | None
     caution: str
     corrected: Corrected | None = None
-    uncorrected: str = ""
     floor: float | None = None
     counted: int = LEAST_ROWS
 
@@ -255,13 +252,14 @@ def headline(task: TaskResult) -> str | None:
     if benchmark is None:
         return None
     return next(
-        (name for name in benchmark.headlines if name in task.metrics), benchmark.headlines[-1]
+        (name for name in benchmark.scoring.headlines if name in task.metrics),
+        benchmark.scoring.headlines[-1],
     )
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
     """``metric`` of ``task`` with its 95% interval (see
-    ``lm_factuality.ground.statistics.interval``). None where the task has no such metric, or it is
+    ``lm_factuality.scores.statistics.interval``). None where the task has no such metric, or it is
     not defined."""
     value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
     if value is None:
@@ -273,7 +271,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
             if metric.startswith("acc")
             else Measure("unknown", "unknown", -math.inf, math.inf)
         )
-    counted = benchmark.counted(task, metric) if benchmark else task.effective
+    counted = benchmark.scoring.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)
     lost = int(number_of(task.metrics.get("unscored")) or 0)
@@ -284,11 +282,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)),
         "",
     )
-    found = task.corrected.get(metric) or (
-        by_certificate(benchmark, task, metric) if benchmark else None
-    )
-    corrected, why = (None, found) if isinstance(found, str) else (found, "")
-    floor = benchmark.floor(task, metric) if benchmark else None
+    floor = benchmark.scoring.floor(task, metric) if benchmark else None
     return Figure(
         metric,
         value,
@@ -300,8 +294,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         worst,
         best,
         caution,
-        corrected,
-        why,
+        task.corrected.get(metric),
         floor,
         counted,
     )

@@ -48,7 +48,9 @@ def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
         if task.effective == task.num_samples
         else f"{task.effective:,}/{task.num_samples:,}"
     )
-    unit = "" if benchmark.unscored_unit == "rows" else f" {benchmark.unscored_unit}"
+    unit = (
+        "" if benchmark.scoring.unscored_unit == "rows" else f" {benchmark.scoring.unscored_unit}"
+    )
     lost = f"{int(task.metrics.get('unscored', 0)):,}{unit}"
     name = f"{score.label}{_BETTER[score.higher]}"
     if found is None:
@@ -65,7 +67,7 @@ def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
 
 
 def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
-    score = score_called(task.kind, headline(task) or benchmark.headlines[0])
+    score = score_called(task.kind, headline(task) or benchmark.scoring.headlines[0])
     return score, figure(task, score.name)
 
 
@@ -99,7 +101,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
             " --log_samples"
         )
     for task, benchmark in tasks:
-        if benchmark.generation is not None and not task.metrics and task.samples:
+        if benchmark.judging is not None and not task.metrics and task.samples:
             options = [
                 "--samples",
                 str(task.samples),
@@ -140,8 +142,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
 
 
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The corrected scores beside what was measured, of all ``tasks`` or some, and why others with
-    a certificate have none."""
+    """The corrected scores beside what was measured, of all ``tasks`` or some."""
     rows, notes = [], dict[str, None]()
     for task in (
         each for file in files for each in file.tasks if tasks is None or each.task in tasks
@@ -149,8 +150,6 @@ def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = 
         benchmark = find_benchmark(task.kind)
         for name in task.metrics:
             found = figure(task, name)
-            if found and found.uncorrected:
-                notes[f"{task.task}, {name}: {found.uncorrected}"] = None
             if (
                 found
                 and (each := found.corrected)

@@ -22,7 +22,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw, tables_of
-from lm_factuality.people.correct import correct, plan_labels, rows_of
+from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.responses import match, read_both, responses_of
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
@@ -146,44 +146,3 @@ def people_correct(parsed: argparse.Namespace) -> None:
             f"{line}\n"
             for line in [*lines, f"Written to {written}, which is read with the results"]
         )
-
-
-def people_plan(parsed: argparse.Namespace) -> None:
-    if not parsed.width > 0:
-        raise ConfigError(f"--width {parsed.width:g}: expected more than 0")
-    found = _tasks_of_sheet(parsed)
-    task, key = found[0][1], read_key(parsed.key)
-    benchmark = find_benchmark(task.kind)
-    if len(found) != 1 or benchmark is None:
-        raise ConfigError(
-            f"{len(found)} runs of the sheet's tasks; give the results of one, and --task"
-        )
-    score = benchmark.score(parsed.score or benchmark.headlines[0])
-    if score is None:
-        raise ConfigError(
-            f"--score {parsed.score!r}: expected one of"
-            f" {', '.join(each.name for each in benchmark.shown)}"
-        )
-    wanted = plan_labels(
-        rows_of(benchmark, task, key, read_labels(parsed.labels, key))[0], score, parsed.width
-    )
-    rows = [(name or "all", *map(str, counts)) for name, counts in wanted.strata.items()]
-    rows.append(
-        ("together", *(str(sum(each)) for each in zip(*wanted.strata.values(), strict=True)))
-    )
-    now, then = score.write(wanted.now), score.write(wanted.reached)
-    notes = [
-        f"It is {now} wide now. With these labels the 95% interval is about {then} wide, going by"
-        " what people said so far."
-    ]
-    if wanted.reached > parsed.width:
-        notes.append(
-            f"No labels bring it to {score.write(parsed.width)}: these are all. More samples of the"
-            " model narrow it."
-        )
-    print_table(
-        f"{task.task}, {score.label or score.name}",
-        ("stratum", "#samples", "#labelled", "#to label"),
-        rows,
-        notes,
-    )

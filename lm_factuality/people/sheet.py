@@ -128,14 +128,14 @@ def _asks(benchmark: Benchmark) -> bool:
     return (
         benchmark.people is not None
         and benchmark.people.data is None
-        and benchmark.samples is not None
+        and benchmark.page.samples is not None
     )
 
 
 def units_of_run(benchmark: Benchmark, result: TaskResult, model: str) -> Iterator[Unit]:
     """The samples, in the groups in which the report shows them; without items where there is
     nothing to ask."""
-    people, shown = benchmark.people, benchmark.samples
+    people, shown = benchmark.people, benchmark.page.samples
     if people is None or shown is None or result.samples is None:
         return
     words = dict(zip(("right", "wrong", "unscored", "none"), shown.outcomes, strict=True))

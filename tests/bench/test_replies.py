@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchmarks.factor_generation.test_benchmark import document
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from bench.attack.commands import SAMPLE, STORE
 from factor_gen.cli import main as factor_gen
 from judges.store import AnswerStore
 from lm_factuality.cli import main as lm_factuality
+from tests.benchmarks.factor_generation.test_benchmark import document
 from tests.factor_gen.corpora import write_corpus
 from tests.judges.server import Act, JudgeServer
 

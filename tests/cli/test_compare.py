@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from benchmarks.factor.test_agreement import ONE, TWO, results
 
 from lm_factuality.cli import main
+from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
 from tests.report.results import factor_task, write_results
 

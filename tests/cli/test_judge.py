@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchmarks.felm_gen.rule import ROWS, mark
 
 from lm_factuality.cli.main import main
+from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import JudgeServer
 
 RESPONSES = (

@@ -42,7 +42,6 @@ IN_PAGE = {
         ),
     ),
     "docs/exports.md": (
-        ("every-eval-ever results", "every-eval-ever whole --model my-org/mine"),
         (
             "export hub results --benchmark wiki_factor=",
             "export hub whole --model my-org/mine --benchmark sample_factor=",
@@ -81,12 +80,6 @@ IN_PAGE = {
         ),
     ),
     "docs/models.md": (("layers=low", "layers=1+2"), ("early_exit_layer=16", "early_exit_layer=2")),
-    "docs/people.md": (
-        (
-            "people plan results --key sheet.key.json",
-            "people plan results/people --key results/people/sheet.key.json",
-        ),
-    ),
     "docs/running.md": (("8192", "0"), ("validate factor", "validate sample_factor")),
 }
 # Pages that need published data beside the checkout.

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchmarks.factor_chat.oracle import ROWS, TASK, TRUE, Oracle
 
 from lm_factuality.benchmarks.factor_chat.metrics import CENTRE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.answers import first_word
 from lm_factuality.models.hf_tree import HFTree
+from tests.benchmarks.factor_chat.oracle import ROWS, TASK, TRUE, Oracle
 from tests.conftest import TASKS, example_row
 from tests.judges.server import Act, JudgeServer
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 import pytest
 import torch
 import yaml
-from benchmarks.factor_generation.test_benchmark import mark_by_rule
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import KINDS, SUBSETS
@@ -21,6 +20,7 @@ from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
+from tests.benchmarks.factor_generation.test_benchmark import mark_by_rule
 from tests.conftest import TASKS, example_row, run_command
 from tests.judges.server import Act, JudgeServer
 

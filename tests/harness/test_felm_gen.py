@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from benchmarks.felm_gen.rule import ROWS, felm_line, mark
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.samples import verdict_of
+from tests.benchmarks.felm_gen.rule import ROWS, felm_line, mark
 from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from benchmarks.factor_chat.oracle import Oracle
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
@@ -17,6 +16,7 @@ from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
+from tests.benchmarks.factor_chat.oracle import Oracle
 from tests.conftest import TASKS as TASKS_FOLDER
 from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter

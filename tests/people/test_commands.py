@@ -1,4 +1,4 @@
-"""``people agree`` and ``people plan`` on the sheet of a run, as a user types them."""
+"""``people agree`` on the sheet of a run, as a user types them."""
 
 from __future__ import annotations
 
@@ -88,36 +88,3 @@ def test_plots_and_other_results(runs, labelled, tmp_path, capsys):
         samples.write_text(samples.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert main(["people", "agree", *labelled, "--results", str(tmp_path / "changed")]) == 1
     assert "without the samples of the sheet's gen (SHA-256" in capsys.readouterr().err
-
-
-def test_plans(runs, labelled, capsys):
-    one = str(runs / "run0")
-    assert main(["people", "plan", one, *labelled, "--width", "0.3"]) == 0
-    output = " ".join(capsys.readouterr().out.split())
-    assert "gen, Segments with errors" in output
-    assert "wide now. With these labels the 95% interval is about" in output
-    assert main(["people", "plan", one, *labelled, "--width", "0.001"]) == 0
-    output = " ".join(capsys.readouterr().out.split())
-    assert (
-        "No labels bring it to 0.1: these are all. More samples of the model narrow it." in output
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["run0", "--width", "0"], "expected more than 0"),
-        (["", "--width", "0.1"], "2 runs of the sheet's tasks"),
-        (
-            ["run0", "--task", "bio", "--width", "0.1"],
-            "bio: the sheet is of gen, the results are of bio, felm, gen",
-        ),
-        (
-            ["run0", "--width", "0.1", "--score", "x"],
-            "--score 'x': expected one of segment_error_rate",
-        ),
-    ],
-)
-def test_plans_that_cannot_be_made(runs, labelled, arguments, expected, capsys):
-    assert main(["people", "plan", str(runs / arguments[0]), *labelled, *arguments[1:]]) == 1
-    assert expected in capsys.readouterr().err

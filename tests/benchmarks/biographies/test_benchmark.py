@@ -6,7 +6,6 @@ import json
 import random
 
 import pytest
-from benchmarks.biographies.test_link import judged
 
 from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
@@ -22,7 +21,8 @@ from lm_factuality.benchmarks.biographies.method import Settings, judge_biograph
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, interval
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, interval
+from tests.benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
 
 PAINTER = Passage(

@@ -8,12 +8,12 @@ import random
 
 import numpy as np
 import pytest
-from benchmarks.biographies.recorded import generation
 
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.link import greedy, hungarian, link, support
 from lm_factuality.benchmarks.biographies.scores import attributed, kind_of, length_penalty, score
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
+from tests.benchmarks.biographies.recorded import generation
 
 OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrelevant"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.biographies.recorded import generation
 
 from judges.answers import Answer
 from judges.typed import read_reply
@@ -18,6 +17,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
     vote,
 )
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
+from tests.benchmarks.biographies.recorded import generation
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from benchmarks.biographies.recorded import RecordedJudge, generation
 
 from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
 from lm_factuality.benchmarks.biographies.scores import score
@@ -20,6 +19,7 @@ from lm_factuality.benchmarks.biographies.types import (
     to_record,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
+from tests.benchmarks.biographies.recorded import RecordedJudge, generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
 HANLEY = generation(

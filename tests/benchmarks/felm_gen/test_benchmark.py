@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchmarks.felm_gen.rule import ROWS, mark
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +40,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import read_samples, to_line
+from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
 RESPONSES = (
