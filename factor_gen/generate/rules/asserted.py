@@ -8,7 +8,7 @@ import re
 from functools import cache
 from itertools import pairwise
 
-from factor_gen.generate.rules.conditions import Place
+from factor_gen.generate.rules.conditions import Place, Value
 from factor_gen.generate.rules.edits import Edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA
@@ -44,7 +44,7 @@ def _place(sentence: Sentence, edit: Edit) -> Place:
     start, end, new = edit.replacements[0] if edit.replacements else (0, 0, "")
     before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
     clause = _BRACKETS.sub("", _CLAUSE_END.split(before)[-1]).rpartition("(")[2]
-    facts = {
+    facts: dict[str, Value] = {
         "operator": [edit.operator],
         "type": [edit.type],
         "old": _words(text[start:end]),

@@ -29,6 +29,7 @@ from factor_gen.text.pattern import SUBJECTS
 from lm_factuality.ground.packages import load_yaml
 
 Value = Collection[str] | str | bool
+"""What a feature of a place is: words, a text, or whether it is there."""
 _ONE_TOKEN = re.compile(r"(word|tag|kind) (-?\d+)")
 _SEVERAL_TOKENS = re.compile(r"(\d+|clause) (word|tag)s (before|after)")
 _NO_VERB_BEYOND = (",", ".", ";", ":", "-", "–", "—", "who", "which", "that")
@@ -142,7 +143,8 @@ def _reader(feature: str) -> Callable[[Place], Value]:
         return partial(_of_one_token, one_token[1], int(one_token[2]))
     several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
     if several_tokens:
-        return partial(_of_several_tokens, *several_tokens.groups())
+        reach, name, side = several_tokens.groups()
+        return partial(_of_several_tokens, reach, name, side)
     return FEATURES.get(feature, lambda place: place.facts[feature])
 
 
