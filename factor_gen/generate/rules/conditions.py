@@ -145,7 +145,9 @@ def _reader(feature: str) -> Callable[[Place], Value]:
     if several_tokens:
         reach, name, side = several_tokens.groups()
         return partial(_of_several_tokens, reach, name, side)
-    return FEATURES.get(feature, lambda place: place.facts[feature])
+    return lambda place: (
+        place.facts[feature] if feature in place.facts else FEATURES[feature](place)
+    )
 
 
 def _of_one_token(name: str, distance: int, place: Place) -> tuple[str]:
@@ -262,6 +264,7 @@ FEATURES: Mapping[str, Callable[[Place], Value]] = {
     "small": lambda place: place.sentence.tokens[place.start].text.islower(),
     "is one word": lambda place: place.end == place.start + 1,
     "capital before": lambda place: place.sentence.is_capital(place.start - 1),
+    "capital after": lambda place: place.sentence.is_capital(place.end),
     "subject before": _subject_stands_before,
     "clause prepositions after": lambda place: [
         place.sentence.word(position)
