@@ -8,7 +8,7 @@ import re
 from functools import cache
 from itertools import pairwise
 
-from factor_gen.generate.rules.conditions import Place, Value
+from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA
@@ -44,25 +44,25 @@ def _place(sentence: Sentence, edit: Edit) -> Place:
     start, end, new = edit.replacements[0] if edit.replacements else (0, 0, "")
     before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
     clause = _BRACKETS.sub("", _CLAUSE_END.split(before)[-1]).rpartition("(")[2]
-    facts: dict[str, Value] = {
-        "operator": [edit.operator],
-        "type": [edit.type],
-        "old": _words(text[start:end]),
-        "new": _words(new),
-        "text before": before,
-        "text behind": text[end:],
-        "words around": _words(text[max(0, start - _NEAR) : end + _NEAR]),
-        "words behind": _words(after),
-        "clause": _words(clause),
-        "clause text": clause,
-        "rest of clause": _words(_CLAUSE_END.split(after)[0]),
-        "neighbours": [*before.split()[-1:], *after.split()[:1]],
-        "breaks phrase": any(
+    return Place.of_characters(
+        sentence,
+        start,
+        end,
+        operator=[edit.operator],
+        type=[edit.type],
+        old=_words(text[start:end]),
+        new=_words(new),
+        words_around=_words(text[max(0, start - _NEAR) : end + _NEAR]),
+        words_near_after=_words(after),
+        clause=_words(clause),
+        clause_text=clause,
+        rest_of_clause=_words(_CLAUSE_END.split(after)[0]),
+        neighbours=[*before.split()[-1:], *after.split()[:1]],
+        breaks_phrase=any(
             _breaks_phrase(text, first, last) for first, last, _ in edit.replacements
         ),
-        "before consequence": end <= _last_consequence(sentence),
-    }
-    return Place(sentence, 0, 0, facts)
+        before_consequence=end <= _last_consequence(sentence),
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -48,6 +48,18 @@ class Place:
     facts: Mapping[str, Value] = field(default_factory=dict)
     """What else the rules may ask for, by feature."""
 
+    @classmethod
+    def of_characters(cls, sentence: Sentence, start: int, end: int, **facts: Value) -> "Place":
+        """The place of some characters, which need not be whole tokens."""
+        first, last = sentence.starts.get(start), sentence.ends.get(end)
+        named = {name.replace("_", " "): value for name, value in facts.items()}
+        named |= {
+            "text before": sentence.text[:start],
+            "text after": sentence.text[end:],
+            "whole tokens": first is not None and last is not None,
+        }
+        return cls(sentence, first or 0, (last or 0) + 1, named)
+
     def meets(self, table: str) -> bool:
         """Whether a rule of the table holds here."""
         return self.first_rule(table) is not None
@@ -248,6 +260,7 @@ FEATURES: Mapping[str, Callable[[Place], Value]] = {
     "tags": lambda place: place.sentence.tags,
     "words before": lambda place: place.sentence.small[: place.start],
     "words after": lambda place: place.sentence.small[place.end :],
+    "tags inside": lambda place: place.sentence.tags[place.start : place.end],
     "tags before": lambda place: place.sentence.tags[: place.start],
     "first word": lambda place: (place.sentence.word(0),),
     "first tag": lambda place: (place.sentence.tag(0),),

@@ -36,19 +36,11 @@ def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in (DATE, TIME) or sentence.in_title(entity.start, entity.end):
             continue
-        if _place(sentence, entity.start, entity.end).meets("no date"):
+        place = Place.of_characters(sentence, entity.start, entity.end, date=entity.text)
+        if place.meets("no date"):
             continue
         for start, end, new in _changes(sentence, entity, rng):
             yield edit("date", CIRCUMSTANCE, (entity.start + start, entity.start + end, new))
-
-
-def _place(sentence: Sentence, start: int, end: int) -> Place:
-    """What stands around some characters, as facts that the tables ask for."""
-    facts = {
-        "text before": sentence.text[:start],
-        "text behind": sentence.text[end:],
-    }
-    return Place(sentence, 0, 0, facts)
 
 
 def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Replacement]:
@@ -65,7 +57,7 @@ def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator
     dated = in_era or year
     if dated:
         start, end = dated.span()
-        if _place(sentence, entity.start + start, entity.start + end).meets("no year"):
+        if Place.of_characters(sentence, entity.start + start, entity.start + end).meets("no year"):
             in_era = year = None
     if in_era:
         value = _number(in_era.group())
@@ -167,7 +159,7 @@ def _other_hour(text: str, rng: random.Random) -> Iterator[Replacement]:
 
 def _other_of_set(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Replacement]:
     """Another weekday, season, part of the day or quarter of the year."""
-    if _place(sentence, entity.start, entity.end).meets("one of two dates"):
+    if Place.of_characters(sentence, entity.start, entity.end).meets("one of two dates"):
         return
     name = re.sub(r"\A(?:last|next|this|previous|past|coming) ", "", entity.text, flags=re.I)
     start = len(entity.text) - len(name)

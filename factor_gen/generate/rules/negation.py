@@ -124,9 +124,11 @@ def _denied(sentence: Sentence, i: int) -> str | None:
     if denial.result == "not have":
         return f"{_DO_FOR_HAVE[word]} not have"
     bases = lemmas(word, "VERB")
-    if not bases or inflect(bases[0], tag) != word or bases[0] in WORDS["verbs without do"]:
+    if not bases or inflect(bases[0], tag) != word:
         return None
     if tag == "VBD" and not _is_past_tense(sentence, i, bases[0]):
+        return None
+    if tag != "VBD" and bases[0] in WORDS["verbs without do"]:
         return None
     return f"{denial.result} {bases[0]}"
 

@@ -44,10 +44,7 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in _QUANTITIES or not sentence.is_free(entity.start, entity.end):
             continue
-        i, end = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
-        if entity.kind == NUMBER and (i is None or end is None):
-            continue
-        place = _place(sentence, entity, i or 0, (end or 0) + 1)
+        place = _place(sentence, entity)
         if place.meets("no quantity"):
             continue
         if entity.kind == DURATION and not place.meets("no unit"):
@@ -65,17 +62,17 @@ def suffix(value: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
 
 
-def _place(sentence: Sentence, entity: Entity, i: int, end: int) -> Place:
-    value = _value(entity.text)
-    facts = {
-        "quantity": entity.text,
-        "kind": [entity.kind],
-        "text before": sentence.text[: entity.start],
-        "text behind": sentence.text[entity.end :],
-        "few": value is None or value <= _MOST_LISTED,
-        "lists follow": _lists_follow(sentence, end),
-    }
-    return Place(sentence, i, end, facts)
+def _place(sentence: Sentence, entity: Entity) -> Place:
+    value, last = _value(entity.text), sentence.ends.get(entity.end, 0)
+    return Place.of_characters(
+        sentence,
+        entity.start,
+        entity.end,
+        quantity=entity.text,
+        kind=[entity.kind],
+        few=value is None or value <= _MOST_LISTED,
+        lists_follow=_lists_follow(sentence, last + 1),
+    )
 
 
 def _lists_follow(sentence: Sentence, end: int) -> bool:
@@ -221,7 +218,7 @@ def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Ran
         is_round = f"{moved:.{len(fraction)}f}"[-1] == "0"
         if is_round and fraction[-1] != "0":
             moved += step * rng.choice((1, 2, 3))
-        return round(moved, len(fraction))
+        return float(round(moved, len(fraction)))
     if value <= 9:
         moved = value + rng.choice((1, 2, 3)) * (1 if more else -1)
     leading = digits.rstrip("0")
@@ -231,4 +228,4 @@ def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Ran
     moved = round(moved / step) * step
     if digits == leading and int(moved) % 10 == 0:
         moved += 1 if more else -1
-    return moved
+    return float(moved)
