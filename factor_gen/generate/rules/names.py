@@ -57,7 +57,7 @@ def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         between = Place(sentence, sentence.ends[one.end] + 1, sentence.starts[other.start])
         if between.end - between.start > _MOST_BETWEEN or not between.meets("deed"):
             continue
-        if all(len(list(sentence.occurrences(name.text))) == 1 for name in (one, other)):
+        if all(len(sentence.occurrences(name.text)) == 1 for name in (one, other)):
             swap = (one.start, one.end, other.text), (other.start, other.end, one.text)
             yield edit("name swap", ENTITY, *swap)
 
@@ -162,7 +162,7 @@ def _renamed(sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
     """Replace every mention of the name; no edit if one of them is part of a longer name."""
     if entity.text.isupper() and len(entity.text) >= _SHORTEST_WORD and entity.kind == PLACE:
         name = name.upper()
-    spans = list(sentence.occurrences(entity.text))
+    spans = sentence.occurrences(entity.text)
     whole = {(known.start, known.end) for known in sentence.entities if _is_whole(sentence, known)}
     if whole.issuperset(spans):
         error_type = CIRCUMSTANCE if entity.kind == PLACE else ENTITY
