@@ -13,12 +13,12 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from factor_gen.audit.records import DISTANCES, FILES, TYPES
-from factor_gen.draws import goal_of
 from factor_gen.language import ENGLISH
 from factor_gen.output.counts import Counts
 from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
 from factor_gen.records import portable, whole
 from factor_gen.settings import BuildSettings
+from factor_gen.shards import goal_of
 from lm_factuality import __version__
 from lm_factuality.ground.html import read_file
 
