@@ -1,4 +1,4 @@
-"""Scores corrected for the judge by people's labels (``lm_factuality.ground.ppi``)."""
+"""Scores corrected for the judge by people's labels (``lm_factuality.scores.ppi``)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
 from lm_factuality.people.sheet import units_of_run
 from lm_factuality.results.read import Correction
+from lm_factuality.scores.ppi import Units, estimate
 
 FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
 _UNSCORED = "without a verdict, and with nothing to ask people"

@@ -14,14 +14,14 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
-from lm_factuality.ground.agreement import Measure
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.statistics import average, defined
 from lm_factuality.people.agreement import Cell, count
 from lm_factuality.people.correct import rows_of
 from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
+from lm_factuality.scores.agreement import Measure
+from lm_factuality.scores.statistics import average, defined
 
 OVERALL = "Overall"
 Both: TypeAlias = tuple[Measured, Measured]
