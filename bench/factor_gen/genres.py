@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from scipy.stats import binomtest
 
 from bench.factor_gen.genre_texts import Genre, draw, load_genres
 from bench.timing import Record
 from factor_gen.surface import STATISTICS
-from factor_gen.thresholds import Share
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_text
 
@@ -218,7 +218,7 @@ def _record(
     items = [each for _, found in builds for each in found]
     read = [labels[each.key] for each in items if each.key in labels]
     bad = read.count(BAD)
-    low, high = Share(bad, len(read)).interval
+    wilson = binomtest(bad, len(read)).proportion_ci(method="wilson") if read else None
     floor_name, floor = blind_floor(items)
     return {
         "genre": name,
@@ -229,9 +229,11 @@ def _record(
         "share": counts["rows"] / max(1, counts["eligible"]),
         "read": len(read),
         "bad": bad,
-        "bad_shown": f"{Share(bad, len(read))} ({low:.0%}-{high:.0%}) of {len(read)}"
-        if read
-        else "-",
+        "bad_shown": (
+            f"{bad / len(read):.1%} ({wilson.low:.0%}-{wilson.high:.0%}) of {len(read)}"
+            if wilson
+            else "-"
+        ),
         "distance": sum(distance(each.completion, each.text) for each in items)
         / max(1, len(items)),
         "dated": sum(each.edit.startswith("rules/date") for each in items) / max(1, len(items)),

@@ -206,6 +206,7 @@ def _task_config(task: str) -> dict[str, Any]:
         **_SUBMISSION["rule"]["metadata"],
         "version": 1.0,
         "suite_version": __version__,
+        "benchmark": "factor",
         "data": data,
     }
     return {"task": task, "output_type": "multiple_choice", "num_fewshot": 0, "metadata": metadata}

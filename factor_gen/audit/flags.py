@@ -26,12 +26,6 @@ OTHER_END = "the true one ends in another mark than all others"
 OTHER_CAPITAL = "only the true one begins with, or without, a capital"
 OTHER_SIGNS = "only the true one has a typographic sign or accent that the others write plainly"
 DAMAGED = "holds U+FFFD, the sign of text that was decoded wrongly"
-UNUSABLE = (
-    IDENTICAL,
-    UNSCORABLE,
-    NO_CONTRADICTION,
-    IN_PREFIX,
-)  # for these a row is left out of a cleaned copy
 
 _SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

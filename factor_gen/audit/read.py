@@ -10,16 +10,12 @@ from typing import Any
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
 from lm_factuality.benchmarks.factor.load import (
-    PREFIX_COLUMNS,
-    column_names,
     find_table,
     table_rows,
 )
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.tables import FORMATS, Table
-
-_CONTRADICTION = re.compile(r"contradiction_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -32,26 +28,6 @@ class Benchmark:
     table: Table
     rows: tuple[Row, ...]
     provenance: Mapping[str, Any]
-
-    @property
-    def text_columns(self) -> tuple[str, tuple[str, ...]]:
-        """The column of prefixes, and those of choices in the order of ``Row.choices``. Raises
-        ConfigError: the choices are made by templates, so that no column holds them."""
-        if self.corpus.templates:
-            raise ConfigError(
-                f"{self.name}: its choices are made by doc_to_choice, so there are no columns to"
-                " write them to; name the table itself instead of the YAML"
-            )
-        names = column_names(self.table)
-        columns = self.corpus.columns
-        prefix = columns.prefix or next(name for name in PREFIX_COLUMNS if name in names)
-        found = sorted(
-            (int(match[1]), name) for name in names if (match := _CONTRADICTION.fullmatch(name))
-        )
-        return prefix, (
-            columns.completion,
-            *(columns.contradictions or tuple(name for _, name in found)),
-        )
 
     def beside(self, index: int) -> dict[str, Any]:
         """What the table says of a row's contradictions besides their texts: type, edit, the

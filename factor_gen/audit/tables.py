@@ -3,18 +3,15 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.baselines import CENTRAL
-from factor_gen.audit.fix import Fixed
 from factor_gen.audit.records import (
     COUNTED,
     DISTANCES,
     FAMILIES,
     FEWEST,
     FILES,
-    LEARNED,
     LEAST_EFFECT,
     PROPERTIES,
     TYPES,
@@ -233,28 +230,6 @@ def property_table(audit: Audit, judge: str, rows: int) -> Table:
         *(f"#{name}" for name in FILES),
     )
     return Table(title, columns, tuple(cells), tuple(notes))
-
-
-def fix_table(fixed: Fixed, path: Path) -> Table:
-    """What was mended and what was left out."""
-    rows = [("mended", reason, f"{count:,}") for reason, count in fixed.mended.items()]
-    rows += [("left out", reason, f"{count:,}") for reason, count in fixed.dropped.items()]
-    return Table(f"{path}: {len(fixed.rows):,} rows", ("what", "reason", "#rows"), tuple(rows))
-
-
-def before_and_after(before: Audit, after: Audit) -> Table:
-    """The baselines that count and were above chance before or are after, and what learns."""
-    later = {each.name: each for each in after.baselines}
-    rows = []
-    for each in before.baselines:
-        there = later.get(each.name)
-        is_found = each.is_above_chance or (there is not None and there.is_above_chance)
-        if each.family in COUNTED and (is_found or each.family == LEARNED):
-            ends = (shown(there.wins), verdict(there)) if there else ("-", "-")
-            rows.append((each.name, shown(each.wins), verdict(each), *ends))
-    return Table(
-        "before and after", ("baseline", "#before", "verdict", "#after", "verdict "), tuple(rows)
-    )
 
 
 def card_figures(rows: Sequence[Row], seed: int = 0) -> Mapping[str, Mapping[str, object]]:

@@ -1,4 +1,4 @@
-"""``factor-gen audit``: what a FACTOR benchmark gives away, and a cleaned copy of it."""
+"""``factor-gen audit``: what a FACTOR benchmark gives away."""
 
 from __future__ import annotations
 
@@ -26,21 +26,16 @@ if TYPE_CHECKING:
 def audit(parsed: argparse.Namespace) -> int:
     """Audits the file, prints what was found and writes what was asked for."""
     from factor_gen.audit.audit import audit_rows
-    from factor_gen.audit.fix import check_left, check_place, fix_rows, write_fixed
     from factor_gen.audit.flags import LARGE_EDIT
     from factor_gen.audit.read import read_benchmark
     from factor_gen.audit.tables import (
         baseline_table,
-        before_and_after,
         conclusion,
-        fix_table,
         flag_table,
         shape_table,
     )
 
     benchmark = read_benchmark(parsed.file)
-    if parsed.fix is not None:
-        check_place(parsed.fix, benchmark)
     found = audit_rows(benchmark.rows, parsed.seed, parsed.sample)
     if problems := benchmark.table.problems:
         note = (
@@ -64,22 +59,8 @@ def audit(parsed: argparse.Namespace) -> int:
         "seed": parsed.seed,
         **found.to_json(),
     }
-    fixed = fix_rows(benchmark.rows) if parsed.fix is not None else None
-    if fixed is not None:
-        check_left(parsed.fix, fixed)
     if parsed.rows is not None:
         write_lines(parsed.rows, _flagged_rows(benchmark, found))
-    if fixed is not None:
-        write_fixed(benchmark, fixed, parsed.fix)
-        after = audit_rows(fixed.rows, parsed.seed, parsed.sample)
-        print_table(*fix_table(fixed, parsed.fix))
-        print_table(*before_and_after(found, after))
-        changes = {
-            "file": parsed.fix.name,
-            "mended": dict(fixed.mended),
-            "dropped": dict(fixed.dropped),
-        }
-        content["fixed"] = {**changes, **after.to_json()}
     if parsed.json is not None:
         write_json(parsed.json, content)
     return int(

@@ -72,7 +72,7 @@ def all_sources() -> dict[str, Source]:
     files by one name."""
     found: dict[str, Source] = {}
     for benchmark in all_benchmarks():
-        for source in benchmark.sources:
+        for source in benchmark.data.sources:
             if found.setdefault(source.name, source) != source:
                 what = f"another benchmark has a source called {source.name!r}; rename it"
                 raise ConfigError(f"benchmark {benchmark.kind!r}: {what}")
@@ -90,15 +90,15 @@ def find_source(name: str) -> Source:
 
 
 def generation_names() -> list[str]:
-    return [each.kind for each in all_benchmarks() if each.generation is not None]
+    return [each.kind for each in all_benchmarks() if each.judging is not None]
 
 
 def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
     """What a judge does for the benchmark ``name``, with the settings of ``metadata``. Raises
     ConfigError: there is none."""
     benchmark = find_benchmark(name)
-    if benchmark is None or benchmark.generation is None:
+    if benchmark is None or benchmark.judging is None:
         known = generation_names()
         hint = f"{did_you_mean(name, known)}; known: {', '.join(known)}"
         raise ConfigError(f"no benchmark with judged generations is called {name!r}{hint}")
-    return benchmark.generation(metadata or {})
+    return benchmark.judging.generation(metadata or {})

@@ -130,7 +130,7 @@ class Entry:
 
     @property
     def unscored_of(self) -> str:
-        unit = self.benchmark.unscored_unit if self.benchmark else "rows"
+        unit = self.benchmark.scoring.unscored_unit if self.benchmark else "rows"
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
 
@@ -252,13 +252,14 @@ def headline(task: TaskResult) -> str | None:
     if benchmark is None:
         return None
     return next(
-        (name for name in benchmark.headlines if name in task.metrics), benchmark.headlines[-1]
+        (name for name in benchmark.scoring.headlines if name in task.metrics),
+        benchmark.scoring.headlines[-1],
     )
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
     """``metric`` of ``task`` with its 95% interval (see
-    ``lm_factuality.ground.statistics.interval``). None where the task has no such metric, or it is
+    ``lm_factuality.scores.statistics.interval``). None where the task has no such metric, or it is
     not defined."""
     value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
     if value is None:
@@ -270,7 +271,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
             if metric.startswith("acc")
             else Measure("unknown", "unknown", -math.inf, math.inf)
         )
-    counted = benchmark.counted(task, metric) if benchmark else task.effective
+    counted = benchmark.scoring.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure, value, stderr, counted)
     low, high = ends or (None, None)
     lost = int(number_of(task.metrics.get("unscored")) or 0)
@@ -281,7 +282,7 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)),
         "",
     )
-    floor = benchmark.floor(task, metric) if benchmark else None
+    floor = benchmark.scoring.floor(task, metric) if benchmark else None
     return Figure(
         metric,
         value,

@@ -19,9 +19,9 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.statistics import Aggregation, interval
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.scores.statistics import Aggregation, interval
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -155,21 +155,6 @@ class Recount(NamedTuple):
     unfounded: Callable[[Row], str | None] = lambda row: None
 
 
-@dataclass(frozen=True)
-class Instance:
-    """A sample for exports: ``raw`` is what the model wrote, ``extracted`` what was scored of it,
-    ``method`` how."""
-
-    question: str
-    reference: tuple[str, ...]
-    choices: tuple[str, ...] | None
-    raw: str
-    extracted: str
-    method: str
-    score: float
-    is_correct: bool
-
-
 def undeclared(name: str) -> Score:
     """A score that no benchmark declares, to be shown as it is."""
     return Score(name, Aggregation(math.fsum), label=name, higher=None, times=1, digits=4)
@@ -286,71 +271,137 @@ def answered(task: TaskResult, metric: str) -> int:
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """Which scores a benchmark has, and how they are computed again from saved samples."""
+
+    scores: tuple[Score, ...]
+    """Every number that its tasks report."""
+
+    headlines: tuple[str, ...]
+    """The scores that the benchmark is about. The first one that a task has counts."""
+
+    keep: Callable[[Sample], Row]
+    """Takes from a sample what is needed to score it again."""
+
+    recount: Callable[[TaskResult, Rows], Recount]
+    """Says how the kept rows of a task are scored again."""
+
+    floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
+    """What guessing scores on a task's rows, or None if that is not known."""
+
+    counted: Callable[[TaskResult, str], int] = lambda task, metric: scored_of(task)
+    """The number of rows that a score is of. By default, these are the scored rows."""
+
+    unit: str = "rows"
+    """What a sample is called in the plural."""
+
+    unscored_unit: str = "rows"
+    """What the count of unscored items counts."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which data a benchmark reads, and which settings change its scores."""
+
+    sources: tuple[Source, ...] = ()
+    """The published files."""
+
+    settings: tuple[str, ...] = ()
+    """The keys of a task's metadata that change a score."""
+
+    model_outputs: tuple[str, ...] = ()
+    """The keys of a document that hold outputs of the evaluated model."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What a judge decides in the tasks of a benchmark."""
+
+    generation: Callable[[Mapping[str, Any]], Generation]
+    """Makes the judged method from the settings in a task's metadata."""
+
+    steps: tuple[JudgedStep, ...] = ()
+    """The decisions of the judge that a certificate can be about."""
+
+    prompts: Path | None = None
+    """The folder of the judge's prompts, for benchmarks outside this package."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """The part of the report that shows a benchmark."""
+
+    lead: str = ""
+    """The first sentence of the page."""
+
+    name: str = ""
+    """The page that the benchmark is on. By default, the page has the name of its kind."""
+
+    sections: Callable[[Chosen], Sequence[Markup]] | None = None
+    """Makes the sections. By default, there is one table of the shown scores for each task."""
+
+    samples: Samples | None = None
+    """How samples are shown. Without it, no sample can be browsed and no rows are paired."""
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What sets the runs of a benchmark apart when they are compared."""
+
+    notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
+    """Says what sets a run apart besides its data and limits."""
+
+    comparison: Comparison | None = None
+    """Tables and plots besides those of the headlines."""
+
+    shown_beside: str | None = None
+    """The kind of the benchmark whose comparison shows this one's headline."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """How others can check what a run of a benchmark claims."""
+
+    audit: Callable[[Expected], Audit] = PromptAudit
+    """Tells a leaderboard whether the model was asked what the documents say, and whether it can
+    have answered so. By default, the model was asked the prompt under ``text``."""
+
+    certifiable: tuple[Certifiable, ...] = ()
+    """The settings in which the data of this benchmark certify a judge."""
+
+
+@dataclass(frozen=True)
 class Benchmark:
-    """A benchmark.
-
-    ``kind`` is what results call it. ``headlines`` are the scores that it is about; the first that
-    a task has counts. ``keep`` takes from a sample what is needed to score it again, and
-    ``recount`` says how, given all rows. ``generation`` gives what a judge does, with the settings
-    of a task's metadata. ``instance`` exports a sample, about the score ``instance_score``
-    (default: the headline). ``floor`` gives what knowing nothing scores on a task's rows,
-    ``counted`` how many rows a score is of (default: those that are not unscored). ``notes`` says
-    what sets a run apart besides its data and limits, ``comparison`` what is compared besides
-    headlines, and ``shown_beside`` names the kind whose comparison shows this one's headline.
-    ``unit`` is what a sample is, ``unscored_unit`` what the count of unscored items counts.
-    ``is_pooled``: standard errors are bootstrapped from pooled counts. ``prompts`` is the folder of
-    the prompts for judges, ``sources`` are the published files. ``former_mark`` is a score by which
-    results of the first release are known. ``order`` is the place in lists.
-
-    ``page`` is the page of the report that it is on (default: its kind), on which the first
-    benchmark of that page has ``lead`` as the first sentence; ``sections`` makes its part of it
-    (default: a table of the ``shown`` scores for each task). Without ``samples`` there are none to
-    browse and no paired comparison.
-
-    ``settings`` are the keys of a task's metadata that change a score. ``audit`` tells a
-    leaderboard whether a model was asked what its documents say and can have answered so (default:
-    it was asked the prompt under ``text``); ``model_outputs`` are the keys of a document that hold
-    outputs of the evaluated model. ``certifiable`` are the settings in which its data certify a
-    judge, ``judged_steps`` what a judge decides in its tasks, and ``people`` what people are asked
-    in the judge's place."""
+    """A benchmark, composed of parts that each have sensible defaults."""
 
     kind: str
+    """Its name in results files."""
+
     title: str
-    headlines: tuple[str, ...]
-    scores: tuple[Score, ...]
-    keep: Callable[[Sample], Row]
-    recount: Callable[[TaskResult, Rows], Recount]
-    generation: Callable[[Mapping[str, Any]], Generation] | None = None
-    instance: Callable[[Sample], Instance | None] | None = None
-    instance_score: str | None = None
-    notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
-    floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
-    counted: Callable[[TaskResult, str], int] = lambda task, metric: scored_of(task)
-    comparison: Comparison | None = None
-    shown_beside: str | None = None
-    unit: str = "rows"
-    unscored_unit: str = "rows"
-    is_pooled: bool = False
-    audit: Callable[[Expected], Audit] = PromptAudit
-    model_outputs: tuple[str, ...] = ()
-    prompts: Path | None = None
-    sources: tuple[Source, ...] = ()
-    settings: tuple[str, ...] = ()
-    former_mark: str | None = None
-    order: int = 100
-    page: str = ""
-    lead: str = ""
-    sections: Callable[[Chosen], Sequence[Markup]] | None = None
-    samples: Samples | None = None
-    certifiable: tuple[Certifiable, ...] = ()
-    judged_steps: tuple[JudgedStep, ...] = ()
+    """Its name for readers."""
+
+    scoring: Scoring
+    data: Data = Data()
+    judging: Judging | None = None
+    """None if no judge decides anything."""
+
+    page: Page = Page()
+    comparing: Comparing = Comparing()
+    checks: Checks = Checks()
     people: People | None = None
+    """What people are asked in the judge's place."""
+
+    order: int = 100
+    """Its place in lists. Lower numbers come first."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError: the kind or the page is no name that files and results can have, two
-        scores have one name, or a headline is none of the scores; or the prompts of another folder
-        are called by its kind."""
-        for name in (self.kind, self.page or self.kind):
+        """Check the names, and register the judge's prompts.
+
+        Raises:
+            ConfigError: The kind or the page cannot be the name of a file, two scores have the
+                same name, or a headline is none of the scores.
+        """
+        for name in (self.kind, self.page_name):
             if not _NAME.fullmatch(name) or name in _RESERVED:
                 expected = (
                     f"small letters, digits and underscores, and none of {', '.join(_RESERVED)}"
@@ -359,42 +410,51 @@ class Benchmark:
                     f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected"
                     f" {expected}"
                 )
-        names = [score.name for score in self.scores]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ConfigError(f"benchmark {self.kind!r}: two scores are called {twice[0]!r}")
-        if not self.headlines or (
-            missing := [name for name in self.headlines if self.score(name) is None]
-        ):
-            found = f"{missing[0]!r}, which is none of its scores" if self.headlines else "none"
+        names = [score.name for score in self.scoring.scores]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ConfigError(f"benchmark {self.kind!r}: two scores are called {repeated[0]!r}")
+        missing = [name for name in self.scoring.headlines if self.score(name) is None]
+        if missing or not self.scoring.headlines:
+            problem = f"{missing[0]!r}, which is none of its scores" if missing else "none"
             raise ConfigError(
-                f"benchmark {self.kind!r}: headlines: found {found}; expected some of"
+                f"benchmark {self.kind!r}: headlines: found {problem}; expected some of"
                 f" {', '.join(names)}"
             )
-        if self.prompts is not None:
-            register_prompts(self.kind, self.prompts)
+        if self.judging is not None and self.judging.prompts is not None:
+            register_prompts(self.kind, self.judging.prompts)
+
+    @property
+    def page_name(self) -> str:
+        """The page of the report that shows the benchmark."""
+        return self.page.name or self.kind
 
     def score(self, name: str) -> Score | None:
-        return next((each for each in self.scores if each.covers(name)), None)
+        return next((each for each in self.scoring.scores if each.covers(name)), None)
 
     def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:
-        """What is known of the judge of a run, by the steps that it decides; empty where nobody
-        judges."""
-        return (
-            [step.stated(metadata) for step in self.judged_steps]
-            if metadata.get("judge_config")
-            else []
-        )
+        """What is known of the judge of a run, by the steps that it decides.
+
+        Args:
+            metadata: The metadata of the run's task.
+
+        Returns:
+            One statement per judged step, or none if no judge decided.
+        """
+        if self.judging is None or not metadata.get("judge_config"):
+            return []
+        return [step.stated(metadata) for step in self.judging.steps]
 
     @property
     def shown(self) -> tuple[Score, ...]:
         """The scores that tables show, the headline first."""
-        return tuple(score for score in self.scores if score.label)
+        return tuple(score for score in self.scoring.scores if score.label)
 
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]:
         """How each metric becomes one number, by its name. ``families`` has the members of a score
         ``NAME*``, by ``NAME``."""
         found: dict[str, Aggregation] = {}
-        for score in self.scores:
+        for score in self.scoring.scores:
             base = score.name.removesuffix("*")
             members = (
                 [base] if base == score.name else [f"{base}{member}" for member in families[base]]
@@ -403,7 +463,7 @@ class Benchmark:
         return found
 
     def wrong_metrics(self, listed: Any) -> Iterator[str]:
-        return wrong_metrics(self.scores, listed)
+        return wrong_metrics(self.scoring.scores, listed)
 
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
         """As lm_eval wants it, for those of ``names`` of which it can be said."""

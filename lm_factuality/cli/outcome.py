@@ -48,7 +48,9 @@ def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
         if task.effective == task.num_samples
         else f"{task.effective:,}/{task.num_samples:,}"
     )
-    unit = "" if benchmark.unscored_unit == "rows" else f" {benchmark.unscored_unit}"
+    unit = (
+        "" if benchmark.scoring.unscored_unit == "rows" else f" {benchmark.scoring.unscored_unit}"
+    )
     lost = f"{int(task.metrics.get('unscored', 0)):,}{unit}"
     name = f"{score.label}{_BETTER[score.higher]}"
     if found is None:
@@ -65,7 +67,7 @@ def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
 
 
 def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
-    score = score_called(task.kind, headline(task) or benchmark.headlines[0])
+    score = score_called(task.kind, headline(task) or benchmark.scoring.headlines[0])
     return score, figure(task, score.name)
 
 
@@ -99,7 +101,7 @@ def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> 
             " --log_samples"
         )
     for task, benchmark in tasks:
-        if benchmark.generation is not None and not task.metrics and task.samples:
+        if benchmark.judging is not None and not task.metrics and task.samples:
             options = [
                 "--samples",
                 str(task.samples),

@@ -11,7 +11,7 @@ from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import ConfigError, DataError, printable
 from lm_factuality.report.build import build_report
 from lm_factuality.results.compare import draw, read_published, read_runs, tables
-from lm_factuality.results.exports import every_eval_ever, hub
+from lm_factuality.results.exports import hub
 from lm_factuality.results.read import read_results_files
 
 
@@ -58,18 +58,6 @@ def compare(parsed: argparse.Namespace) -> None:
                 " models"
             )
         print_table("\nPlots", ("file",), [(str(path),) for path in written], notes)
-
-
-def export_every_eval_ever(parsed: argparse.Namespace) -> None:
-    files, publisher = (
-        read_results_files(parsed.results),
-        (parsed.organization, parsed.relationship),
-    )
-    _told(
-        *every_eval_ever.export_every_eval_ever(
-            files, parsed.out, publisher, parsed.model, parsed.samples
-        )
-    )
 
 
 def export_hub(parsed: argparse.Namespace) -> None:

@@ -133,14 +133,16 @@ def ls(parsed: argparse.Namespace) -> None:
 def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
     kind, metadata = config["class"], config["metadata"]
     benchmark = kind.declared
-    asks = benchmark.lead.partition("?")
-    judge = "needs a judge" if benchmark.generation else ""
+    asks = benchmark.page.lead.partition("?")
+    judge = "needs a judge" if benchmark.judging else ""
     named = [
         name for key in ("source", "documents_of") if (name := metadata.get(key)) in all_sources()
     ]
-    page = next((each.sources for each in all_benchmarks() if each.kind == benchmark.page), ())
+    page = next(
+        (each.data.sources for each in all_benchmarks() if each.kind == benchmark.page.name), ()
+    )
     marks = tuple(f"{key}_{value}" for key, value in metadata.items() if isinstance(value, str))
-    by_mark = [source for source in benchmark.sources if source.name.startswith(marks)]
+    by_mark = [source for source in benchmark.data.sources if source.name.startswith(marks)]
     if config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(".csv"):
         with quietly():
             count, licence = (
@@ -151,7 +153,9 @@ def _about(config: Mapping[str, Any]) -> tuple[str, str, str, str]:
             )
     else:
         sources = (
-            [all_sources()[name] for name in named] or by_mark or (benchmark.sources or page)[:1]
+            [all_sources()[name] for name in named]
+            or by_mark
+            or (benchmark.data.sources or page)[:1]
         )
         count, licence = (
             sum(each.rows for each in sources),

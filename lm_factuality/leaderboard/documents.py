@@ -95,7 +95,7 @@ def documents_of(
             f"no task is called {unknown[0]!r}{hint}; known: {', '.join(manager.all_tasks)}"
         )
     for name, task in get_task_dict(list(tasks), manager).items():
-        found[name] = Digest(task.declared.model_outputs)
+        found[name] = Digest(task.declared.data.model_outputs)
         for number, doc in enumerate(task.eval_docs):
             found[name].add(number, doc)
     return found

@@ -39,7 +39,7 @@ _ROUNDED = 1e-3  # the judge writes probabilities with four digits
 
 def is_judged(task: TaskResult) -> bool:
     benchmark = find_benchmark(task.kind)
-    return benchmark is not None and benchmark.generation is not None
+    return benchmark is not None and benchmark.judging is not None
 
 
 def check_judge(
@@ -220,10 +220,12 @@ def check_again(task: TaskResult, samples: Sequence[Mapping[str, Any]]) -> Itera
     """What the judge, asked again, says otherwise than the records in ``samples``."""
     judge, benchmark = task.metadata["judge_config"], find_benchmark(task.kind)
     assert benchmark is not None
-    assert benchmark.generation is not None
+    assert benchmark.judging is not None
     docs, responses = [row["doc"] for row in samples], [responses_of(row) for row in samples]
     try:
-        records = benchmark.generation(task.metadata).judge(_Offline(judge), docs, responses)
+        records = benchmark.judging.generation(task.metadata).judge(
+            _Offline(judge), docs, responses
+        )
     except FactualityError as error:
         yield Refusal(
             "SCORE_CHANGED",

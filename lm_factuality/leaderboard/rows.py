@@ -100,7 +100,7 @@ def check_rows(
     longest = number_of(run.file.content.get("max_length"))
     window = None if longest is None else int(longest)
     expected = Expected(rules.metadata, *decoding, window, run.has_template, thinking, count)
-    rows = _Rows(task.samples, benchmark.audit(expected), benchmark.model_outputs)
+    rows = _Rows(task.samples, benchmark.checks.audit(expected), benchmark.data.model_outputs)
     try:
         samples = list(rows.read()) if asks_again and can_ask_again(task) else rows.read()
         wrong = differences(task, recompute(task, samples))

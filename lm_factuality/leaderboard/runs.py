@@ -96,7 +96,7 @@ class Run:
             {*_SETTINGS["adapters"], *_SETTINGS["arguments"]},
         )
         changed = {name: value for name, value in self.arguments.items() if name in tokens}
-        named = benchmark.settings if benchmark else ()
+        named = benchmark.data.settings if benchmark else ()
         found: dict[str, Any] = {
             name: metadata[name] for name in named if metadata.get(name) is not None
         }
@@ -123,7 +123,9 @@ def items_of(task: TaskResult) -> int:
     samples for each where each sample is scored."""
     benchmark, repeats = find_benchmark(task.kind), task.config.get("repeats")
     by_sample = (
-        benchmark is not None and benchmark.unscored_unit != "rows" and isinstance(repeats, int)
+        benchmark is not None
+        and benchmark.scoring.unscored_unit != "rows"
+        and isinstance(repeats, int)
     )
     return task.effective * (repeats or 1) if by_sample else task.effective
 

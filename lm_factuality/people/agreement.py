@@ -13,7 +13,12 @@ from pathlib import Path
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import Table
-from lm_factuality.ground.agreement import (
+from lm_factuality.ground.errors import ConfigError, did_you_mean
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.plots import new_figure, save_figure
+from lm_factuality.ground.settings import Number
+from lm_factuality.people.labels import Key, Labels, SheetItem
+from lm_factuality.scores.agreement import (
     Measure,
     agreeing,
     coefficient,
@@ -22,12 +27,7 @@ from lm_factuality.ground.agreement import (
     krippendorff,
     share,
 )
-from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.plots import new_figure, save_figure
-from lm_factuality.ground.settings import Number
-from lm_factuality.ground.statistics import ratio
-from lm_factuality.people.labels import Key, Labels, SheetItem
+from lm_factuality.scores.statistics import ratio
 
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as printed, by table, column and row (``cell | cell``), as in

@@ -1,6 +1,6 @@
 """Correct the scores of a run for the errors of its judge, by the labels of people.
 
-`lm_factuality.ground.ppi` has the estimator. The command `people correct` and leaderboards call
+`lm_factuality.scores.ppi` has the estimator. The command `people correct` and leaderboards call
 `correct`; `people agree` calls `label_samples`.
 """
 
@@ -18,12 +18,12 @@ from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
 from lm_factuality.people.sheet import units_of_run
 from lm_factuality.results.read import Correction
+from lm_factuality.scores.ppi import Units, estimate
 
 FEWEST_LABELS = 10
 """Labelled samples with a part in a score, from which on the score is corrected."""
@@ -113,7 +113,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     """
     benchmark = find_benchmark(result.kind)
     people = benchmark and benchmark.people
-    shown = benchmark and benchmark.samples
+    shown = benchmark and benchmark.page.samples
     if not people or not shown or not result.samples:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
     source = _source_of(result.task, result.samples, key)

@@ -17,14 +17,14 @@ from scipy.stats import kendalltau, pearsonr
 from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
-from lm_factuality.ground.agreement import Measure
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.statistics import average, defined
 from lm_factuality.people.agreement import Cell, count_cell
 from lm_factuality.people.correct import label_samples
 from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
+from lm_factuality.scores.agreement import Measure
+from lm_factuality.scores.statistics import average, defined
 
 OVERALL = "Overall"
 """The row of a table that is about the responses of all models."""

@@ -171,7 +171,7 @@ def _runs(path: Path) -> Iterator[tuple[ResultsFile, TaskResult]]:
 
 def _asks_about_samples(benchmark: Benchmark) -> bool:
     people = benchmark.people
-    return people is not None and people.data is None and benchmark.samples is not None
+    return people is not None and people.data is None and benchmark.page.samples is not None
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
@@ -182,19 +182,19 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     benchmark = find_benchmark(result.kind)
     assert benchmark is not None  # The callers ask only about samples of such benchmarks.
     assert benchmark.people is not None
-    assert benchmark.samples is not None
+    assert benchmark.page.samples is not None
     assert result.samples is not None
     outcomes = dict(
-        zip(("right", "wrong", "unscored", "none"), benchmark.samples.outcomes, strict=True)
+        zip(("right", "wrong", "unscored", "none"), benchmark.page.samples.outcomes, strict=True)
     )
     for sample in read_samples(result.samples):
-        row = row_of(result, benchmark.samples, sample)
+        row = row_of(result, benchmark.page.samples, sample)
         with reading(result, sample):
             items = tuple(benchmark.people.items(result, sample))
         strata = {
             "model": model,
             "verdict": outcomes[row.outcome],
-            benchmark.samples.facet.lower(): " + ".join(row.facets),
+            benchmark.page.samples.facet.lower(): " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, strata)
 

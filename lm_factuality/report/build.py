@@ -132,7 +132,7 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
     model's id)."""
     found: dict[tuple[str, str], str] = {}
     for entry in chosen.entries:
-        samples = entry.benchmark.samples if entry.benchmark else None
+        samples = entry.benchmark.page.samples if entry.benchmark else None
         if samples is None or samples.own_pages is None or entry.result.samples is None:
             continue
         name, make = samples.own_pages
@@ -159,12 +159,14 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
     yield Page("index.html", "Overview", "overview.html", {**shown, **means})
     by_page: dict[str, list[Benchmark]] = {}
     for benchmark in all_benchmarks():
-        by_page.setdefault(benchmark.page or benchmark.kind, []).append(benchmark)
+        by_page.setdefault(benchmark.page_name, []).append(benchmark)
     for name, (main, *others) in by_page.items():
         present = [each for each in (main, *others) if chosen.of_kind(each.kind)]
         if present:
             parts = [
-                each.sections(chosen) if each.sections else [scores_section(chosen, each.kind)]
+                each.page.sections(chosen)
+                if each.page.sections
+                else [scores_section(chosen, each.kind)]
                 for each in present
             ]
             sections = [*(section for part in parts for section in part), *_judges(chosen, present)]
@@ -185,7 +187,7 @@ def _pages(chosen: Chosen, data: Sequence[TaskData], title: str) -> Iterator[Pag
             ]
             values = {
                 "heading": main.title,
-                "lead": main.lead,
+                "lead": main.page.lead,
                 "sections": sections,
                 "unscored": unscored,
                 "listed": _listed,
@@ -410,7 +412,7 @@ def _settings_of(entry: Entry) -> dict[str, str]:
         ),
         **{
             name: result.metadata.get(name)
-            for name in (entry.benchmark.settings if entry.benchmark else ())
+            for name in (entry.benchmark.data.settings if entry.benchmark else ())
         },
         "shots": (content.get("n-shot") or {}).get(result.task),
         "limit": result.limit and f"{result.limit:g}",

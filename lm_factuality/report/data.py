@@ -60,7 +60,7 @@ def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
     found = []
     for number, task in enumerate(chosen.tasks):
         kept = [entry for entry in chosen.of_task(task) if entry.result.samples]
-        entries = [entry for entry in kept if entry.benchmark and entry.benchmark.samples]
+        entries = [entry for entry in kept if entry.benchmark and entry.benchmark.page.samples]
         if len({entry.result.kind for entry in entries}) == 1:
             found.append(_write_task(f"t{number}", task, entries, folder))
     return found
@@ -99,7 +99,7 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
 def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path) -> TaskData:
     benchmark = entries[0].benchmark
     assert benchmark is not None
-    assert benchmark.samples is not None
+    assert benchmark.page.samples is not None
     docs: dict[
         str, tuple[int, str, Mapping[str, Any]]
     ] = {}  # by a row's key its place, what it is called, and its texts
@@ -109,7 +109,7 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
     for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
         rows: list[tuple[int, SampleRow]] = []
         for sample in samples_of(entry.result):
-            row = row_of(entry.result, benchmark.samples, sample)
+            row = row_of(entry.result, benchmark.page.samples, sample)
             rows.append((docs.setdefault(row.key, (len(docs), row.title, row.doc))[0], row))
             facets.update(row.facets)
             if reason := row.detail.get("unscored"):
@@ -127,7 +127,7 @@ def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path)
         task_id,
         task,
         benchmark,
-        benchmark.samples,
+        benchmark.page.samples,
         tuple(metrics),
         len(docs),
         tuple(sorted(facets)),

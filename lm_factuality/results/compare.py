@@ -48,7 +48,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     kept = {id(run) for run in newest(run for _, run in found)[0]}
     runs = []
     for benchmark, run in tqdm(found, "reading samples", unit=" runs", delay=2):
-        if id(run) in kept and (shown := benchmark.samples):
+        if id(run) in kept and (shown := benchmark.page.samples):
             run = replace(
                 run,
                 scored=scored_rows(row_of(run.task, shown, each) for each in samples_of(run.task)),
@@ -108,15 +108,15 @@ def tables(
     has_pairs = False
     for benchmark in all_benchmarks():
         of_kind = [run for run in runs if run.task.kind == benchmark.kind]
-        if benchmark.shown_beside is None:
+        if benchmark.comparing.shown_beside is None:
             table = _headline_table(benchmark, of_kind, figures)
             if table.rows:
                 yield table
         for table in pair_tables(benchmark, newest(of_kind)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
-        if benchmark.comparison is not None:
-            yield from benchmark.comparison.tables(runs, figures, source)
+        if benchmark.comparing.comparison is not None:
+            yield from benchmark.comparing.comparison.tables(runs, figures, source)
     if others := _other_rows(runs, figures):
         yield Table(
             "Other published scores",
@@ -153,8 +153,8 @@ def draw(
     ``folder`` cannot be written to."""
     written, notes = [], []
     for benchmark in all_benchmarks():
-        if benchmark.comparison is not None:
-            files, more = benchmark.comparison.draw(runs, figures, folder, file_format)
+        if benchmark.comparing.comparison is not None:
+            files, more = benchmark.comparing.comparison.draw(runs, figures, folder, file_format)
             written += files
             notes += more
     return written, notes
@@ -163,7 +163,7 @@ def draw(
 def _headline_table(
     benchmark: Benchmark, runs: Sequence[Run], figures: Sequence[Published]
 ) -> Table:
-    score = benchmark.score(benchmark.headlines[0])
+    score = benchmark.score(benchmark.scoring.headlines[0])
     assert score is not None
     rows: list[tuple[str, ...]] = []
     notes: dict[str, list[str]] = {}
@@ -181,7 +181,11 @@ def _headline_table(
         unscored = int(number_of(run.task.metrics.get("unscored")) or 0)
         counts = str(run.task.effective), str(unscored)
         rows.append((run.task.task, run.label, *cells, shown, gap, *counts))
-        counted = benchmark.unit if benchmark.unscored_unit == "rows" else benchmark.unscored_unit
+        counted = (
+            benchmark.scoring.unit
+            if benchmark.scoring.unscored_unit == "rows"
+            else benchmark.scoring.unscored_unit
+        )
         lost = f"{unscored} {counted} unscored{_bounds(benchmark, run.task)}" if unscored else ""
         source = f"published figure from {published.where}" if published else ""
         for note in filter(None, (how, *run.notes, lost, source)):
@@ -197,7 +201,7 @@ def _headline_table(
         "corrected",
         "published",
         "diff",
-        benchmark.unit,
+        benchmark.scoring.unit,
         "unscored",
     )
     columns = ("task", "model", *(f"#{name}" for name in numbers))
@@ -220,7 +224,7 @@ def _headline_table(
 def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
     """The figures that are no benchmark's headline, beside the runs that they are of; without any
     run all by themselves."""
-    headlines = {benchmark.headlines[0] for benchmark in all_benchmarks()}
+    headlines = {benchmark.scoring.headlines[0] for benchmark in all_benchmarks()}
     rows: list[tuple[str, ...]] = []
     for each in (each for each in figures if each.metric not in headlines):
         if not runs:
@@ -295,22 +299,20 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
         rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
         yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
     elif data.get("is_published") is False and data.get("file") in {
-        source.filename for source in benchmark.sources
+        source.filename for source in benchmark.data.sources
     }:
         yield f"not the published file: git blob {data.get('git_blob')}"
     if task.limit:
-        yield f"--limit {task.limit:g}: part of the {benchmark.unit} only"
-    elif benchmark.unit in data and task.effective != data[benchmark.unit]:
-        yield f"{task.effective} of {data[benchmark.unit]} {benchmark.unit}"
+        yield f"--limit {task.limit:g}: part of the {benchmark.scoring.unit} only"
+    elif benchmark.scoring.unit in data and task.effective != data[benchmark.scoring.unit]:
+        yield f"{task.effective} of {data[benchmark.scoring.unit]} {benchmark.scoring.unit}"
     if cut := int(number_of(task.metrics.get("truncated")) or 0):
-        yield (
-            f"{cut} {benchmark.unit[: None if cut != 1 else -1]} longer than the window, whose"
-            " beginning was cut off"
-        )
+        unit = benchmark.scoring.unit[: None if cut != 1 else -1]
+        yield f"{cut} {unit} longer than the window, whose beginning was cut off"
     if decoding:
         yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
-    if benchmark.notes is not None:
-        yield from benchmark.notes(file, task)
+    if benchmark.comparing.notes is not None:
+        yield from benchmark.comparing.notes(file, task)
     if caution := task.metadata.get("caution"):
         yield " ".join(str(caution).split())
 
@@ -339,7 +341,7 @@ def pair_tables(
             f" {without}"
         )
         if len(able) < 2:
-            if len(here) > 1 and without and benchmark.samples is not None:
+            if len(here) > 1 and without and benchmark.page.samples is not None:
                 yield Table("", (), (), [missing])
             continue
         of_all = compared_scores(benchmark, sorted({name for run in able for name in run.scored}))

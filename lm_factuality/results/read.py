@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from lm_factuality.benchmarks import all_benchmarks, find_benchmark
+from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
-from lm_factuality.ground.statistics import NOT_DEFINED
 from lm_factuality.harness.outputs import (
     OTHER,
     Corrected,
@@ -26,6 +25,7 @@ from lm_factuality.harness.outputs import (
     date_in_name,
     number_of,
 )
+from lm_factuality.scores.statistics import NOT_DEFINED
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ def _task(path: Path, content: Mapping[str, Any], name: str) -> TaskResult:
         beside(path, f"samples_{name}", ".jsonl"),
         number_of(_mapping(content, "config").get("limit")),
     )
-    kind = _kind(metrics, metadata)
+    kind = _kind(metadata)
     return TaskResult(
         name, kind, metrics, stderrs, *documents, metadata, config, version, samples, limit
     )
@@ -264,17 +264,14 @@ def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
     return metrics, stderrs
 
 
-def _kind(metrics: Mapping[str, float], metadata: Mapping[str, Any]) -> str:
-    """Of which benchmark a task is, as its results say. Those of the first release say only that
-    the suite made them: they are known by a score that only one benchmark reports."""
-    if "suite_version" not in metadata:
+def _kind(metadata: Mapping[str, Any]) -> str:
+    """The benchmark of a task, as its metadata says, or `OTHER` for tasks of other suites."""
+    if "suite_version" not in metadata or "benchmark" not in metadata:
         return OTHER
-    if "benchmark" in metadata:
-        kind = str(metadata["benchmark"])
-        if find_benchmark(kind) is None:
-            logger.warning(
-                "a task is of the benchmark %r, which is not installed here: install its package",
-                kind[:60],
-            )
-        return kind
-    return next((each.kind for each in all_benchmarks() if each.former_mark in metrics), OTHER)
+    kind = str(metadata["benchmark"])
+    if find_benchmark(kind) is None:
+        logger.warning(
+            "a task is of the benchmark %r, which is not installed here: install its package",
+            kind[:60],
+        )
+    return kind

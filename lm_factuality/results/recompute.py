@@ -111,9 +111,9 @@ def _collect(
     for sample in samples:
         with _readable(f"{task.task}, doc_id {sample['doc_id']}"):
             own = {name: sample.get(name) for name in sample.get("metrics", ())}
-            rows.append((sample["doc_id"], benchmark.keep(sample), own))
+            rows.append((sample["doc_id"], benchmark.scoring.keep(sample), own))
     with _readable(task.task):
-        row_metrics, unfounded = benchmark.recount(task, [row for _, row, _ in rows])
+        row_metrics, unfounded = benchmark.scoring.recount(task, [row for _, row, _ in rows])
     values: dict[str, list[Any]] = defaultdict(list)
     changed: list[str] = []
     for doc_id, row, logged in rows:

@@ -12,10 +12,8 @@ def test_no_results_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no results_"):
         run_command(
             "export",
-            "every-eval-ever",
+            "hub",
             str(tmp_path),
-            "--organization",
-            "A Lab",
             "--out",
             str(tmp_path / "out"),
         )

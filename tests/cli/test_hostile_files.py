@@ -42,7 +42,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report FILE --out OUT": (".json", ""),
     "compare FILE": (".json", ""),
     "compare --with FILE": (".yaml", ""),
-    "export every-eval-ever FILE --organization x --out OUT": (".json", ""),
     "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
@@ -96,8 +95,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "factor-gen audit FILE": (".csv", ""),
     "factor-gen audit FILE ": (".yaml", ""),
     "factor-gen audit FILE  ": (".jsonl", ""),
-    "factor-gen thresholds FILE": (".csv", ""),
-    "factor-gen thresholds FILE ": (".jsonl", ""),
     "data verify wiki_factor --data-dir FILE": (".jsonl", ""),
 }
 # No rows are no fault of a file: what is said then is of the corpus, the claims or the index.
@@ -361,7 +358,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
         for name, command in {
             "report": f"report {results} --out {folder / 'site'}",
             "compare": f"compare {results}",
-            "every": f"export every-eval-ever {results} --organization x --samples --out {folder / 'eee'}",
             "hub": f"export hub {results} --benchmark news_factor=a/b --out {folder / 'hub'}",
             "people": f"people sheet {results.parent} --task felm --rows 1 --out {folder / 'sheet.html'} --csv-only",
         }.items()

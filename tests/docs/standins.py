@@ -42,7 +42,6 @@ IN_PAGE = {
         ),
     ),
     "docs/exports.md": (
-        ("every-eval-ever results", "every-eval-ever whole --model my-org/mine"),
         (
             "export hub results --benchmark wiki_factor=",
             "export hub whole --model my-org/mine --benchmark sample_factor=",

@@ -12,7 +12,7 @@ from factor_gen.audit.audit import SAMPLE
 from factor_gen.cli import build as command
 from factor_gen.cli import build_parser, main
 from factor_gen.records import Example
-from factor_gen.settings import BuildSettings, NliSettings
+from factor_gen.settings import BuildSettings
 from factor_gen.stages import ALL_STAGES, Stage
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.factor_gen.corpora import write_corpus
@@ -38,7 +38,6 @@ def test_defaults_and_choices_of_the_command_line_are_those_of_the_settings() ->
     ] == list(ALL_STAGES)
     assert parse(["build", "c", "--out", "o"]).until == ALL_STAGES[-1]
     assert parse(["audit", "file"]).sample == SAMPLE
-    assert parse(["thresholds", "file"]).context == NliSettings.context
 
 
 @pytest.mark.usefixtures("tiny")

@@ -204,16 +204,6 @@ def test_towns_that_share_a_name(run, own, tmp_path):
     page = (tmp_path / "report" / "longform.html").read_text(encoding="utf-8")
     assert "D-FActScore" in page
     assert "F1@K" in page
-    exported = [
-        "export",
-        "every-eval-ever",
-        str(tmp_path / "out"),
-        "--out",
-        str(tmp_path / "records"),
-        "--organization",
-        "us",
-    ]
-    assert main([*exported, "--samples", "--model", "us/answer"]) == 0
 
 
 def test_an_index_has_to_be_named_again_to_judge_samples(run, own, tmp_path, capsys):

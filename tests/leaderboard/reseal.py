@@ -46,7 +46,7 @@ def _follow(task: TaskResult, content: dict[str, Any]) -> None:
     assert task.samples is not None
     rows = read_rows(task.samples)
     for row in rows:
-        _hash(row, benchmark.model_outputs if benchmark else ())
+        _hash(row, benchmark.data.model_outputs if benchmark else ())
     own = [row for row in rows if row["filter"] == rows[0]["filter"]]
     joined = "".join(row["doc_hash"] + row["prompt_hash"] + row["target_hash"] for row in own)
     content["task_hashes"][task.task] = hashlib.sha256(joined.encode()).hexdigest()
@@ -77,8 +77,8 @@ def _metrics(task: TaskResult, rows: list[Row], said: dict[str, Any]) -> None:
     assert benchmark is not None
     if task.kind == "ambigbio":
         _follow_judgements(task, rows)
-    read = [benchmark.keep(row) for row in rows]
-    recount = benchmark.recount(task, read)
+    read = [benchmark.scoring.keep(row) for row in rows]
+    recount = benchmark.scoring.recount(task, read)
     for row, each in zip(rows, read, strict=True):
         found = recount.row_metrics(each)
         row |= {name: _plain(value) for name, value in found.items()}

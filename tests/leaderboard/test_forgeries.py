@@ -260,7 +260,7 @@ def _judged_again(task, change):
         rows = read_rows(path)
         for row in rows:
             row["resps"] = [[change(row["resps"][0][0])]]
-        generation = find_benchmark(result.kind).generation(result.metadata)
+        generation = find_benchmark(result.kind).judging.generation(result.metadata)
         judge = _Offline(result.metadata["judge_config"])
         records = generation.judge(
             judge, [row["doc"] for row in rows], [responses_of(row) for row in rows]

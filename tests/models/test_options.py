@@ -15,7 +15,7 @@ from lm_factuality.models.hf_ralm import HFRALM, Retrieval
 POINTS = [
     each for each in entry_points(group="lm_eval.models") if each.value.startswith("lm_factuality.")
 ]
-SETTINGS = {name for benchmark in all_benchmarks() for name in benchmark.settings}
+SETTINGS = {name for benchmark in all_benchmarks() for name in benchmark.data.settings}
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point.name)

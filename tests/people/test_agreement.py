@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_score
 
-from lm_factuality.ground.agreement import fleiss, krippendorff
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
 from lm_factuality.people.labels import Key, Label, Labels, SheetItem, Source, read_labels
+from lm_factuality.scores.agreement import fleiss, krippendorff
 
 SEGMENT = ("factual", "wrong")
 

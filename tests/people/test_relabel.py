@@ -159,12 +159,12 @@ def test_marks_of_generations(marks):
         "resps": [record["sentences"]],
         "filtered_resps": [json.dumps(record)],
     }
-    sample |= benchmark.recount(task, ()).row_metrics(keep_verdict(sample))
+    sample |= benchmark.scoring.recount(task, ()).row_metrics(keep_verdict(sample))
     assert_stays(task, sample)
     every = {f"mark:{place}": "false" for place in range(len(marks))}
-    assert row_of(task, benchmark.samples, benchmark.people.relabel(task, sample, every)).parts == {
-        "accuracy_pooled": (0.0, float(len(marks)))
-    }
+    assert row_of(
+        task, benchmark.page.samples, benchmark.people.relabel(task, sample, every)
+    ).parts == {"accuracy_pooled": (0.0, float(len(marks)))}
 
 
 @st.composite
@@ -218,7 +218,7 @@ def sample_of(kind, task, judged_, run):
     doc = {**to_doc(judged_.generation), "topic": "", "evidence": "documents"}
     output = judged_.generation.output
     sample = {"doc_id": 0, "doc": doc, "resps": [[output]], "filtered_resps": [json.dumps(record)]}
-    return sample | find_benchmark(kind).recount(task, ()).row_metrics(keep_verdict(sample))
+    return sample | find_benchmark(kind).scoring.recount(task, ()).row_metrics(keep_verdict(sample))
 
 
 @pytest.mark.parametrize("protocol", ["paper", "code"])
@@ -333,7 +333,7 @@ def test_labels_in_the_place_of_those_of_felm(runs):
 
 
 def test_every_judged_benchmark_asks_people():
-    assert {each.kind for each in all_benchmarks() if each.generation} <= {
+    assert {each.kind for each in all_benchmarks() if each.judging} <= {
         each.kind for each in all_benchmarks() if each.people
     }
 

@@ -127,6 +127,7 @@ def factor_task(
         "results": results,
         "samples": samples,
         "metadata": {
+            "benchmark": "factor",
             "protocol": "paper",
             "window": 1024,
             "data": {"file": "f.csv", "git_blob": "0123456789"},
@@ -201,7 +202,12 @@ def felm_task(
     return {
         "results": results,
         "samples": samples,
-        "metadata": {"mode": mode, "unit": "segment", "data": {"file": "felm.jsonl"}},
+        "metadata": {
+            "benchmark": "felm",
+            "mode": mode,
+            "unit": "segment",
+            "data": {"file": "felm.jsonl"},
+        },
     }
 
 
@@ -281,6 +287,7 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
         "results": results,
         "samples": samples,
         "metadata": {
+            "benchmark": "ambigbio",
             "judge": "lexical",
             "judge_config": {},
             "protocol": "paper",

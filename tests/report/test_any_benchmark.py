@@ -11,24 +11,34 @@ from dataclasses import replace
 import pytest
 
 from lm_factuality import benchmarks
-from lm_factuality.benchmarks.declaration import ACCURACY, Benchmark, Recount, Samples, Score
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Page,
+    Recount,
+    Samples,
+    Score,
+    Scoring,
+)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part
-from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.report.build import build_report
+from lm_factuality.scores.statistics import Aggregation, mean
 from tests.report.conftest import HOSTILE
 from tests.report.results import factor_task, write_results
 
 CAPITALS = Benchmark(
     kind="capitals",
     title="Capitals",
-    headlines=("capital_acc",),
-    scores=(
-        Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
-        Score("unscored", Aggregation(mean)),
+    scoring=Scoring(
+        headlines=("capital_acc",),
+        scores=(
+            Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
+            Score("unscored", Aggregation(mean)),
+        ),
+        keep=dict,
+        recount=lambda task, rows: Recount(dict),
+        unscored_unit="answers",
     ),
-    keep=dict,
-    recount=lambda task, rows: Recount(dict),
-    unscored_unit="answers",
 )
 
 
@@ -114,7 +124,8 @@ def test_without_a_page_of_its_own_it_has_its_scores(tmp_path, declare):
 
 
 def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
-    declare(replace(CAPITALS, samples=Samples(to_row), page="places", lead="Where is it?"))
+    page = Page(samples=Samples(to_row), name="places", lead="Where is it?")
+    declare(replace(CAPITALS, page=page))
     write_runs(tmp_path)
     build_report([tmp_path], tmp_path / "out")
     assert "Where is it?" in (tmp_path / "out" / "places.html").read_text(encoding="utf-8")
@@ -128,7 +139,7 @@ def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
 
 
 def test_rows_without_a_view_are_their_texts(tmp_path, declare, browser):
-    declare(replace(CAPITALS, samples=Samples(to_row)))
+    declare(replace(CAPITALS, page=Page(samples=Samples(to_row))))
     write_runs(tmp_path)
     build_report([tmp_path], tmp_path / "out")
     browser.get(f"{(tmp_path / 'out' / 'samples.html').as_uri()}#task=t0&model=m0")

@@ -13,20 +13,20 @@ from typing import Any
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
-    Instance,
     Recount,
     Row,
     Rows,
     Sample,
     Score,
+    Scoring,
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import blob_id
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import own_data
-from lm_factuality.harness.samples import first_text, texts
+from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.scores.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 
 # 1. Scores: how each becomes one number, what kind of number it is, what tables call it.
 SCORES = (
@@ -68,38 +68,20 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     return Recount(lambda row: row_metrics(row["doc"], row["answer"]))
 
 
-# 3. A sample as one question with one answer, for exports.
-def instance(sample: Sample) -> Instance | None:
-    """The answer and whether it is right; None where it is unscored."""
-    right = sample["capital_acc"]
-    if right is None:
-        return None
-    doc, answer = sample["doc"], first_text(sample["resps"])
-    return Instance(
-        doc["text"],
-        (doc["capital"],),
-        None,
-        answer,
-        answer.strip(),
-        "beginning of the answer",
-        right,
-        bool(right),
-    )
-
-
-# 4. The declaration.
+# 3. The declaration.
 BENCHMARK = Benchmark(
     kind="capitals",
     title="Capitals",
-    headlines=("capital_acc",),
-    scores=SCORES,
-    keep=keep,
-    recount=recount,
-    instance=instance,
+    scoring=Scoring(
+        headlines=("capital_acc",),
+        scores=SCORES,
+        keep=keep,
+        recount=recount,
+    ),
 )
 
 
-# 5. The task of lm_eval that a YAML names.
+# 4. The task of lm_eval that a YAML names.
 class CapitalsTask(SuiteTask):
     """Generates from ``The capital of COUNTRY is`` and reads the answer."""
 

@@ -101,25 +101,6 @@ def test_it_is_reported(runs):
     assert any("Capitals" in text for text in pages.values())
 
 
-def test_it_is_exported_with_its_samples(runs):
-    about = (
-        "--model",
-        "example/guess",
-        "--organization",
-        "Example",
-        "--samples",
-        "--out",
-        runs / "export",
-    )
-    assert command("export", "every-eval-ever", runs / "runs" / "guess", *about) == 0
-    (record,) = (runs / "export").rglob("*.json")
-    content = json.loads(record.read_text(encoding="utf-8"))
-    (result,) = content["evaluation_results"]
-    assert result["metric_config"]["metric_id"] == "lm_factuality.capitals.capital_acc"
-    assert result["score_details"]["score"] == pytest.approx(1 / 12)
-    assert content["detailed_evaluation_results"]["total_rows"] == 12
-
-
 def pack(runs: Path, out: Path) -> int:
     return command(
         "leaderboard",

@@ -1,6 +1,6 @@
 """AmbigBio and D-FActScore as the rest of the suite knows them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,22 @@ from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
 from lm_factuality.benchmarks.chosen import Chosen, Entry
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Sample, Samples, answered
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Checks,
+    Data,
+    Judging,
+    Page,
+    Sample,
+    Samples,
+    Scoring,
+    answered,
+)
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import dots
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import first_text, keep_verdict, read_samples, verdict_of
+from lm_factuality.harness.samples import keep_verdict, read_samples, verdict_of
 
 LEAD = (
     "Asked for a biography of a name that several people share, does the model merge two of them?"
@@ -103,49 +113,35 @@ SAMPLES = Samples(
 )
 
 
-def instance_of(name: str, label: str, whole: str) -> Callable[[Sample], Instance | None]:
-    """The score ``name`` of a response; it is correct if ``whole`` is 1: every fact of it is."""
-
-    def instance(sample: Sample) -> Instance | None:
-        if (score := sample.get(name)) is None:
-            return None
-        raw, shown = first_text(sample.get("resps")), f"{label} {score:.3f}"
-        is_correct = sample.get(whole) == 1
-        return Instance(
-            sample["doc"]["text"],
-            (),
-            None,
-            raw,
-            shown,
-            "verdicts of a judge",
-            float(score),
-            is_correct,
-        )
-
-    return instance
-
-
 BENCHMARK = Benchmark(
     kind=AmbigBio.name,
     title="AmbigBio",
-    headlines=("d_factscore",),
-    scores=SCORES,
-    keep=keep_verdict,
-    recount=recount,
-    generation=generation,
-    instance=instance_of("d_factscore", "D-FActScore", "d_factscore"),
-    counted=answered,
-    sources=SOURCES,
-    former_mark="d_factscore",
-    order=30,
-    lead=LEAD,
-    sections=sections,
-    samples=SAMPLES,
-    settings=(
-        *("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes"),
-        *("knowledge", "knowledge_identity", "linking", "facts"),
+    scoring=Scoring(
+        headlines=("d_factscore",),
+        scores=SCORES,
+        keep=keep_verdict,
+        recount=recount,
+        counted=answered,
     ),
-    certifiable=tuple(SETTINGS.values()),
-    judged_steps=JUDGED_STEPS,
+    data=Data(
+        sources=SOURCES,
+        settings=(
+            *("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes"),
+            *("knowledge", "knowledge_identity", "linking", "facts"),
+        ),
+    ),
+    judging=Judging(
+        generation=generation,
+        steps=JUDGED_STEPS,
+    ),
+    page=Page(
+        lead=LEAD,
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    checks=Checks(
+        certifiable=tuple(SETTINGS.values()),
+    ),
+    order=30,
     people=PEOPLE,
 )

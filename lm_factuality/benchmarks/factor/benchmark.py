@@ -14,7 +14,18 @@ from lm_factuality.benchmarks.audit import (
     impossible_logprob,
     requests_of,
 )
-from lm_factuality.benchmarks.declaration import Benchmark, Instance, Recount, Row, Rows, Sample
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Checks,
+    Comparing,
+    Data,
+    Page,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Scoring,
+)
 from lm_factuality.benchmarks.factor import compare, metrics
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
@@ -158,30 +169,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     return Recount(row_metrics)
 
 
-def instance(sample: Sample) -> Instance | None:
-    """The choice that is likeliest per token, or per byte where no tokens are known."""
-    doc = sample["doc"]
-    is_right, way = sample.get("factor_acc"), "highest mean log-probability per token"
-    if doc.get("protocol") == "dola":
-        way = "highest log-probability"
-    if "factor_acc" not in sample:
-        is_right, way = sample.get("acc_bytes"), "highest mean log-probability per byte"
-    if is_right is None:
-        return None
-    choices = tuple(doc["choices"])
-    picked = _picked(sample, choices, doc["gold"], bool(is_right))
-    return Instance(
-        doc["prefix"],
-        (choices[doc["gold"]],),
-        choices,
-        picked,
-        picked,
-        way,
-        float(is_right),
-        bool(is_right),
-    )
-
-
 def _picked(sample: Mapping[str, Any], choices: Sequence[str], gold: int, is_right: bool) -> str:
     """The choice that won. Of equal ones the first that agrees with the score, since the protocol
     breaks ties."""
@@ -299,21 +286,29 @@ SOURCES = (
 BENCHMARK = Benchmark(
     kind="factor",
     title="FACTOR",
-    headlines=("factor_acc", "acc_bytes"),
-    scores=SCORES,
-    keep=keep,
-    recount=recount,
-    instance=instance,
-    notes=notes,
-    floor=floor,
-    comparison=compare,
-    audit=FactorAudit,
-    sources=SOURCES,
-    former_mark="acc_bytes",
+    scoring=Scoring(
+        headlines=("factor_acc", "acc_bytes"),
+        scores=SCORES,
+        keep=keep,
+        recount=recount,
+        floor=floor,
+    ),
+    data=Data(
+        sources=SOURCES,
+        settings=("protocol", "window", "spacing", "join", "delimiter"),
+    ),
+    page=Page(
+        lead=LEAD,
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    comparing=Comparing(
+        notes=notes,
+        comparison=compare,
+    ),
+    checks=Checks(
+        audit=FactorAudit,
+    ),
     order=10,
-    lead=LEAD,
-    sections=sections,
-    samples=SAMPLES,
-    settings=("protocol", "window", "spacing", "join", "delimiter"),
     people=People(tuple(_QUESTIONS.values()), data=read_units),
 )

@@ -19,12 +19,16 @@ from lm_factuality.benchmarks.audit import (
 from lm_factuality.benchmarks.chosen import Chosen, Entry, shown_scores
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
-    Instance,
+    Checks,
+    Comparing,
+    Data,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
+    Scoring,
 )
 from lm_factuality.benchmarks.factor_chat.metrics import (
     POSITION,
@@ -61,26 +65,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
         lambda row: row_metrics(
             row["doc"], row["answers"], str(task.metadata.get("protocol", "statements"))
         )
-    )
-
-
-def instance(sample: Sample) -> Instance | None:
-    """The choice with the highest probability; of equal ones a false one, since a tie is wrong."""
-    doc, is_right, chances = sample["doc"], sample.get("chat_acc"), sample.get("auroc")
-    if is_right is None or chances is None:
-        return None
-    choices, gold = tuple(doc["choices"]), doc["gold"]
-    picked = choices[max(range(len(choices)), key=lambda place: (chances[place], place != gold))]
-    way = "highest probability of being true"
-    return Instance(
-        doc["prefix"],
-        (choices[gold],),
-        choices,
-        picked,
-        picked,
-        way,
-        float(is_right),
-        bool(is_right),
     )
 
 
@@ -232,16 +216,25 @@ SAMPLES = Samples(row, facet="Error type", script=Path(__file__).with_name("page
 BENCHMARK = Benchmark(
     kind="factor_chat",
     title="FACTOR for chat models",
-    headlines=("chat_acc",),
-    scores=SCORES,
-    keep=keep,
-    recount=recount,
-    instance=instance,
-    notes=notes,
-    audit=FactorChatAudit,
+    scoring=Scoring(
+        headlines=("chat_acc",),
+        scores=SCORES,
+        keep=keep,
+        recount=recount,
+    ),
+    data=Data(
+        settings=("protocol", "answers", "answers_read", "spacing", "prompt_hashes"),
+    ),
+    page=Page(
+        lead=LEAD,
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    comparing=Comparing(
+        notes=notes,
+    ),
+    checks=Checks(
+        audit=FactorChatAudit,
+    ),
     order=12,
-    lead=LEAD,
-    sections=sections,
-    samples=SAMPLES,
-    settings=("protocol", "answers", "answers_read", "spacing", "prompt_hashes"),
 )

@@ -22,21 +22,26 @@ from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
+    Checks,
+    Data,
+    Judging,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
     Score,
+    Scoring,
 )
 from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, end_of, why_none
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import SCORES, row_metrics, sums
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+from lm_factuality.scores.statistics import Aggregation, mean
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -178,23 +183,34 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind=FACTOR_GENERATION.name,
     title="FACTOR in open generation",
-    lead="Does the model, continuing freely after the prefix, write what is true or what is false?",
-    headlines=("accuracy",),
-    scores=SCORES,
-    keep=keep_verdict,
-    recount=recount,
-    generation=lambda metadata: FACTOR_GENERATION,
-    counted=counted,
-    audit=FactorGenerationAudit,
-    model_outputs=("mean_logprob", "factor_acc"),
-    unscored_unit="generations",
-    is_pooled=True,
-    former_mark="pairs_right",
+    scoring=Scoring(
+        headlines=("accuracy",),
+        scores=SCORES,
+        keep=keep_verdict,
+        recount=recount,
+        counted=counted,
+        unscored_unit="generations",
+    ),
+    data=Data(
+        model_outputs=("mean_logprob", "factor_acc"),
+        settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
+    ),
+    judging=Judging(
+        generation=lambda metadata: FACTOR_GENERATION,
+        steps=(JudgedStep("marking generations", (), "all scores"),),
+    ),
+    page=Page(
+        lead=(
+            "Does the model, continuing freely after the prefix, write what is true or what is"
+            " false?"
+        ),
+        name="factor",
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    checks=Checks(
+        audit=FactorGenerationAudit,
+    ),
     order=50,
-    page="factor",
-    sections=sections,
-    samples=SAMPLES,
-    settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
-    judged_steps=(JudgedStep("marking generations", (), "all scores"),),
     people=PEOPLE,
 )

@@ -13,13 +13,16 @@ from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions
 from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
-    Instance,
+    Checks,
+    Data,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
     Score,
+    Scoring,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import SCORES, judge_document, row_metrics
@@ -29,7 +32,7 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.plots import dots
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import first_text, prompt_text, responses_of, texts
+from lm_factuality.harness.samples import responses_of, texts
 
 
 def keep(sample: Sample) -> Row:
@@ -51,28 +54,6 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
         str(task.metadata.get("mode", "vanilla")),
     )
     return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
-
-
-def instance(sample: Sample) -> Instance | None:
-    """Whether the judge under test sees rightly that a response holds an error, or holds none."""
-    if sample.get("unscored") is not None or not any(sample.get("response_f1") or ()):
-        return None
-    doc = sample["doc"]
-    found, alarm, missed, _ = sample["response_f1"]
-    truth, said = (
-        "has an error" if has_one else "has no error"
-        for has_one in (found or missed, found or alarm)
-    )
-    asked, raw = (
-        prompt_text(sample["arguments"]["gen_args_0"]["arg_0"]),
-        first_text(sample.get("resps")),
-    )
-    reference, way, is_right = (
-        (truth, f"labels: {doc['labels']}"),
-        "segments named in the verdict",
-        truth == said,
-    )
-    return Instance(asked, reference, None, raw, said, way, float(is_right), is_right)
 
 
 FACTUAL = "factual"
@@ -289,31 +270,35 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind="felm",
     title="FELM",
-    headlines=("segment_f1",),
-    scores=SCORES,
-    keep=keep,
-    recount=recount,
-    instance=instance,
-    instance_score="response_f1",
-    is_pooled=True,
-    sources=(FELM,),
-    former_mark="segment_balanced_accuracy",
-    order=20,
-    lead="Can the model find the factual errors in somebody else's answer?",
-    sections=sections,
-    samples=SAMPLES,
-    settings=(
-        "protocol",
-        "unit",
-        "mode",
-        "claims",
-        "claims_from",
-        "references",
-        "chunk_tokenizer",
-        "prompts",
-        "prompt_hashes",
+    scoring=Scoring(
+        headlines=("segment_f1",),
+        scores=SCORES,
+        keep=keep,
+        recount=recount,
     ),
-    certifiable=tuple(SETTINGS.values()),
+    data=Data(
+        sources=(FELM,),
+        settings=(
+            "protocol",
+            "unit",
+            "mode",
+            "claims",
+            "claims_from",
+            "references",
+            "chunk_tokenizer",
+            "prompts",
+            "prompt_hashes",
+        ),
+    ),
+    page=Page(
+        lead="Can the model find the factual errors in somebody else's answer?",
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    checks=Checks(
+        certifiable=tuple(SETTINGS.values()),
+    ),
+    order=20,
     people=People(
         tuple(load_questions(__package__).values()),
         _items,

@@ -23,12 +23,15 @@ from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
-    Instance,
+    Data,
+    Judging,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
+    Scoring,
 )
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, TABLE4, of_domain, segment_items
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
@@ -41,7 +44,6 @@ from lm_factuality.harness.generation import Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import (
     belongs,
-    first_text,
     keep_verdict,
     responses_of,
     verdict_of,
@@ -199,47 +201,31 @@ SAMPLES = Samples(
 )
 
 
-def instance(sample: Sample) -> Instance | None:
-    """Whether the judge finds an error in a response; it is correct if not."""
-    counts = sample.get("response_error_rate")
-    if counts is None or not counts[1]:
-        return None
-    has_error = bool(counts[0])
-    found = "has an error" if has_error else "has no error"
-    raw = first_text(sample.get("resps"))
-    return Instance(
-        sample["doc"]["prompt"],
-        (),
-        None,
-        raw,
-        found,
-        "verdicts of a judge",
-        float(has_error),
-        not has_error,
-    )
-
-
 BENCHMARK = Benchmark(
     kind=FELM_GEN.name,
     title="FELM-gen",
-    lead="How many segments of the model's own answers to FELM's prompts have errors?",
-    headlines=("segment_error_rate",),
-    scores=SCORES,
-    keep=keep_verdict,
-    recount=recount,
-    generation=lambda metadata: FELM_GEN,
-    instance=instance,
-    instance_score="response_error_rate",
-    is_pooled=True,
-    former_mark="segment_error_rate",
-    order=40,
-    page="felm",
-    sections=sections,
-    samples=SAMPLES,
-    settings=("references",),
-    judged_steps=(
-        JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep("marking segments", SEGMENTS, "all scores"),
+    scoring=Scoring(
+        headlines=("segment_error_rate",),
+        scores=SCORES,
+        keep=keep_verdict,
+        recount=recount,
     ),
+    data=Data(
+        settings=("references",),
+    ),
+    judging=Judging(
+        generation=lambda metadata: FELM_GEN,
+        steps=(
+            JudgedStep("cutting answers into segments", (), "scores of segments"),
+            JudgedStep("marking segments", SEGMENTS, "all scores"),
+        ),
+    ),
+    page=Page(
+        lead="How many segments of the model's own answers to FELM's prompts have errors?",
+        name="felm",
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    order=40,
     people=PEOPLE,
 )

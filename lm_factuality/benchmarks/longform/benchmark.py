@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix, method
-from lm_factuality.benchmarks.biographies.benchmark import instance_of, shown_of
+from lm_factuality.benchmarks.biographies.benchmark import shown_of
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, from_doc, nearest
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.recount import people_of, unfounded
@@ -27,11 +27,15 @@ from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
+    Data,
+    Judging,
+    Page,
     Recount,
     Row,
     Rows,
     Sample,
     Samples,
+    Scoring,
     answered,
 )
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
@@ -309,31 +313,38 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind=LongForm.name,
     title="Long-form factuality",
-    headlines=("f1_at_k",),
-    scores=SCORES,
-    keep=keep_verdict,
-    recount=recount,
-    generation=generation,
-    instance=instance_of("f1_at_k", "F1@K", "precision"),
-    counted=answered,
-    sources=SOURCES,
+    scoring=Scoring(
+        headlines=("f1_at_k",),
+        scores=SCORES,
+        keep=keep_verdict,
+        recount=recount,
+        counted=answered,
+    ),
+    data=Data(
+        sources=SOURCES,
+        settings=(
+            "k",
+            "knowledge",
+            "knowledge_identity",
+            "passages",
+            "entities",
+            "entity_kind",
+            "linking",
+        ),
+    ),
+    judging=Judging(
+        generation=generation,
+        steps=(
+            JudgedStep("decomposition", (), "all scores"),
+            JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
+            JudgedStep("verification", (), "all scores"),
+        ),
+    ),
+    page=Page(
+        lead="How much of a long answer is supported by what is known, and how much does it say?",
+        sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
+        samples=SAMPLES,
+    ),
     order=35,
-    lead="How much of a long answer is supported by what is known, and how much does it say?",
-    sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
-    samples=SAMPLES,
-    settings=(
-        "k",
-        "knowledge",
-        "knowledge_identity",
-        "passages",
-        "entities",
-        "entity_kind",
-        "linking",
-    ),
-    judged_steps=(
-        JudgedStep("decomposition", (), "all scores"),
-        JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
-        JudgedStep("verification", (), "all scores"),
-    ),
     people=people_of(generation, recount, "entity"),
 )

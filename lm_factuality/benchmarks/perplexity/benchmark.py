@@ -13,15 +13,22 @@ from lm_factuality.benchmarks.declaration import (
     BITS_PER_BYTE,
     PERPLEXITY,
     Benchmark,
+    Checks,
+    Comparing,
+    Data,
+    Page,
     Recount,
     Row,
     Sample,
     Samples,
     Score,
+    Scoring,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import (
+from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
+from lm_factuality.harness.samples import same_responses, to_float, to_int
+from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
     Aggregation,
@@ -30,8 +37,6 @@ from lm_factuality.ground.statistics import (
     how_many,
     mean,
 )
-from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
-from lm_factuality.harness.samples import same_responses, to_float, to_int
 
 
 def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
@@ -174,19 +179,28 @@ SAMPLES = Samples(
 BENCHMARK = Benchmark(
     kind="perplexity",
     title="Perplexity",
-    lead="How well does the model predict the documents that FACTOR's rows come from?",
-    headlines=("perplexity", "byte_perplexity"),
-    scores=SCORES,
-    keep=keep,
-    recount=lambda task, rows: Recount(lambda row: row_metrics(row["doc"], row["scored"])),
-    notes=notes,
-    shown_beside="factor",
-    unit="documents",
-    audit=lambda expected: PerplexityAudit(),
-    former_mark="byte_perplexity",
+    scoring=Scoring(
+        headlines=("perplexity", "byte_perplexity"),
+        scores=SCORES,
+        keep=keep,
+        recount=lambda task, rows: Recount(lambda row: row_metrics(row["doc"], row["scored"])),
+        unit="documents",
+    ),
+    data=Data(
+        settings=("window", "window_used", "stride"),
+    ),
+    page=Page(
+        lead="How well does the model predict the documents that FACTOR's rows come from?",
+        name="factor",
+        sections=sections,
+        samples=SAMPLES,
+    ),
+    comparing=Comparing(
+        notes=notes,
+        shown_beside="factor",
+    ),
+    checks=Checks(
+        audit=lambda expected: PerplexityAudit(),
+    ),
     order=45,
-    page="factor",
-    sections=sections,
-    samples=SAMPLES,
-    settings=("window", "window_used", "stride"),
 )

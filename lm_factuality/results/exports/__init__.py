@@ -1,2 +1,1 @@
-"""Results in the forms that others read: Every Eval Ever's records and the Hub's
-``.eval_results``."""
+"""Results in the form that the Hub reads."""

@@ -150,7 +150,9 @@ def _notes(file: ResultsFile, task: TaskResult, found: Figure, factor: int) -> s
     )
     parts.append(f"{task.task} version {task.version}")
     benchmark = find_benchmark(task.kind)
-    settings = {name: task.metadata.get(name) for name in (benchmark.settings if benchmark else ())}
+    settings = {
+        name: task.metadata.get(name) for name in (benchmark.data.settings if benchmark else ())
+    }
     settings |= {name: getattr(file, name) for name in ("dtype", "revision", "backend")}
     parts += [
         f"{name} {value}"

@@ -336,7 +336,7 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         save_certificate(certificate, None)
         found = find_certificate(judge)
     metadata = {
-        "judge_config": config.describe(BENCHMARK.generation({}).prompt_names),
+        "judge_config": config.describe(BENCHMARK.judging.generation({}).prompt_names),
         "judge_certificate": found,
     }
     stated = {each.step.partition(" ")[0]: each for each in BENCHMARK.certified(metadata)}

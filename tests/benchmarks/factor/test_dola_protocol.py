@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lm_factuality.benchmarks.factor.benchmark import BENCHMARK, FactorAudit
+from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.page import row as page_row
@@ -128,8 +128,6 @@ def test_every_sum_and_verdict_is_the_scripts(
     check(found, script(folder, rows))
     sample = found[2][-1]
     # What reports and leaderboards make of the samples follows sums as well.
-    instance = BENCHMARK.instance(sample)
-    assert (instance.score, instance.method) == (0.0, "highest log-probability")
     sums = [float(each[0]) for each in sample["filtered_resps"]]
     assert page_row(None, sample).margin == pytest.approx(sums[0] - max(sums[1:]), abs=1e-3)
 

@@ -96,29 +96,11 @@ def test_the_report_shows_scores_calibration_and_rows(finished, tmp_path):
     assert ['"chances":[' in each for each in rows] == [True, True]
 
 
-def test_comparison_and_export_take_it(finished, tmp_path, capsys):
+def test_comparison_takes_it(finished, capsys):
     assert main(["compare", str(finished)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "FACTOR for chat models" in printed
     assert printed.count("84 to 91%") == 1
-    out = tmp_path / "export"
-    command = [
-        "export",
-        "every-eval-ever",
-        str(finished),
-        "--out",
-        str(out),
-        "--model",
-        "org/chat",
-        "--samples",
-    ]
-    assert main([*command, "--organization", "Somebody", "--relationship", "third_party"]) == 0
-    for path in (out / "data" / TASK, out / "data" / LETTERS):
-        (record,), (samples,) = list(path.rglob("*.json")), list(path.rglob("*_samples.jsonl"))
-        assert len(samples.read_text(encoding="utf-8").splitlines()) == ROWS
-        results = json.loads(record.read_text(encoding="utf-8"))["evaluation_results"]
-        names = {each["metric_config"]["metric_name"] for each in results}
-        assert {"chat_acc", "pairwise_acc", "auroc", "brier", "ece"} <= names
 
 
 def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished):

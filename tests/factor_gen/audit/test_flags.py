@@ -1,11 +1,10 @@
-"""Each reason to flag a row, and what --fix does about it."""
+"""Each reason to flag a row."""
 
 from __future__ import annotations
 
 import pytest
 
 from factor_gen.audit import flags
-from factor_gen.audit.fix import fix_row, fix_rows
 from factor_gen.audit.flags import flag_rows
 from factor_gen.audit.words import bare, distance, final_mark, summed_distances
 from lm_factuality.benchmarks.factor.rows import Row, make_row
@@ -67,61 +66,6 @@ def test_repeated_rows_name_the_first_whatever_the_order_of_choices() -> None:
         ]
     )
     assert (flag.index, flag.reason, flag.detail) == (1, flags.REPEATED, "file:2")
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (
-            row("It rose in May .", "It rose  in June.", " It fell."),
-            ("It rose in May.", "It rose in June.", "It fell."),
-        ),
-        (row("It rose", "It fell.", "It sank."), ("It rose.", "It fell.", "It sank.")),
-        (row("It rose.", "It fell", "It sank"), ("It rose.", "It fell.", "It sank.")),
-        (
-            row("It rose.", "It fell.", "It sank?"),
-            ("It rose.", "It fell.", "It sank?"),
-        ),  # which is right cannot be known
-        (row("It rose.", "it fell.", "IT sank."), ("It rose.", "It fell.", "It sank.")),
-        (
-            row("It\u2019s up \u2013 now.", "It's up - soon.", "It's up."),
-            ("It's up - now.", "It's up - soon.", "It's up."),
-        ),
-        (
-            row("\u00c9t\u00e9 was hot.", "\u00c9t\u00e9 was cold."),
-            ("\u00c9t\u00e9 was hot.", "\u00c9t\u00e9 was cold."),
-        ),
-    ],
-)
-def test_what_can_be_mended_is(given: Row, expected: tuple[str, ...]) -> None:
-    assert fix_row(given)[0].choices == expected
-
-
-def test_prefixes_are_mended_and_keep_their_lines() -> None:
-    fixed, _ = fix_row(row("It rose.", "It fell.", prefix="One ,  two.\n\nThree ! "))
-    assert fixed.prefix == "One, two.\n\nThree! "
-
-
-def test_what_cannot_be_mended_is_left_out_and_counted() -> None:
-    sound = row("It rose in May.", "It rose in June.")
-    rows = [
-        sound,
-        row("It rose in May .", "It rose in May."),  # identical once mended
-        row("It rose, in May.", "It rose in May."),
-        row(_LONG, "The old bridge was opened for the winter.", prefix=_LONG),
-        row("It rose  in May.", "It rose in June."),  # the first once mended
-        row("It rose in May.", " ", ""),
-    ]
-    fixed = fix_rows(rows)
-    assert fixed.rows == (sound,)
-    assert fixed.indices == (0,)
-    assert fixed.dropped == {
-        flags.IDENTICAL: 1,
-        flags.NO_CONTRADICTION: 1,
-        flags.IN_PREFIX: 1,
-        flags.REPEATED: 1,
-        flags.UNSCORABLE: 1,
-    }
 
 
 def test_words_and_marks() -> None:

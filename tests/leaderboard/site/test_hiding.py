@@ -18,11 +18,11 @@ from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
 from lm_factuality.benchmarks.felm_gen.judging import row_metrics as felm_gen_row
-from lm_factuality.ground.statistics import Outcome
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import Score, _if_wrong
+from lm_factuality.scores.statistics import Outcome
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
 from tests.leaderboard.site.conftest import entry
