@@ -21,7 +21,7 @@ from judges.verify import SupportReply
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
-    from judges.backends.limits import Purse
+    from judges.budget import Purse
     from judges.config import JudgeConfig
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
