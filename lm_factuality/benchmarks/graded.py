@@ -38,7 +38,6 @@ from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import Source, blob_id
-from lm_factuality.ground.statistics import MEAN, Aggregation, how_many, mean
 from lm_factuality.ground.tables import FORMATS, read_table
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
@@ -46,6 +45,7 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import own_data
 from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
 from lm_factuality.harness.suite_task import Settings
+from lm_factuality.scores.statistics import MEAN, Aggregation, how_many, mean
 
 
 def graded(

@@ -16,10 +16,10 @@ from judges.typed import Reply, Typed, read_reply
 from lm_factuality.benchmarks.declaration import ACCURACY, Measure, Row
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, defined, mean
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Docs, Table, Verdict
 from lm_factuality.harness.samples import belongs
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, defined, mean
 
 PAPER = "paper"
 """The protocol in which an answer without a readable grade is unscored."""
