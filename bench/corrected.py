@@ -33,9 +33,9 @@ from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.paired import slopes
-from lm_factuality.ground.ppi import Estimate, Units, estimate
-from lm_factuality.ground.statistics import Z95
+from lm_factuality.scores.paired import slopes
+from lm_factuality.scores.ppi import Estimate, Units, estimate
+from lm_factuality.scores.statistics import Z95
 from tests.conftest import REPOSITORY
 
 DATA = REPOSITORY.parent / "shared" / "data"

@@ -16,6 +16,7 @@ from tests.conftest import REPOSITORY
 # height and know nothing of each other.
 FLOORS = (
     ("lm_factuality.ground",),
+    ("lm_factuality.scores",),
     ("judges", "lm_factuality.retrieval"),
     ("lm_factuality.harness",),
     ("lm_factuality.benchmarks",),

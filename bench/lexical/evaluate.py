@@ -25,7 +25,7 @@ from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.records import read_text
-from lm_factuality.ground.statistics import pooled_interval
+from lm_factuality.scores.statistics import pooled_interval
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from factor_gen.audit.records import FEWEST, TESTED, Baseline, Floor, Scores
 from lm_factuality.benchmarks.factor.metrics import floor_of, shares
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.paired import holm
+from lm_factuality.scores.paired import holm
 
 FOLDS = 5
 _RESAMPLES = 10_000
@@ -111,7 +111,7 @@ def _intervals(
     outcomes: Sequence[Values], documents: Sequence[str], seed: int
 ) -> list[tuple[float, float]]:
     """Percentile intervals of all outcomes from the same resamples of whole documents: what
-    ``ground.statistics.bootstrap_interval`` does for one, in memory that does not grow with the
+    ``scores.statistics.bootstrap_interval`` does for one, in memory that does not grow with the
     number of resamples. One document alone has no interval."""
     sums, weights = _by_document(outcomes, documents)
     if len(sums) < 2:

@@ -14,7 +14,7 @@ from factor_gen.records import ErrorType
 from judges.typed import Reply
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.statistics import Outcome, bootstrap_interval, mean
+from lm_factuality.scores.statistics import Outcome, bootstrap_interval, mean
 
 if TYPE_CHECKING:
     from judges.judge import Judge

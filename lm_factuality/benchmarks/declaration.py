@@ -19,9 +19,9 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.statistics import Aggregation, interval
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.scores.statistics import Aggregation, interval
 
 if TYPE_CHECKING:
     from markupsafe import Markup

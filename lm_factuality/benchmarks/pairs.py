@@ -3,9 +3,9 @@ row.
 
 A score is a function of sums over rows: a mean (sum of values, sum of weights), or what the score's
 aggregation makes of counts (errors found, false alarms, errors missed, the rest). Its standard
-error is that of means clustered by document (``lm_factuality.ground.statistics``), and of counts
+error is that of means clustered by document (``lm_factuality.scores.statistics``), and of counts
 the same to the first order. Intervals are normal; p-values are two-sided and those of a
-randomisation test over clusters (``lm_factuality.ground.paired``)."""
+randomisation test over clusters (``lm_factuality.scores.paired``)."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from lm_factuality.benchmarks.declaration import Benchmark, Sample, Samples, Score, undeclared
 from lm_factuality.benchmarks.rows import Counts, SampleRow, finite
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.paired import detectable, flip_test, holm, slopes, swap_test
-from lm_factuality.ground.statistics import Z95, Floats, ratio
 from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
+from lm_factuality.scores.statistics import Z95, Floats, ratio
 
 _EQUAL = 1e-12
 

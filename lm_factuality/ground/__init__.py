@@ -1,2 +1,2 @@
-"""What the whole project stands on: errors, files, tables, statistics, published data. It imports
+"""What the whole project stands on: errors, files, tables, settings, published data. It imports
 nothing else of the project."""

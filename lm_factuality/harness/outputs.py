@@ -55,7 +55,7 @@ class WordAnswer(NamedTuple):
 class Corrected:
     """A score corrected for its judge, with its standard error and the ends of its 95% interval.
     ``how`` says by what, and what that assumes. Of a correction by people's labels, ``weight`` is
-    lambda (see ``lm_factuality.ground.ppi``), ``labelled`` how many of so many ``units`` people
+    lambda (see ``lm_factuality.scores.ppi``), ``labelled`` how many of so many ``units`` people
     answered for, and ``unscored`` how many are in neither."""
 
     value: float

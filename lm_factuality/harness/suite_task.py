@@ -18,11 +18,11 @@ from lm_factuality import __version__
 from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
-from lm_factuality.ground.statistics import Aggregation, or_not_defined
 from lm_factuality.harness import once, thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
 from lm_factuality.harness.tasks import wrong_name
+from lm_factuality.scores.statistics import Aggregation, or_not_defined
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
-from lm_factuality.ground.statistics import NOT_DEFINED
 from lm_factuality.harness.outputs import (
     OTHER,
     Corrected,
@@ -26,6 +25,7 @@ from lm_factuality.harness.outputs import (
     date_in_name,
     number_of,
 )
+from lm_factuality.scores.statistics import NOT_DEFINED
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from scipy.stats import norm, ttest_rel
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.pairs import Scored, compare, compare_all, compared_scores, stderr_of
-from lm_factuality.ground.paired import holm
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.scores.paired import holm
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
 ACCURACY, F1 = find_benchmark("factor").shown[0], find_benchmark("felm").shown[0]
 

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lm_factuality.benchmarks.perplexity.benchmark import geometric_mean, geometric_stderr
 from lm_factuality.ground.errors import ModelError
-from lm_factuality.ground.statistics import Outcome
 from lm_factuality.harness.rolling import windows
+from lm_factuality.scores.statistics import Outcome
 from tests.conftest import TASKS
 from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
 from tests.two_processes import one_of_two

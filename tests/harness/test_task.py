@@ -14,8 +14,8 @@ from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, mean
 from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 from tests.conftest import TASKS, example_row
 from tests.two_processes import one_of_two
 

@@ -11,11 +11,11 @@ import pytest
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.ground.ppi import Units, estimate
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.report.build import choose
 from lm_factuality.results.read import read_correction, read_results_file, read_results_files
+from lm_factuality.scores.ppi import Units, estimate
 from tests.people.conftest import felm_gen_sample
 from tests.report.results import write_results
 

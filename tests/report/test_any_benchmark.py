@@ -21,8 +21,8 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
 )
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part
-from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.report.build import build_report
+from lm_factuality.scores.statistics import Aggregation, mean
 from tests.report.conftest import HOSTILE
 from tests.report.results import factor_task, write_results
 

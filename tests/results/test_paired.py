@@ -7,8 +7,8 @@ import random
 import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.paired import holm
 from lm_factuality.results.compare import read_runs, tables
+from lm_factuality.scores.paired import holm
 from tests.report.results import factor_task, felm_task, write_results
 
 CLEAR = [True] * 30 + [False] * 10

@@ -22,11 +22,11 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import blob_id
-from lm_factuality.ground.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import own_data
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.scores.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
 
 # 1. Scores: how each becomes one number, what kind of number it is, what tables call it.
 SCORES = (

@@ -29,8 +29,8 @@ from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.harness.generation import Table
+from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 _PUBLISHED = SOURCES[:4]  # each generations file before its decisions
 _SEED = 0

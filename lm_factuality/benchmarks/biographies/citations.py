@@ -19,8 +19,8 @@ from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
-from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval, defined, mean
 from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.scores.statistics import Outcome, average, bootstrap_interval, defined, mean
 
 Protocol = Literal["fixed", "code"]
 Splitter = Callable[[str], list[str]]

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.biographies.decisions import NUM_GROUPS, DecidedRe
 from lm_factuality.benchmarks.biographies.scores import length_penalty
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.statistics import Outcome, average, bootstrap_interval, defined, mean
+from lm_factuality.scores.statistics import Outcome, average, bootstrap_interval, defined, mean
 
 Protocol = Literal["code", "fixed"]
 

@@ -11,7 +11,8 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score, interval_of
-from lm_factuality.ground.statistics import (
+from lm_factuality.ground.thinking import UNFINISHED
+from lm_factuality.scores.statistics import (
     MEAN,
     Aggregation,
     Outcome,
@@ -20,7 +21,6 @@ from lm_factuality.ground.statistics import (
     how_many,
     mean,
 )
-from lm_factuality.ground.thinking import UNFINISHED
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from judges.lexical.words import STOPWORDS, read_patterns
 from lm_factuality.benchmarks.biographies.decisions import Known, words
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.ground.statistics import defined, ratio
+from lm_factuality.scores.statistics import defined, ratio
 
 SAME_FACT = (
     0.7  # twice the common content words over those of both, from which two facts are the same

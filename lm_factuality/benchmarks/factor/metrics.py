@@ -15,8 +15,8 @@ import numpy as np
 from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.statistics import MEAN, TOTAL, Aggregation, Outcome, how_many
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, Outcome, how_many
 
 LOTS = 20  # drawings of word weights
 _BYTES = 3  # of a weight

@@ -19,9 +19,9 @@ import numpy as np
 
 from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
 from lm_factuality.ground.errors import curable
-from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
 
 _MARKS = " >#\"'(["
 _ALONE = curable(

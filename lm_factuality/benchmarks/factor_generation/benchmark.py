@@ -39,9 +39,9 @@ from lm_factuality.benchmarks.factor_generation.facts import MARKS, complete, en
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import SCORES, row_metrics, sums
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import Aggregation, mean
 from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+from lm_factuality.scores.statistics import Aggregation, mean
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:

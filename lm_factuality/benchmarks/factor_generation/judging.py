@@ -14,8 +14,8 @@ from judges.verify import plan
 from lm_factuality.benchmarks.factor_generation import facts, tally
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.statistics import defined, interval_of, pooled_interval
 from lm_factuality.harness.generation import Docs, Table, Verdict
+from lm_factuality.scores.statistics import defined, interval_of, pooled_interval
 
 COLUMNS = (
     *("subset", "#rows", "#generations", "#unscored", "#neutral", "#true (T)", "#false (F)"),

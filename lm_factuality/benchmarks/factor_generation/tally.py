@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
 from lm_factuality.benchmarks.declaration import SHARE, Score
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
-from lm_factuality.ground.statistics import (
+from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
     Aggregation,

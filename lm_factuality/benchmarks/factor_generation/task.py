@@ -24,12 +24,12 @@ from lm_factuality.benchmarks.factor_generation.facts import (
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, row_metrics
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
-from lm_factuality.ground.statistics import Aggregation
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Settings, without_chat
+from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
 

@@ -38,9 +38,9 @@ from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_respons
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.statistics import interval_of, pooled_interval
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
+from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 AS_GIVEN, CLAIM_PROMPT = "felm/as_given", "felm/extract_claims"
 

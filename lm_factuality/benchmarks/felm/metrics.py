@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
-from lm_factuality.ground.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
+from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
 
 LEVELS = ("segment", "response")
 ALL = "ALL"

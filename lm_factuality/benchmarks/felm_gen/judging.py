@@ -30,7 +30,8 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 )
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.statistics import (
+from lm_factuality.harness.generation import Docs, Table, Verdict
+from lm_factuality.scores.statistics import (
     Aggregation,
     defined,
     how_many,
@@ -39,7 +40,6 @@ from lm_factuality.ground.statistics import (
     pooled_interval,
     pooled_stderr,
 )
-from lm_factuality.harness.generation import Docs, Table, Verdict
 
 
 class _Doc(BaseModel):

@@ -17,8 +17,8 @@ from lm_factuality.benchmarks.biographies.scores import length_penalty, of_any, 
 from lm_factuality.benchmarks.biographies.summary import why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
-from lm_factuality.ground.statistics import MEAN, Aggregation, Outcome, how_many, mean
 from lm_factuality.ground.thinking import UNFINISHED
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, mean
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")

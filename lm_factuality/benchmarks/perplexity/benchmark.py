@@ -26,7 +26,9 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.statistics import (
+from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
+from lm_factuality.harness.samples import same_responses, to_float, to_int
+from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
     Aggregation,
@@ -35,8 +37,6 @@ from lm_factuality.ground.statistics import (
     how_many,
     mean,
 )
-from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
-from lm_factuality.harness.samples import same_responses, to_float, to_int
 
 
 def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.method import Settings, judge_biograph
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, interval
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, interval
 from tests.benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
 

@@ -11,8 +11,8 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from lm_factuality.benchmarks.factor_chat import metrics
 from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS, Chances, row_metrics
-from lm_factuality.ground.statistics import clustered_stderr, mean
 from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.scores.statistics import clustered_stderr, mean
 
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
 

@@ -12,7 +12,7 @@ from factor_gen.audit.evaluate import evaluate, won
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, Baseline, Scores
 from factor_gen.audit.tables import verdict
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.statistics import Outcome, bootstrap_interval
+from lm_factuality.scores.statistics import Outcome, bootstrap_interval
 from tests.factor_gen.audit.rows import row
 
 

@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.pairs import Pair, written
 from lm_factuality.ground import plots
 from lm_factuality.ground.model_names import family, short_name, size_label
 from lm_factuality.ground.plots import Dot, dots, save_figure, scatter
-from lm_factuality.ground.statistics import interval
+from lm_factuality.scores.statistics import interval
 
 _TAU = (
     "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the"

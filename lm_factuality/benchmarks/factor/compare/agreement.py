@@ -14,8 +14,8 @@ from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX as PERPLEXI
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.pairs import Pair, Scored, adjusted, compare
 from lm_factuality.ground.model_names import size_in_name
-from lm_factuality.ground.paired import normal_p
 from lm_factuality.harness.outputs import number_of
+from lm_factuality.scores.paired import normal_p
 
 TOKEN, BYTE = "token", "byte"
 ACCURACY_SCORE = SCORES[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm, permutation_test
 
-from lm_factuality.ground.paired import detectable, flip_test, holm, normal_p, swap_test
+from lm_factuality.scores.paired import detectable, flip_test, holm, normal_p, swap_test
 
 
 def by_all_flips(differences):

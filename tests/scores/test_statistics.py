@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from lm_factuality.ground.statistics import (
+from lm_factuality.scores.statistics import (
     NOT_DEFINED,
     Aggregation,
     Outcome,

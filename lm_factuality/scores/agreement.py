@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import t
 from tqdm import tqdm
 
-from lm_factuality.ground.statistics import defined, pooled_interval
+from lm_factuality.scores.statistics import defined, pooled_interval
 
 Item = TypeVar("Item")
 Answers = Sequence[str]  # of one item, one a person

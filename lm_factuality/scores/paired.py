@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_factuality.ground.statistics import Z80, Z95, Floats, Value
+from lm_factuality.scores.statistics import Z80, Z95, Floats, Value
 
 MOST_FLIPPED = 18  # clusters of which all 2**n flips are gone through
 MOST_SWAPPED = 10  # the same where a score of each has to be computed

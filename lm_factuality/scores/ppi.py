@@ -11,7 +11,7 @@ and 1: the power tuning of PPI++ (Angelopoulos, Duchi and Zrnic, 2023, arXiv 231
 
 The package ppi-python does this for means of independent units. The scores here are ratios of sums,
 of units that come in clusters and were drawn by stratum; on the mean of independent units both
-agree (``tests/ground/test_ppi.py``)."""
+agree (``tests/scores/test_ppi.py``)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lm_factuality.ground.paired import slopes
-from lm_factuality.ground.statistics import Floats, Value
+from lm_factuality.scores.paired import slopes
+from lm_factuality.scores.statistics import Floats, Value
 
 Numbers = NDArray[np.intp]
 _LEVERAGE = 0.9  # that a label is taken to have at most

@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from lm_factuality.ground.agreement import (
+from lm_factuality.scores.agreement import (
     Measure,
     agreeing,
     coefficient,
@@ -20,7 +20,7 @@ from lm_factuality.ground.agreement import (
     krippendorff,
     share,
 )
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, ratio
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, ratio
 
 # Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five
 # diagnoses.

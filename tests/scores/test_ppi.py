@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_factuality.ground.ppi import Estimate, Units, estimate, interval
-from lm_factuality.ground.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.scores.ppi import Estimate, Units, estimate, interval
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
 REFERENCE = json.loads(Path(__file__).with_name("ppi_reference.json").read_text(encoding="utf-8"))
 
