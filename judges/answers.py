@@ -113,6 +113,18 @@ class Backend(Protocol):
         rest into errors."""
 
 
+@settings(frozen=True, config=FORBID)
+class Prices:
+    """USD for a million tokens."""
+
+    prompt: Annotated[Number, Field(ge=0)]
+    completion: Annotated[Number, Field(ge=0)]
+
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """USD for so many tokens."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
+
+
 BYTES_A_TOKEN = 3.5  # of UTF-8, for a plan that has no tokenizer
 _WRAPPING = 16  # tokens that a chat template puts around a message, at most
 

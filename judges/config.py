@@ -11,9 +11,8 @@ from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
-from judges.answers import Decoding
+from judges.answers import Decoding, Prices
 from judges.backends import BACKENDS, Capabilities, capabilities
-from judges.backends.limits import Prices
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.secrets import secrets_in_text
 from lm_factuality.ground.settings import (

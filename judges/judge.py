@@ -15,8 +15,7 @@ from tqdm import tqdm
 
 from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend
-from judges.backends.limits import Purse
-from judges.backends.thinking import ROOM_TO_THINK, is_cut_off_in_thought
+from judges.budget import Purse
 from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
@@ -32,6 +31,7 @@ from judges.typed import (
     schema_of,
 )
 from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.thinking import ROOM_TO_THINK, without_thinking
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
@@ -238,6 +238,18 @@ class Judge(AbstractContextManager["Judge"]):
             for prompt, subject in zip(prompts, subjects, strict=True)
             for sample in range(self.config.samples if samples is None else samples)
         ]
+
+
+def is_cut_off_in_thought(answer: Answer) -> bool:
+    """Whether more tokens may bring an answer to its end.
+
+    They may where it is not known why the answer ended, too.
+    """
+    return (
+        answer.finish_reason in ("length", None)
+        and answer.text is not None
+        and without_thinking(answer.text) is None
+    )
 
 
 def _with_room(request: Request, tokens: int) -> Request:

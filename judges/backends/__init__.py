@@ -17,7 +17,7 @@ from lm_factuality.ground.packages import load_yaml
 
 if TYPE_CHECKING:
     from judges.answers import Backend
-    from judges.backends.limits import Purse
+    from judges.budget import Purse
     from judges.config import JudgeConfig
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from judges.answers import Answer, Backend, Estimate, Request, Usage, estimate_of
 from judges.backends import open_backend as open_judge
 from judges.backends.classifier import claims_of, to_answer
-from judges.backends.limits import Purse
+from judges.budget import Purse
 from judges.certificates import find_calibration
 from judges.config import JudgeConfig
 from judges.store import AnswerStore

@@ -17,7 +17,7 @@ from lm_factuality.ground.errors import BackendDown, FactualityError
 from lm_factuality.ground.packages import first_line, loading
 
 if TYPE_CHECKING:
-    from judges.backends.limits import Purse
+    from judges.budget import Purse
     from judges.config import JudgeConfig
     from judges.inference.models import SupportModel
 

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
-from judges.backends.thinking import whole_texts
 from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
-from lm_factuality.ground.thinking import opened_by
+from lm_factuality.ground.thinking import opened_by, whole_texts
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
-    from judges.backends.limits import Purse
+    from judges.budget import Purse
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)

@@ -1,381 +1,269 @@
-"""Any OpenAI-compatible HTTP server, through the ``openai`` client: many requests at once, none
-lost."""
+"""Any OpenAI-compatible HTTP server, through the ``openai`` client: many requests at once.
+
+Threads ask; the thread of the caller hands out answers as they come. Nothing that was paid for is
+lost: when asking ends early, calls under way are let come in.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import dataclasses
 import hashlib
 import json
 import logging
 import queue
-import signal
+import random
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-
-from judges.answers import Answer, Estimate, Request, TokenCounter, Usage
+from judges.answers import Answer, Estimate, Request, Usage
 from judges.backends import server
-from judges.backends.limits import BudgetSpent, Pace, Purse, delay
+from judges.budget import Budget, Purse
 from lm_factuality.ground.errors import BackendDown
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
 
 GIVEN_UP_IN_A_ROW = 8  # requests; then the server counts as down
+FIRST = 0.5  # seconds, the longest wait before the second try; it doubles from try to try
+LONGEST = 30.0  # seconds, the longest wait of our own choosing
+LONGEST_ASKED = 120.0  # seconds, the longest that a server's Retry-After is obeyed
 _TRIES_TO_CONNECT = 3  # as long as nothing has been answered
 _LAST_WORDS = 2.0  # seconds after total_timeout for calls under way, which are paid for
 _WHEN_INTERRUPTED = 20.0  # seconds after Ctrl-C for the same; a second one ends the wait
 
 
-class _Ending:
-    """How one lot of requests comes to an end: no new call is begun once ``stop`` was called, and
-    those that are under way (``calling``) are let come in, for they are paid for."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-        self.calling: set[asyncio.Task[None] | None] = set()
-        self.failures: list[Exception] = []
-
-    def stop(self, failure: Exception | None = None) -> None:
-        self.failures += [failure] if failure is not None else []
-        self.event.set()
-
-    async def wait(
-        self, workers: Sequence[asyncio.Task[None]], seconds: float | None, grace: float
-    ) -> bool:
-        """Until all ``workers`` are done, or ``stop`` and ``grace`` seconds; at most ``seconds``.
-        Whether these were over."""
-        if not workers:
-            return False
-        stopped = asyncio.ensure_future(self.event.wait())
-        everything = asyncio.ensure_future(asyncio.wait(workers))
-        try:
-            done, _ = await asyncio.wait(
-                [everything, stopped], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            self.event.set()
-            for worker in workers:
-                if worker not in self.calling:
-                    worker.cancel()
-            await asyncio.wait(workers, timeout=grace if done else _LAST_WORDS)
-            return not done
-        finally:
-            for task in (*workers, stopped, everything):
-                task.cancel()
-            await asyncio.gather(*workers, stopped, everything, return_exceptions=True)
-
-
 class OpenAIBackend:
-    """A model behind chat completions or completions; ``config`` says where and within which
-    limits. The client lives in a thread with an event loop of its own, from the first request until
-    ``close``. A call whose outcome is unknown (timed out, cut off, or without a count of its
-    tokens) counts at its worst case towards ``max_cost``."""
+    """A model behind chat completions or completions.
+
+    A call whose outcome is unknown (timed out, cut off, or without a count of its tokens) counts
+    at its worst case towards ``max_cost``.
+    """
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` is money shared with other backends (default: ``max_cost``). Raises
-        ConfigError: no such tokenizer."""
+        """Prepare to ask a server; nothing is sent.
+
+        Args:
+            config: Where the server is, and the limits of its use.
+            purse: Money shared with other judges. By default the judge has ``max_cost`` to itself.
+
+        Raises:
+            ConfigError: There is no such tokenizer.
+        """
         self._config = config
-        self._key = server.find_key(config)
-        self._faults = server.Faults(config, self._key)
-        self._count = TokenCounter(config.tokenizer)
-        self._requests = Pace(config.requests_per_minute)
-        self._tokens = Pace(config.tokens_per_minute)
-        self._purse = purse or Purse(config.max_cost)
-        self.usage = Usage(
-            cost=0.0 if config.prices else None
-        )  # what was sent and what it cost since the backend was opened
-        self._client: AsyncOpenAI | None = None
+        self._server = server.Server(config)
+        self._budget = Budget(config, purse)
         self._lock = threading.Lock()
-        self._thread = contextlib.ExitStack()
-        self._portal: BlockingPortal | None = None
-        self._answered = self._given_up_in_a_row = 0
+        self._has_answered = False
+        self._given_up_in_a_row = 0
 
     @property
     def identity(self) -> str:
         """Server, path, kind of endpoint and model, and a hash of what else is sent."""
-        url = urlsplit(self._config.base_url)
-        name = f"openai:{url.netloc}{url.path.rstrip('/')}:{self._config.endpoint}:{self._config.model}"  # noqa: E501
-        if not self._config.extra_body:
+        config = self._config
+        url = urlsplit(config.base_url)
+        name = f"openai:{url.netloc}{url.path.rstrip('/')}:{config.endpoint}:{config.model}"
+        if not config.extra_body:
             return name
-        extra = json.dumps(dict(self._config.extra_body), sort_keys=True)
+        extra = json.dumps(dict(config.extra_body), sort_keys=True)
         return f"{name}:{hashlib.sha256(extra.encode()).hexdigest()[:16]}"
 
+    @property
+    def usage(self) -> Usage:
+        """What was sent and what it cost since the backend was opened."""
+        return self._budget.usage
+
     def estimate(self, requests: Sequence[Request]) -> Estimate:
-        """Tokens and cost of asking each of ``requests`` once, every answer being as long as it may
-        be."""
-        return self._count.estimate(
-            requests, self._config.prices.cost if self._config.prices else None
-        )
+        """Tokens and cost of asking each request once, every answer being as long as it may be."""
+        return self._budget.estimate(requests)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. An interrupt is raised after what had arrived has
-        been given out. Raises BackendDown: the server cannot be reached or refuses everybody,
-        ``max_cost`` is reached, ``total_timeout`` is over, or eight requests in a row were given
-        up. Raises ConfigError: there is no key for a server that is not a local one."""
+        """See `judges.answers.Backend`. An interrupt is raised after calls under way have come in.
+
+        Raises:
+            BackendDown: The server cannot be reached or refuses everybody, ``max_cost`` is
+                reached, ``total_timeout`` is over, or eight requests in a row were given up.
+            ConfigError: There is no key for a server that is not a local one.
+        """
         server.require_key(self._config)
-        return self._stream(requests)
+        return self._ask_all(requests)
 
     def close(self) -> None:
-        """Cancels what is under way, closes the connections and ends the thread; a later request
-        starts a new one."""
-        with self._lock:
-            portal, self._portal = self._portal, None
-            client, self._client = self._client, None
-        if portal is not None:
-            if client is not None:
-                portal.start_task_soon(client.close).result(10)
-            portal.call(portal.stop, True)
-            self._thread.close()
+        """Close the connections; a later request makes new ones."""
+        self._server.close()
 
-    def _stream(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """The answers as they come; then the exception, if there is one. If the caller stops early,
-        what is under way is cancelled. After a KeyboardInterrupt it is let come in and given out,
-        so that it can be saved; then the interrupt goes on."""
-        arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        ending = _Ending()
-
-        async def run() -> None:
-            try:
-                await self._answer_all(requests, arrived.put, ending)
-            finally:
-                arrived.put(None)
-
-        with self._lock, _uninterrupted():
-            if self._portal is None:
-                self._portal = self._thread.enter_context(start_blocking_portal())
-            portal, future = self._portal, self._portal.start_task_soon(run)
+    def _ask_all(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """The answers as they come; then the failure that ended it, if one did."""
+        limit = self._config.total_timeout
+        self._server.connect()
+        lot = _Lot(requests)
         try:
-            yield from iter(arrived.get, None)
+            lot.start(self._work, min(self._config.concurrency, len(requests)))
+            yield from lot.arrivals(limit)
+            if lot.is_working:
+                over = f"total_timeout of {limit:g} s is over; {server.AGAIN}"
+                lot.stop(BackendDown(f"judge {self._config.name}: {over}"))
+                yield from lot.arrivals(_LAST_WORDS)
         except KeyboardInterrupt:
-            if ending.calling:
-                logger.warning(
-                    "interrupted: waiting for %d calls under way (Ctrl-C again leaves them)",
-                    len(ending.calling),
-                )
-            portal.start_task_soon(ending.stop)
-            try:
-                yield from iter(lambda: arrived.get(timeout=_WHEN_INTERRUPTED), None)
-            except queue.Empty:
-                logger.warning("calls under way did not come in within %.0f s", _WHEN_INTERRUPTED)
-            finally:
-                future.cancel()
+            lot.stop()
+            logger.warning("interrupted: waiting for calls under way (Ctrl-C again leaves them)")
+            yield from lot.arrivals(_WHEN_INTERRUPTED)
             raise
-        except BaseException:
-            future.cancel()
-            raise
-        future.result()
+        finally:
+            lot.stop()
+        for failure in lot.failures:
+            raise failure
 
-    async def _answer_all(
-        self,
-        requests: Sequence[Request],
-        put: Callable[[tuple[int, Answer]], None],
-        ending: _Ending,
-    ) -> None:
-        waiting = iter(enumerate(requests))
+    def _work(self, lot: _Lot) -> None:
+        """Ask what is waiting, one request after the other, until nothing is or the lot stops."""
+        for number, request in lot.requests():
+            answer = self._answer(request, lot)
+            lot.put((number, answer))
+            self._judge_the_server(answer)
 
-        async def work() -> None:
-            for number, request in waiting:
-                try:
-                    answer = await self._answer_one(request, ending)
-                    put((number, answer))
-                    self._judge_the_server(answer)
-                except Exception as failure:  # noqa: BLE001  raised below, when what is under way has come in
-                    ending.stop(failure)
-                if (
-                    ending.event.is_set()
-                ):  # what was under way is paid for and has come in; nothing new is begun
-                    return
+    def _answer(self, request: Request, lot: _Lot) -> Answer:
+        """The answer, or after all retries one with an error.
 
-        self._connect()
-        workers = [
-            asyncio.create_task(work()) for _ in range(min(self._config.concurrency, len(requests)))
-        ]
-        is_over = await ending.wait(workers, self._config.total_timeout, self._config.timeout)
-        for failure in ending.failures:
-            raise (
-                BackendDown(self._no_money(failure))
-                if isinstance(failure, BudgetSpent)
-                else failure
-            )
-        if is_over:
-            limit = f"total_timeout of {self._config.total_timeout:g} s is over"
-            raise BackendDown(f"judge {self._config.name}: {limit}; {server.AGAIN}")
-
-    def _no_money(self, error: BudgetSpent) -> str:
-        purse, ours = self._purse, self.usage.cost or 0.0
-        share = (
-            f" (of which this process has ${purse.limit:g})"
-            if purse.limit != self._config.max_cost
-            else ""
-        )
-        others = (
-            f" and ${purse.spent - ours:.6f} by earlier tasks of the run"
-            if purse.spent > ours
-            else ""
-        )
-        return (
-            f"judge {self._config.name}: max_cost of ${self._config.max_cost:g}{share} leaves no"
-            f" room for another call: ${ours:.6f} spent on {self.usage.calls} calls{others}, and"
-            f" the next may cost ${error.needed:.6f}; what was answered is kept: run the same"
-            " command again to go on with a fresh budget"
-        )
-
-    def _connect(self) -> None:
-        if self._client is None:
-            from openai import AsyncOpenAI, DefaultAioHttpClient
-
-            for name in ("httpx", "httpx2"):  # a line for every call, at INFO
-                logging.getLogger(name).setLevel(logging.WARNING)
-            url = self._config.base_url
-            by_proxy, hooks = not server.is_local(url), server.hooks(url, self._key)
-            http = DefaultAioHttpClient(
-                trust_env=by_proxy, follow_redirects=False, event_hooks=hooks
-            )
-            # Without a timeout: ours is of the whole try.
-            self._client = AsyncOpenAI(
-                base_url=url,
-                api_key=self._key or "none",
-                max_retries=0,
-                timeout=None,
-                http_client=http,
-            )
-
-    async def _answer_one(self, request: Request, ending: _Ending) -> Answer:
-        """The answer, or after all retries one with an error; an exception where no other request
-        will fare better."""
+        Raises:
+            BackendDown: No other request will fare better.
+            _Stopped: The lot has stopped before there was an answer.
+        """
+        config = self._config
         attempt = 0
         while True:
             try:
-                return await self._try(request, ending)
-            except server.TryAgain as failure:
-                if failure.unreachable and not self._answered and attempt + 1 >= _TRIES_TO_CONNECT:
-                    where = f"judge {self._config.name}: {self._config.base_url} cannot be reached"
-                    raise BackendDown(
-                        f"{where}: {failure}; is the server running? {server.AGAIN}"
-                    ) from None
-                if ending.event.is_set():
-                    raise asyncio.CancelledError from None  # another try would be a new call
-                if attempt >= self._config.max_retries:
-                    self._given_up_in_a_row += 1
-                    return Answer(None, error=f"{failure} (given up after {attempt + 1} tries)")
-                wait = delay(attempt, failure.retry_after)
-                logger.debug("%s; trying again in %.1f s", failure, wait)
-            await asyncio.sleep(wait)
+                with self._budget.call(request, lot.pause) as bill:
+                    return self._server.call(request, bill)
+            except server.TryAgain as error:
+                failure = error
             attempt += 1
-
-    async def _try(self, request: Request, ending: _Ending) -> Answer:
-        """One call: an answer, or one with an error if the server finds fault with this request."""
-        from aiohttp import ClientError
-        from openai import APIConnectionError, APIStatusError
-
-        config = self._config
-        expected = self._count.expected(request) + request.decoding.max_tokens
-        prices = config.prices
-        worst = (
-            prices.cost(self._count.at_most(request), request.decoding.max_tokens)
-            if prices
-            else 0.0
-        )
-        await self._requests.wait()
-        await self._tokens.wait(expected)
-        await self._purse.reserve(worst)
-        cost, used = worst, float(expected)  # unless something better is known
-        self.usage = self.usage.plus(calls=1)
-        assert self._client is not None
-        ending.calling.add(asyncio.current_task())
-        try:
-            content = server.to_body(
-                request, config.model, config.endpoint, config.max_tokens_name, config.extra_body
-            )
-            call = self._client.post(server.PATHS[config.endpoint], cast_to=str, body=content)
-            answer = server.read_reply(
-                await asyncio.wait_for(call, config.timeout), config.endpoint
-            )
-            cost, used = self._count_tokens(answer.prompt_tokens, answer.completion_tokens) or (
-                cost,
-                used,
-            )
-        except server.BadReply as error:
-            cost, used = self._count_tokens(error.prompt_tokens, error.completion_tokens) or (
-                cost,
-                used,
-            )
-            raise server.TryAgain(self._faults.quoted(str(error))) from None
-        except APIStatusError as error:
-            cost, used = 0.0, 0.0
-            return await self._faults.of_status(error, self._client)
-        except asyncio.TimeoutError:
-            raise server.TryAgain(f"no answer within {config.timeout:g} s") from None
-        except (APIConnectionError, ClientError, OSError) as error:
-            failure = self._faults.of_connection(error)
-            cost, used = (0.0, 0.0) if failure.unreachable else (cost, used)
-            raise failure from None
-        finally:
-            ending.calling.discard(asyncio.current_task())
-            self._purse.settle(worst, cost)
-            if prices:
-                self.usage = self.usage.plus(cost=cost)
-            self._tokens.give_back(expected - used)
-        alternatives = answer.first_token_logprobs
-        if alternatives is not None:
-            alternatives = tuple(
-                (self._faults.hidden(token), logprob) for token, logprob in alternatives
-            )
-        text = self._faults.hidden(answer.text or "")
-        return dataclasses.replace(answer, text=text, first_token_logprobs=alternatives)
+            if failure.is_unreachable and not self._has_answered and attempt >= _TRIES_TO_CONNECT:
+                raise BackendDown(
+                    f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
+                    f" server running? {server.AGAIN}"
+                )
+            if attempt > config.max_retries and not lot.is_stopped:
+                with self._lock:
+                    self._given_up_in_a_row += 1
+                return Answer(None, error=f"{failure} (given up after {attempt} tries)")
+            wait = delay(attempt - 1, failure.retry_after)
+            logger.debug("%s; trying again in %.1f s", failure, wait)
+            lot.pause(wait)
 
     def _judge_the_server(self, answer: Answer) -> None:
+        """Count answers and errors.
+
+        Raises:
+            BackendDown: So many requests in a row were given up that the server is gone.
+        """
         if answer.error is None:
-            self._answered += 1
+            self._has_answered = True
             self._given_up_in_a_row = 0
             return
-        self.usage = self.usage.plus(errors=1)
+        self._budget.count(errors=1)
         if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
             self._given_up_in_a_row = 0
-            where, why = (
-                f"judge {self._config.name}: {self._config.base_url}",
-                f"the last: {answer.error}",
-            )
             raise BackendDown(
-                f"{where}: {GIVEN_UP_IN_A_ROW} requests in a row got no answer, {why};"
-                f" {server.AGAIN}"
+                f"judge {self._config.name}: {self._config.base_url}: {GIVEN_UP_IN_A_ROW} requests"
+                f" in a row got no answer, the last: {answer.error}; {server.AGAIN}"
             )
 
-    def _count_tokens(
-        self, prompt: int | None, completion: int | None
-    ) -> tuple[float, float] | None:
-        """(USD, tokens) of a call whose tokens the server has counted."""
-        if prompt is None:
-            return None
-        completion = completion or 0
-        self.usage = self.usage.plus(prompt_tokens=prompt, completion_tokens=completion)
-        return self._config.prices.cost(prompt, completion) if self._config.prices else 0.0, float(
-            prompt + completion
-        )
+
+class _Stopped(Exception):
+    """Asking has ended, and this request was not under way."""
 
 
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the block is over: in the middle of it, it would leave a thread behind
-    that nothing ends."""
-    came: list[tuple[int, FrameType | None]] = []
-    if threading.current_thread() is not threading.main_thread():  # where no signal comes
-        yield
-        return
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        before(*came[0])
+class _Lot:
+    """Requests that threads work on, and how their work comes to an end.
+
+    No new call is begun once ``stop`` was called. Calls under way come in, for they are paid for.
+    """
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.failures: list[Exception] = []
+        self._waiting = deque(enumerate(requests))
+        self._arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._workers = 0
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a thread has not ended yet, as far as ``arrivals`` has seen."""
+        return self._workers > 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no new call may be begun."""
+        return self._stop.is_set()
+
+    def start(self, work: Callable[[_Lot], None], threads: int) -> None:
+        """Have so many threads do ``work``. An exception in one of them stops the lot."""
+
+        def run() -> None:
+            try:
+                work(self)
+            except _Stopped:
+                pass
+            except Exception as failure:  # noqa: BLE001  raised by the thread of the caller
+                self.stop(failure)
+            finally:
+                self._arrived.put(None)
+
+        for _ in range(threads):
+            # A daemon does not hold up the end of the program when it is left behind.
+            threading.Thread(target=run, daemon=True).start()
+            self._workers += 1
+
+    def stop(self, failure: Exception | None = None) -> None:
+        """Begin no new call. ``failure`` is why, if something went wrong."""
+        if failure is not None:
+            self.failures.append(failure)
+        self._stop.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait. Raises _Stopped if the lot is stopped before the time is over."""
+        if self._stop.wait(seconds):
+            raise _Stopped
+
+    def requests(self) -> Iterator[tuple[int, Request]]:
+        """Take what is waiting, with its number."""
+        while not self.is_stopped:
+            try:
+                numbered = self._waiting.popleft()
+            except IndexError:
+                return
+            yield numbered
+
+    def put(self, arrival: tuple[int, Answer]) -> None:
+        """Hand over an answer."""
+        self._arrived.put(arrival)
+
+    def arrivals(self, seconds: float | None) -> Iterator[tuple[int, Answer]]:
+        """The answers as they come, until all threads have ended or the time is over."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while self.is_working:
+            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                arrival = self._arrived.get(timeout=remaining)
+            except queue.Empty:
+                return
+            if arrival is None:
+                self._workers -= 1
+            else:
+                yield arrival
+
+
+def delay(attempt: int, retry_after: float | None = None) -> float:
+    """Seconds to wait after try number ``attempt`` (from 0).
+
+    The bound doubles from try to try, with full jitter below it. Where the server names a time, it
+    is no less than that, and the jitter on top, so that not all requests come back at once.
+    """
+    jitter = random.uniform(0, min(LONGEST, FIRST * 2**attempt))
+    if retry_after is None:
+        return jitter
+    return min(retry_after, LONGEST_ASKED) + min(jitter, FIRST)

@@ -21,8 +21,8 @@ from lm_eval.api.filter import Filter, FilterEnsemble
 from lm_eval.filters.selection import TakeFirstFilter
 
 from judges import LEXICAL
-from judges.backends.limits import Purse
 from judges.backends.server import require_key
+from judges.budget import Purse
 from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge

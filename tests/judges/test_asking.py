@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.answers import Answer, Decoding, Request
-from judges.backends.limits import Prices
+from judges.answers import Answer, Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.judge import ask, plan
 from judges.store import AnswerStore
@@ -152,7 +151,10 @@ def test_a_backend_that_forgets_a_request_is_found_out(store):
         quietly(Forgetful(), store, prompts(3))
 
 
-def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(server, config, tmp_path: Path):
+def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
+    server, config, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr("judges.backends.openai_http._WHEN_INTERRUPTED", 0.5)  # seconds
     server.script = lambda prompt, attempt: (
         Act(kind="hang") if prompt == "p19" else Act(text="fine")
     )

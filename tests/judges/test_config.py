@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judges.answers import Decoding
-from judges.backends.limits import Prices
+from judges.answers import Decoding, Prices
 from judges.config import JudgeConfig, load_judge_config
 from judges.templates import prompt_names
 from lm_factuality.ground.errors import ConfigError

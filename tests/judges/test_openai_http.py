@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import judges.backends.server
-from judges.answers import Decoding, Request
-from judges.backends.limits import Prices, Purse
+from judges.answers import Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.backends.server import hooks, is_local, require_key
+from judges.budget import Purse
 from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.typed import Reply
@@ -557,8 +557,8 @@ def test_what_openai_s_client_takes_from_the_environment_is_sent_to_nobody_else(
 
 
 def test_the_headers_of_openai_s_client_are_kept_for_openai(monkeypatch):
-    assert "request" not in hooks("https://api.openai.com/v1", KEY)
-    assert hooks("https://api.example.com/v1", KEY)["request"]
+    assert "request" not in hooks("https://api.openai.com/v1", KEY, 1)
+    assert hooks("https://api.example.com/v1", KEY, 1)["request"]
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -11,12 +11,11 @@ import pytest
 
 from judges.answers import Answer
 from judges.backends.server import read_reply
-from judges.backends.thinking import content_of, is_cut_off_in_thought, whole_texts
 from judges.config import JudgeConfig, load_judge_config
-from judges.judge import Judge
+from judges.judge import Judge, is_cut_off_in_thought
 from judges.templates import prompt_names
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.ground.thinking import content_of, whole_texts, without_thinking
 from tests.judges.server import Act
 from tests.tiny_models import save_reciter
 
