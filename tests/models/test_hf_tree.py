@@ -299,8 +299,8 @@ def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
     model = build("llama")
     with torch.inference_mode():
         assert choose_engine(model, VOCABULARY, POSITIONS).name == "packed"
-        seen = lambda queries, keys, ends: keys[:, None, :] >= 0 * queries[:, :, None]  # noqa: E731
-        monkeypatch.setattr("lm_factuality.models.tree.packed.before", seen)
+        see_all = lambda keys, ends, queries: keys[:, None, :] >= 0 * queries[:, :, None]  # noqa: E731
+        monkeypatch.setattr("lm_factuality.models.tree.batches.is_ancestor", see_all)
         assert choose_engine(model, VOCABULARY, POSITIONS).name == "cached"
 
 
