@@ -356,7 +356,7 @@ DAMAGE = {
         edit(format=3),
         ["format 3, but this version of the suite reads format 2", AGAIN],
     ),
-    "unknown kind": (edit(kind="sparse"), ["'kind': found 'sparse', expected bm25 or dense"]),
+    "unknown kind": (edit(kind="sparse"), ["kind is 'sparse'; expected 'bm25' or 'dense'"]),
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
     "file outside": (
         edit(files=[{"name": "../a", "size": 1, "sha256": ""}]),
