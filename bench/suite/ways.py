@@ -214,6 +214,7 @@ def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
     from lm_eval.models.huggingface import HFLM
 
     from lm_factuality.models.hf_ralm import HFRALM
+    from lm_factuality.models.ralm import cut_windows
 
     instances = [
         Instance(
@@ -239,12 +240,12 @@ def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
     plain = HFLM(**options, logits_cache=False)
 
     def window_by_window() -> list[float]:
-        cut = ralm._cut(ralm._encode(instances))
-        augmented = ralm.augmented(cut, instances, [None] * len(instances))
+        windows = cut_windows(ralm.encode(instances), ralm.options.retrieval_stride)
+        contexts = ralm.augment_windows(windows, instances, [None] * len(instances))
         totals = [0.0] * len(instances)
-        for window, each in zip(cut, augmented, strict=True):
+        for window, context in zip(windows, contexts, strict=True):
             totals[window.request] += plain._loglikelihood_tokens(
-                [(None, *each)], disable_tqdm=True
+                [(None, context, window.targets)], disable_tqdm=True
             )[0][0]
         return totals
 
@@ -277,7 +278,7 @@ def prepare_decoding(
         pretrained=checkpoint, layers="high", dtype="float32", batch_size=BATCH_SIZE, device=device
     )
     if way == "one by one":
-        lm.__dict__["engine"] = lm.source.whole
+        lm.__dict__["engine"] = lm.source.whole_engine
     requests = [
         Instance("scored_loglikelihood", {}, each, place) for place, each in enumerate(texts)
     ]

@@ -15,6 +15,7 @@ from judges.answers import Answer, Backend, Estimate, Request
 from judges.backends import capabilities
 from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
 from judges.lexical.facts import split_facts, split_individuals
+from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, load_model
 from judges.lexical.words import read
 from lm_factuality.ground.settings import FORBID, Number, read_settings
@@ -47,8 +48,8 @@ class LexicalBackend(Backend):
     is judged by the coefficients of ``python -m bench.lexical.fit_facts``. ``segments`` and
     ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``;
     ``marks``: these units as JSON. A unit without content words says nothing that could be wrong.
-    By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets
-    an error.
+    By rules, ``decompose``, ``group`` and ``grade``. Another kind, or a claim or unit without
+    passages, gets an error.
     """
 
     reads_subject = True
@@ -93,6 +94,8 @@ class LexicalBackend(Backend):
                 subject["name"], subject["sentences"], subject["facts"], subject["owners"]
             )
             return _reply(groups=[[number + 1 for number in group] for group in groups])
+        if kind == "grade":
+            return _reply(**grade_answer(subject["reference"], subject["answer"]))
         passages = passages_of(subject)
         model = self._fact_model if "entity" in subject else self._model
         replies = []

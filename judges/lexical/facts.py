@@ -186,7 +186,6 @@ def _is_person(item: str) -> bool:
 
 
 _WORDING = read_patterns("individuals")
-_NEAR = 120  # characters of a sentence in which a birth belongs to its subject
 _Name = tuple[str, ...]
 
 
@@ -200,7 +199,8 @@ class _Individual:
 
     def can_be_called(self, name: _Name) -> bool:
         """Whether one of the individual's names has all words of ``name``, or the reverse."""
-        return not self.names or any(_agree(name, known) for known in self.names)
+        words = set(name)
+        return not self.names or any(words <= set(own) or words >= set(own) for own in self.names)
 
 
 def split_individuals(
@@ -261,7 +261,7 @@ def _individual_of(
                     return individual
             is_new = introduces
         elif births and current.births and not births & current.births:
-            is_new = _WORDING["birth_of_subject"].search(sentence[:_NEAR]) is not None
+            is_new = True
         elif current.is_introduced:
             is_new = _WORDING["describes_again"].match(rest) is not None
     if is_new and not is_first:
@@ -301,20 +301,6 @@ def _leading_name(sentence: str, target: _Name) -> tuple[_Name, str]:
     if not set(target) & set(words):
         return (), ""
     return words, text[len(text[:end].rstrip()) :]
-
-
-def _agree(first: _Name, second: _Name) -> bool:
-    """Whether the words of the shorter name are in the longer one, in order.
-
-    An initial stands for any word that begins with it.
-    """
-    short, long = sorted((first, second), key=len)
-    remaining = iter(long)
-    return all(any(_same_word(word, other) for other in remaining) for word in short)
-
-
-def _same_word(word: str, other: str) -> bool:
-    return word == other or (1 in (len(word), len(other)) and word[0] == other[0])
 
 
 def _name_words(text: str) -> _Name:

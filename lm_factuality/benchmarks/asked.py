@@ -64,6 +64,8 @@ class Unit:
     cluster: str
     items: tuple[Item, ...]
     strata: Mapping[str, str] = field(default_factory=dict)
+    source: int = 0
+    """The place of the run or data file that it comes from, on a sheet of several."""
 
     def stratum(self, by: Sequence[str]) -> str:
         return " | ".join(self.strata.get(name) or "none" for name in by)

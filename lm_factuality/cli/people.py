@@ -21,10 +21,10 @@ from lm_factuality.ground.published import locate
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw, tables_of
+from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw_cells, tables_of
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key, read_labels
-from lm_factuality.people.responses import match, read_both, responses_of
+from lm_factuality.people.responses import compare_responses, match, read_responses
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.results.read import read_results_file, read_results_files, write_correction
 
@@ -72,7 +72,7 @@ def people_agree(parsed: argparse.Namespace) -> None:
             if parsed.key
             else (_DRAWN, "Pearson's r of people and judge")
         )
-        draw(
+        draw_cells(
             [cell for cell in cells if cell.table in ("people", "pairs", "correlations")],
             columns,
             what,
@@ -91,8 +91,8 @@ def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
             " count all alike."
         )
     if parsed.results:
-        both, benchmark = read_both(parsed.results, key, labels), find_benchmark(key.benchmark)
-        cells += responses_of(both, benchmark.shown) if benchmark and both else []
+        both, benchmark = read_responses(parsed.results, key, labels), find_benchmark(key.benchmark)
+        cells += compare_responses(both, benchmark.shown) if benchmark and both else []
         notes.append(f"{len(both)} responses have all the answers that their scores need.")
     return cells, notes
 
@@ -107,12 +107,13 @@ def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
         people[0].model if len(parsed.auto) == len({each.model for each in people}) == 1 else None
     )
     judge = [each for argument in parsed.auto for each in read_results(argument, default)]
-    both, (only_people, only_judge) = match(people, judge)
-    left = (
-        f"{len(people)} rows of people; {only_people} responses that only people, {only_judge} that"
-        " only the judge measured."
+    matched = match(people, judge)
+    scores = [score for score in SCORES if score.name in METRICS]
+    left_out = (
+        f"{len(people)} rows of people; {matched.only_people} responses that only people,"
+        f" {matched.only_judge} that only the judge measured."
     )
-    return list(responses_of(both, [score for score in SCORES if score.name in METRICS])), [left]
+    return list(compare_responses(matched.responses, scores)), [left_out]
 
 
 def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:

@@ -134,7 +134,7 @@ def _wrong_draw(path: Path, task: TaskResult) -> str:
     chosen = {each.unit for each in key.items}
     units = read_pool([task.samples], questions=key.questions).units
     drawn, strata = draw(units, len(chosen), key.stratify, random.Random(key.seed))
-    is_so = chosen == {each.unit.key for each in drawn} and list(strata) == list(key.strata)
+    is_so = chosen == {unit.key for unit in drawn} and list(strata) == list(key.strata)
     return (
         ""
         if is_so

@@ -1,5 +1,7 @@
-"""Models that have learned nothing: what a benchmark gives away to whoever guesses, or looks at a
-choice's surface."""
+"""lm_eval models that have learned nothing.
+
+They show what a benchmark gives away to those who guess or look at a choice's surface.
+"""
 
 import hashlib
 import re
@@ -13,19 +15,23 @@ from lm_factuality.benchmarks.factor.rows import spaces_before_punctuation
 from lm_factuality.ground.errors import ConfigError
 
 _ESCAPES: Mapping[str, str] = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
-_AS_JSON = """--model_args '{"answer": "..."}'"""
 _RULES: Mapping[str, Callable[[str], float]] = {
     "random": lambda text: 0.0,
     "shortest": lambda text: -len(text.encode("utf-8")),
-    "spacing": lambda text: spaces_before_punctuation(text),
+    "spacing": spaces_before_punctuation,
 }
 
 
 class ConstantAnswer(LM):  # type: ignore[misc]
-    """lm_eval model ``constant-answer``; ``answer`` is what it generates, with ``\\n``, ``\\t`` and
-    ``\\\\`` for a line break, a tab and a backslash. An answer ends before the first stop string
-    that it holds, as a model's would. Raises ConfigError: no answer, or one that lm_eval's command
-    line has read as something else than text."""
+    """lm_eval model ``constant-answer``: it generates ``answer``, whatever it is asked.
+
+    ``\\n``, ``\\t`` and ``\\\\`` in the answer stand for a line break, a tab and a backslash. An
+    answer ends before the first stop string that it holds, as a model's would.
+
+    Raises:
+        ConfigError: There is no answer, or lm_eval's command line has read it as something else
+            than text.
+    """
 
     def __init__(self, answer: Any = None, **_: Any) -> None:
         super().__init__()
@@ -34,38 +40,40 @@ class ConstantAnswer(LM):  # type: ignore[misc]
                 "constant-answer: no answer; pass answer=TEXT in --model_args (answer= alone is the"
                 " empty answer)"
             )
-        if isinstance(answer, bool | float) or not isinstance(answer, str | int):
+        if isinstance(answer, bool) or not isinstance(answer, str | int):
             raise ConfigError(
                 f"constant-answer: answer: lm_eval has read a {type(answer).__name__} ({answer!r}),"
-                f" expected text; quote it: {_AS_JSON}"
+                """ expected text; quote it: --model_args '{"answer": "..."}'"""
             )
-        self._answer = re.sub(r"\\[nt\\]", lambda found: _ESCAPES[found[0]], str(answer))
+        self._answer = re.sub(r"\\[nt\\]", lambda match: _ESCAPES[match[0]], str(answer))
 
     @property
     def tokenizer_name(self) -> str:
-        """For ``--apply_chat_template``: no tokenizer, so requests are built as for any other model
-        without one."""
+        """Return no tokenizer, so that ``--apply_chat_template`` builds requests without one."""
         return ""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], **_: Any) -> str:
-        """The messages one below the other; the answer does not depend on them."""
+        """Return the messages one below the other."""
         return "\n".join(str(message["content"]) for message in chat_history)
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """Return the answer to each request up to its first stop string."""
         return [self._until(request.args[1].get("until")) for request in requests]
 
     def _until(self, stop: str | Sequence[str] | None) -> str:
         stops = [stop] if isinstance(stop, str) else list(stop or ())
-        ends = [self._answer.find(each) for each in stops if each]
+        ends = [self._answer.find(text) for text in stops if text]
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """Refuse to score."""
         raise ConfigError(
             "constant-answer generates and scores nothing; the baseline for choices is"
             " surface-baseline"
         )
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        """Refuse to score."""
         raise ConfigError(
             "constant-answer generates and scores nothing; no baseline of the suite has a"
             " perplexity"
@@ -73,9 +81,14 @@ class ConstantAnswer(LM):  # type: ignore[misc]
 
 
 class SurfaceBaseline(LM):  # type: ignore[misc]
-    """lm_eval model ``surface-baseline``; ``rule`` is random, shortest, or spacing (most spaces
-    before punctuation). Scores are no log-probabilities, only an order; ties are broken by a hash
-    of the text. Raises ConfigError: no rule of that name."""
+    """lm_eval model ``surface-baseline``: it prefers choices by a rule.
+
+    ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are no
+    log-probabilities, only an order. Ties are broken by a hash of the text.
+
+    Raises:
+        ConfigError: There is no rule of that name.
+    """
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()
@@ -86,14 +99,18 @@ class SurfaceBaseline(LM):  # type: ignore[misc]
         self._rule = _RULES[rule]
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """Score each continuation by the rule."""
         return [(self._score(*request.args[:2]), False) for request in requests]
 
     def _score(self, context: str, continuation: str) -> float:
         digest = hashlib.sha256(f"{context}\0{continuation}".encode()).digest()
-        return self._rule(continuation) + int.from_bytes(digest[:4], "big") / 2**32 * 0.5
+        tie_break = int.from_bytes(digest[:4], "big") / 2**32 * 0.5
+        return self._rule(continuation) + tie_break
 
     def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        """Refuse texts."""
         raise ConfigError("surface-baseline compares choices; it has no perplexity")
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """Refuse to generate."""
         raise ConfigError("surface-baseline compares choices; it generates nothing")

@@ -1,9 +1,9 @@
 """Ways of decoding that contrast a model with something weaker.
 
-First the formulas, with their options: log-probabilities of next tokens, from a model's logits and
-weaker ones beside them. Then what is weaker, the model's own early layers or another model: an
-engine for scoring, the logits of what it leaves beside the model's own, and what ``generate`` asks
-at each step. To add a method, write a class like ``DoLa`` and a model like ``HFDoLa``."""
+The first half has the formulas with their options. The second half has what is weaker: the model's
+own early layers, or another model. `hf_decoding` makes lm_eval models of them. To add a method,
+write a class like `DoLa` and a model like `HFDoLa`.
+"""
 
 import abc
 import contextlib
@@ -20,36 +20,39 @@ from torch.nn.functional import softplus
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
-from lm_factuality.models.tree.cached import (
+from lm_factuality.models.tree.forest import Forest, Stretch
+from lm_factuality.models.tree.logits import (
     Logits,
+    Pick,
     Recorder,
     UnsupportedModelError,
+    accepts,
+    device_of,
     needed_logits,
-    no_exits,
-    takes,
+    record_nothing,
 )
-from lm_factuality.models.tree.forest import Forest, Stretch
 from lm_factuality.models.tree.scorer import Engine, choose_engine
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Method(Strict):
-    """A way of decoding; its fields are the model's options, all that decides on a score."""
+    """A way of decoding. Its fields are the model's options, and all that decides on a score."""
 
     @abc.abstractmethod
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
-        """Scores of the next token in nats, all of shape [positions, vocabulary]; log-probabilities
-        under ``softmax``."""
+        """Score the next token in nats. All tensors have the shape [positions, vocabulary]."""
 
 
 class DoLa(Method):
-    """Contrast with early exits (Chuang et al., 2024): one premature layer is static; of several,
-    each position takes the one whose distribution diverges most from the final layer's, the first
-    of equal ones. By the formula ``paper`` divergence is Jensen-Shannon's (section 2.2) and
-    excluded tokens leave the softmax (section 2.3). By ``code`` it is, as in ``dola.py`` and
-    transformers, the mean divergence from the mixture to either, and the softmax is over all
-    tokens. See ``docs/models.md``."""
+    """Contrast with early exits (Chuang et al., 2024).
+
+    With several premature layers, each position takes the one whose distribution diverges most
+    from the final layer's. With ``formula="paper"``, the divergence is Jensen-Shannon's (section
+    2.2) and excluded tokens leave the softmax (section 2.3). With ``code``, as in ``dola.py`` and
+    transformers, it is the mean divergence from the mixture to either distribution, and the softmax
+    is over all tokens. See ``docs/models.md``.
+    """
 
     method: Literal["DoLa"] = "DoLa"
     layers: str | int | list[int] = "low"
@@ -61,40 +64,43 @@ class DoLa(Method):
     formula: Literal["paper", "code"] = "paper"
 
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
-        final, premature = logits.log_softmax(-1), weaker[0].log_softmax(-1)
+        final = logits.log_softmax(-1)
+        premature = weaker[0].log_softmax(-1)
         if len(weaker) > 1:
-            furthest = self._divergence(final, premature)
-            for each in weaker[1:]:
-                candidate = each.log_softmax(-1)
-                divergence = self._divergence(final, candidate)
-                premature = torch.where((divergence > furthest)[:, None], candidate, premature)
-                furthest = torch.maximum(furthest, divergence)
-        is_first = self.formula == "paper"
-        return settle(
+            divergence = self._divergence(final, premature)
+            for layer in weaker[1:]:
+                candidate = layer.log_softmax(-1)
+                candidate_divergence = self._divergence(final, candidate)
+                is_further = candidate_divergence > divergence
+                premature = torch.where(is_further[:, None], candidate, premature)
+                divergence = torch.maximum(divergence, candidate_divergence)
+        return apply_floor(
             final - premature,
             final,
-            self.softmax,
             self.relative_top,
             self.relative_top_value,
-            is_first,
+            softmax=self.softmax,
+            floor_first=self.formula == "paper",
         )
 
-    def _divergence(self, one: Tensor, other: Tensor) -> Tensor:
-        """Of distributions given as log-probabilities, shape [positions]; Jensen-Shannon's less log
-        2: many early layers hardly overlap with the last, and near log 2 float32 has rounding
-        alone; what is missing to it keeps its digits."""
+    def _divergence(self, p: Tensor, q: Tensor) -> Tensor:
+        """Compare two distributions, given as log-probabilities. The shape is [positions].
+
+        The Jensen-Shannon divergence is less by log 2. Many early layers hardly overlap with the
+        last one, and near log 2 float32 would round all differences away.
+        """
         if self.formula == "code":
-            mixture = torch.logaddexp(one, other) - math.log(2)
-            return (mixture.exp() * (mixture - 0.5 * (one + other))).sum(-1)
-        return -0.5 * (one.exp() * softplus(other - one) + other.exp() * softplus(one - other)).sum(
-            -1
-        )
+            mixture = torch.logaddexp(p, q) - math.log(2)
+            return (mixture.exp() * (mixture - 0.5 * (p + q))).sum(-1)
+        return -0.5 * (p.exp() * softplus(q - p) + q.exp() * softplus(p - q)).sum(-1)
 
 
 class Contrastive(Method):
-    """Expert against ``amateur``, whose logits are divided by a temperature: log expert - log
-    amateur (Li et al., 2023), or with a ``beta`` (1 + beta) log expert - beta log amateur (O'Brien
-    and Lewis, 2023)."""
+    """Contrast of an expert with an amateur, whose logits are divided by a temperature.
+
+    The score is log expert - log amateur (Li et al., 2023) or, with a ``beta``, (1 + beta) log
+    expert - beta log amateur (O'Brien and Lewis, 2023).
+    """
 
     method: Literal["contrastive decoding"] = "contrastive decoding"
     amateur: Annotated[
@@ -107,251 +113,279 @@ class Contrastive(Method):
     softmax: bool = True
 
     def __call__(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
-        expert, amateur = (
-            logits.log_softmax(-1),
-            (weaker[0] / self.amateur_temperature).log_softmax(-1),
-        )
-        scores = (
-            expert - amateur
-            if self.beta is None
-            else (1 + self.beta) * expert - self.beta * amateur
-        )
-        return settle(scores, expert, self.softmax, self.alpha, self.excluded)
+        expert = logits.log_softmax(-1)
+        amateur = (weaker[0] / self.amateur_temperature).log_softmax(-1)
+        if self.beta is None:
+            scores = expert - amateur
+        else:
+            scores = (1 + self.beta) * expert - self.beta * amateur
+        return apply_floor(scores, expert, self.alpha, self.excluded, softmax=self.softmax)
 
 
-def settle(
+def apply_floor(
     scores: Tensor,
     likely: Tensor,
-    softmax: bool,
     share: float,
     value: float,
+    *,
+    softmax: bool,
     floor_first: bool = True,
 ) -> Tensor:
-    """``scores`` with the floor of implausible tokens (Li et al., 2023), as log-probabilities under
-    ``softmax``: a token less ``likely``, in the model's own log-probabilities, than ``share`` of
-    the likeliest is excluded, and scored ``value``."""
-    excluded = likely < likely.amax(-1, keepdim=True) + (math.log(share) if share else -math.inf)
+    """Exclude implausible tokens (Li et al., 2023).
+
+    Args:
+        likely: The model's own log-probabilities.
+        share: A token is excluded if it is less likely than this share of the likeliest.
+        value: The score of an excluded token.
+        softmax: Whether scores become log-probabilities.
+        floor_first: Whether excluded tokens are left out of that softmax.
+    """
+    floor = math.log(share) if share else -math.inf
+    is_excluded = likely < likely.amax(-1, keepdim=True) + floor
     if softmax:
-        counted = scores.masked_fill(excluded, -math.inf) if floor_first else scores
+        counted = scores.masked_fill(is_excluded, -math.inf) if floor_first else scores
         scores = scores - counted.logsumexp(-1, keepdim=True)
-    return scores.masked_fill(excluded, value)
+    return scores.masked_fill(is_excluded, value)
 
 
-def choose_layers(wanted: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
-    """The layers to contrast with: numbers (``0+2+4`` on the command line), or transformers'
-    presets for a model of ``num_layers``: every second one of the lower or the upper half, or of 20
-    in models of more than 40. Where embeddings are tied, ``low`` leaves out 0, which would predict
-    the token just read. Raises ConfigError: no such preset or layer."""
-    half, last = (20, num_layers - 20) if num_layers > 40 else (num_layers // 2, num_layers // 2)
-    presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(last, num_layers, 2)}
+def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: bool) -> list[int]:
+    """Return the layers that DoLa contrasts with.
+
+    Args:
+        layers: Numbers (``0+2+4`` on the command line), or one of transformers' presets: every
+            second layer of the lower or upper half (``low``, ``high``), or of 20 layers in models
+            of more than 40.
+        num_layers: How many layers the model has.
+        is_tied: Whether input and output embeddings are the same. Then ``low`` leaves out layer 0,
+            which would predict the token just read.
+
+    Raises:
+        ConfigError: There is no such preset or layer.
+    """
+    half = num_layers // 2 if num_layers <= 40 else 20
+    upper = num_layers // 2 if num_layers <= 40 else num_layers - 20
+    presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(upper, num_layers, 2)}
+    numbers: Sequence[str | int]
+    if isinstance(layers, int):
+        numbers = [layers]
+    elif isinstance(layers, str):
+        numbers = presets[layers] if layers in presets else layers.split("+")
+    else:
+        numbers = layers
     try:
-        parts = (
-            wanted.split("+")
-            if isinstance(wanted, str)
-            else [wanted]
-            if isinstance(wanted, int)
-            else wanted
-        )
-        found = sorted(
-            set(
-                presets[wanted]
-                if isinstance(wanted, str) and wanted in presets
-                else map(int, parts)
-            )
-        )
+        chosen = sorted({int(number) for number in numbers})
     except ValueError as error:
         raise ConfigError(
-            f"hf-dola: layers is {wanted!r}; expected low, high or numbers such as 0+2+4"
+            f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4"
         ) from error
-    if not found or found[0] < 0 or found[-1] >= num_layers:
+    if not chosen or chosen[0] < 0 or chosen[-1] >= num_layers:
         raise ConfigError(
-            f"hf-dola: layers is {wanted!r}, which is {found or 'none'} of the model's"
+            f"hf-dola: layers is {layers!r}, which is {chosen or 'none'} of the model's"
             f" {num_layers}; expected one or more to contrast the last one with, from 0 (the"
             f" embedding) to {num_layers - 1}"
         )
-    return found
+    return chosen
 
 
 Weaker = Callable[[Tensor], Sequence[Tensor]]
-"""Weaker logits of the next token, each of shape [batch, vocabulary], after token ids of shape
-[batch, length]."""
+"""Returns weaker logits of the next token, each [batch, vocabulary], after ids [batch, length]."""
 
 
 @dataclass(frozen=True)
 class WholeEngine:
-    """Any causal model, on forests that are a single sequence each: it is given whole, so that
-    nothing need be shared."""
+    """Computes forests that are a single sequence each, with any causal model."""
 
     model: Any
-    exits: Recorder = no_exits
+    record: Recorder = record_nothing
     name = "whole"
 
-    def restart(self) -> None: ...
-
     def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
+        """Return the whole forest."""
         return Stretch(0, len(forest), stretch.path)
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        tokens = torch.from_numpy(forest.tokens)[None].to(
-            self.model.get_input_embeddings().weight.device
-        )
-        return needed_logits(
-            self.model, forest, stretch, self.exits, input_ids=tokens, use_cache=False
-        )
+        """Compute the logits of the forest's targets."""
+        return needed_logits(self.model, forest, stretch, self.record, use_cache=False)
 
 
 @dataclass(frozen=True)
-class BesideEngine:
-    """Two models on the same stretches: the logits of ``main``, and beside them those of
-    ``other``."""
+class PairEngine:
+    """Computes the logits of an expert, and beside them those of an amateur."""
 
-    main: Engine
-    other: Engine
+    expert: Engine
+    amateur: Engine
 
     @property
     def name(self) -> str:
-        return f"{self.main.name} and {self.other.name}"
-
-    def restart(self) -> None:
-        self.main.restart()
-        self.other.restart()
+        """The names of both engines."""
+        return f"{self.expert.name} and {self.amateur.name}"
 
     def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        return self.other.limit(forest, self.main.limit(forest, stretch))
+        """Return the beginning of the stretch that both engines can compute."""
+        return self.amateur.limit(forest, self.expert.limit(forest, stretch))
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        found = self.main.run(forest, stretch)
-        return replace(
-            found, beside=(self.other.run(forest, stretch).values.to(found.values.device),)
-        )
+        """Compute the logits of the stretch's targets with both models."""
+        logits = self.expert.run(forest, stretch)
+        amateur = self.amateur.run(forest, stretch).values
+        return replace(logits, contrast=(amateur.to(logits.values.device),))
 
 
 class EarlyExits:
-    """The hidden states that enter the blocks ``layers``, numbered as transformers'
-    ``hidden_states``: 0 is the embedding. With ``norm`` a state goes through the model's final norm
-    before the vocabulary; DoLa's code and transformers' leave it out. Raises UnsupportedModelError:
-    no such layers, or logits that are not the last hidden state times the vocabulary."""
+    """The next-token logits of some of a model's own layers.
+
+    Layers are numbered as in transformers' ``hidden_states``: 0 is the embedding.
+    """
 
     def __init__(self, model: Any, layers: Sequence[int], norm: bool = False) -> None:
-        self.layers, self._model = tuple(layers), model
-        self.whole: Engine = WholeEngine(model, self.recorded)
-        self._vocabulary, self._norm = model.get_output_embeddings(), None
+        """Find the model's parts and try them.
+
+        Args:
+            norm: Whether a hidden state goes through the model's final norm first. DoLa's code and
+                transformers leave it out.
+
+        Raises:
+            UnsupportedModelError: There are no such layers, or logits are not the last hidden
+                state times the output embedding.
+        """
+        self.layers = tuple(layers)
+        self._model = model
+        self._vocabulary = model.get_output_embeddings()
+        self._norm = None
         config = model.config.get_text_config()
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        lists = (each for each in model.modules() if isinstance(each, torch.nn.ModuleList))
-        self._blocks: Any = next(
-            (each for each in lists if len(each) == config.num_hidden_layers), None
-        )
+        self._blocks: Any = None
+        for module in model.modules():
+            if isinstance(module, torch.nn.ModuleList) and len(module) == config.num_hidden_layers:
+                self._blocks = module
+                break
         if self._blocks is None or self._vocabulary is None:
             raise UnsupportedModelError(
                 "its layers or its output embedding cannot be told from its other parts"
             )
-        with self.recorded(lambda states: states) as picked:
-            ids = torch.arange(1, 4, device=model.get_input_embeddings().weight.device)[None]
-            output = model(input_ids=ids, output_hidden_states=True, use_cache=False)
-        # Not by place: state-space models leave the embedding out of their hidden states.
-        if not all(
-            any(_is_near(each, state) for state in output.hidden_states)
-            for each in picked[not self.layers[0] :]
-        ):
-            raise UnsupportedModelError(
-                "what enters its blocks is not what it calls its hidden states"
-            )
+        self._try()
+        if norm:
+            self._norm = self._final_norm()
+        self.whole_engine: Engine = WholeEngine(model, self.record)
+
+    def _try(self) -> None:
+        with self.record(lambda states: states) as recorded:
+            tokens = torch.arange(1, 4, device=device_of(self._model))[None]
+            output = self._model(input_ids=tokens, output_hidden_states=True, use_cache=False)
+        # State-space models leave the embedding out of their hidden states, so these are not
+        # compared by place, and a recorded embedding is not compared at all.
+        for states in recorded if self.layers[0] else recorded[1:]:
+            if not any(_is_near(states, hidden) for hidden in output.hidden_states):
+                raise UnsupportedModelError(
+                    "what enters its blocks is not what it calls its hidden states"
+                )
         if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
             raise UnsupportedModelError(
                 "its logits are not its last hidden state times its output embedding"
             )
-        if norm:
-            within = set(self._blocks.modules())
-            norms = [
-                each
-                for each in model.modules()
-                if "norm" in type(each).__name__.lower() and each not in within
-            ]
-            if not norms:
-                raise UnsupportedModelError("norm: it has no final norm")
-            self._norm = norms[-1]
+
+    def _final_norm(self) -> torch.nn.Module:
+        """Return the last norm that is not part of a block."""
+        in_blocks = set(self._blocks.modules())
+        norms: list[torch.nn.Module] = [
+            module
+            for module in self._model.modules()
+            if "norm" in type(module).__name__.lower() and module not in in_blocks
+        ]
+        if not norms:
+            raise UnsupportedModelError("norm: it has no final norm")
+        return norms[-1]
 
     @contextlib.contextmanager
-    def recorded(self, pick: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
-        """Within, every forward pass leaves in the list what ``pick`` takes from each layer's
-        states, [batch, length, width]."""
-        found = [torch.empty(0)] * len(self.layers)
+    def record(self, pick: Pick) -> Iterator[list[Tensor]]:
+        """Leave what ``pick`` takes of the states of each layer in the list at each forward pass.
+
+        States have the shape [batch, length, width].
+        """
+        recorded = [torch.empty(0)] * len(self.layers)
 
         def keep(
-            place: int, block: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+            place: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            found[place] = pick(given[0] if given else named["hidden_states"])
+            recorded[place] = pick(args[0] if args else kwargs["hidden_states"])
 
-        hooks = [
-            (self._blocks[layer], partial(keep, place)) for place, layer in enumerate(self.layers)
-        ]
-        handles = [block.register_forward_pre_hook(hook, with_kwargs=True) for block, hook in hooks]
-        try:
-            yield found
-        finally:
-            for handle in handles:
-                handle.remove()
+        with contextlib.ExitStack() as hooks:
+            for place, layer in enumerate(self.layers):
+                hook = partial(keep, place)
+                block = self._blocks[layer]
+                hooks.enter_context(block.register_forward_pre_hook(hook, with_kwargs=True))
+            yield recorded
 
     def logits(self, states: Tensor) -> Tensor:
-        """The logits, shape [..., vocabulary], of hidden states, shape [..., width]."""
-        states = states if self._norm is None else self._norm(states)
-        logits: Tensor = self._vocabulary(
-            states.to(self._vocabulary.weight.device, self._vocabulary.weight.dtype)
-        )
-        return (
-            logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
-        )
+        """Return the logits, shape [..., vocabulary], of hidden states, shape [..., width]."""
+        if self._norm is not None:
+            states = self._norm(states)
+        weight = self._vocabulary.weight
+        logits: Tensor = self._vocabulary(states.to(weight.device, weight.dtype))
+        if self._softcap is not None:
+            logits = torch.tanh(logits / self._softcap) * self._softcap
+        return logits
 
-    def engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        return choose_engine(self._model, vocabulary, max_length, self.recorded)
+    def choose_engine(self, vocabulary: int, max_length: int) -> Engine | None:
+        """Return the engine that the model can be trusted with."""
+        return choose_engine(self._model, vocabulary, max_length, self.record)
 
     @contextlib.contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[Weaker]:
-        with self.recorded(lambda states: states[:, -1]) as found:
-            yield lambda ids: [self.logits(each) for each in found]
+        """Provide the early exits of each step of ``generate``."""
+        with self.record(lambda states: states[:, -1]) as recorded:
+            yield lambda ids: [self.logits(states) for states in recorded]
 
 
 class Amateur:
-    """Another model with the same vocabulary. In generation it reads the whole text again for each
-    token."""
+    """The next-token logits of another model of the same vocabulary.
 
-    def __init__(self, model: Any, amateur: Any) -> None:
-        self._models = model, amateur
-        self.whole: Engine = BesideEngine(WholeEngine(model), WholeEngine(amateur))
+    In generation it reads the whole text again for each token.
+    """
 
-    def engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        vocabulary = min(vocabulary, int(self._models[1].get_input_embeddings().weight.shape[0]))
-        own, other = (choose_engine(each, vocabulary, max_length) for each in self._models)
-        return None if own is None or other is None else BesideEngine(own, other)
+    def __init__(self, expert: Any, amateur: Any) -> None:
+        self._expert = expert
+        self._amateur = amateur
+        self.whole_engine: Engine = PairEngine(WholeEngine(expert), WholeEngine(amateur))
 
-    def logits(self, beside: Tensor) -> Tensor:
-        return beside
+    def choose_engine(self, vocabulary: int, max_length: int) -> Engine | None:
+        """Return the engines that both models can be trusted with."""
+        amateur_vocabulary = len(self._amateur.get_input_embeddings().weight)
+        vocabulary = min(vocabulary, amateur_vocabulary)
+        expert = choose_engine(self._expert, vocabulary, max_length)
+        amateur = choose_engine(self._amateur, vocabulary, max_length)
+        return PairEngine(expert, amateur) if expert and amateur else None
+
+    def logits(self, contrast: Tensor) -> Tensor:
+        """Return the amateur's logits as they are."""
+        return contrast
 
     @contextlib.contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[Weaker]:
-        amateur = self._models[1]
+        """Provide the amateur's logits at each step of ``generate``."""
 
         def read(ids: Tensor) -> Sequence[Tensor]:
-            seen = torch.ones_like(ids)
-            if (
-                mask is not None
-            ):  # of prompts, each of which beam search goes on from in several ways
-                seen[:, : mask.shape[1]] = mask.repeat_interleave(len(ids) // len(mask), dim=0)
-            inputs: dict[str, Any] = {
-                "position_ids": (seen.cumsum(-1) - 1).clamp(min=0),
-                "logits_to_keep": 1,
-            }
-            inputs = {name: value for name, value in inputs.items() if takes(amateur, name)}
-            return [
-                amateur(input_ids=ids, attention_mask=seen, use_cache=False, **inputs)
-                .logits[:, -1]
-                .to(ids.device)
-            ]
+            attention_mask = torch.ones_like(ids)
+            if mask is not None:
+                # Beam search continues each prompt in several ways.
+                repeats = len(ids) // len(mask)
+                attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
+            inputs: dict[str, Any] = {"logits_to_keep": 1}
+            inputs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+            output = self._amateur(
+                input_ids=ids,
+                attention_mask=attention_mask,
+                use_cache=False,
+                **{name: value for name, value in inputs.items() if accepts(self._amateur, name)},
+            )
+            return [output.logits[:, -1].to(ids.device)]
 
         yield read
 
 
-def _is_near(one: Tensor, other: Tensor) -> bool:
-    one, other = one.float(), other.to(one.device).float()
-    return one.shape == other.shape and bool((one - other).abs().max() <= 0.02 * other.std())
+def _is_near(tensor: Tensor, expected: Tensor) -> bool:
+    tensor = tensor.float()
+    expected = expected.to(tensor.device).float()
+    if tensor.shape != expected.shape:
+        return False
+    return bool((tensor - expected).abs().max() <= 0.02 * expected.std())

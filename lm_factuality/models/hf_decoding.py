@@ -1,9 +1,9 @@
-"""lm_eval models ``hf-dola`` and ``hf-contrastive``: a language model whose next token is decided
-by a contrast.
+"""lm_eval models ``hf-dola`` and ``hf-contrastive``: a contrast decides the next token.
 
-What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so that
-these models, too, share what requests have in common. ``generate_until`` decodes with the method,
-after the model's logits processors and before sampling."""
+What is contrasted is computed at the positions of ``hf-tree``'s forest that need logits, so these
+models, too, share what requests have in common. ``generate_until`` decodes with the method, after
+the model's logits processors and before sampling.
+"""
 
 import abc
 import functools
@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from tqdm import tqdm
 from transformers import AutoTokenizer, LogitsProcessorList
 
@@ -26,39 +27,42 @@ from lm_factuality.models.decoding import (
     choose_layers,
 )
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
-from lm_factuality.models.tree.cached import Rescore, UnsupportedModelError
+from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError
 from lm_factuality.models.tree.scorer import Engine
+
+# Options with which a weaker model is loaded like the evaluated one.
+_SHARED_OPTIONS = ("dtype", "trust_remote_code", "mixed_precision_dtype")
 
 
 class HFDecoding(HFTree):
-    """``hf-tree`` with a ``method``, whose options it takes, over the model's logits and those of a
-    ``source``. ``fit`` sees config and tokenizer before any weights are read, ``prepare`` the
-    model. Where positions cannot be shared, requests are scored one after the other, with one
-    warning. Raises ConfigError: options that cannot be used with this model."""
+    """``hf-tree`` with a decoding method over the model's logits and weaker ones.
+
+    Where positions cannot be shared, requests are scored one after the other, with one warning.
+
+    Raises:
+        ConfigError: Options cannot be used with this model.
+    """
 
     kind: type[Method]
     method: Method
     source: EarlyExits | Amateur
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        own = {key: kwargs.pop(key) for key in self.kind.model_fields if key in kwargs}
-        self.method = read_settings(self.kind, own, self.name)
-        self._loading = {
-            key: kwargs[key]
-            for key in ("dtype", "trust_remote_code", "mixed_precision_dtype")
-            if key in kwargs
-        }
+        options = {key: kwargs.pop(key) for key in self.kind.model_fields if key in kwargs}
+        self.method = read_settings(self.kind, options, self.name)
+        self._shared_options = {key: kwargs[key] for key in _SHARED_OPTIONS if key in kwargs}
         super().__init__(*args, **kwargs)
         self.fit()
         with self._forward_context():
             self.source = self.prepare()
 
     def _create_model(self, *args: Any, **kwargs: Any) -> None:
+        # Wrong options are refused before any weights are read.
         self.fit()
         super()._create_model(*args, **kwargs)
 
     def fit(self) -> None:
-        """Fits the method to the model's config."""
+        """Fit the method to the model's config and tokenizer."""
         if self.backend != "causal":
             raise ConfigError(
                 f"{self.name}: {self.config.architectures} is not a decoder; this method decides"
@@ -67,45 +71,42 @@ class HFDecoding(HFTree):
 
     @abc.abstractmethod
     def prepare(self) -> EarlyExits | Amateur:
-        """What the loaded model is contrasted with."""
+        """Return what the loaded model is contrasted with."""
 
     @property
     def cache_identity(self) -> str:
-        """What else than the model decides on a score; part of the names in lm_eval's response
-        cache."""
+        """What decides on a score beside the model, for the names of lm_eval's response cache."""
         return repr(sorted(self.method.model_dump().items()))
 
     def get_model_info(self) -> dict[str, Any]:
-        """HFLM's, with the method and its settings under ``decoding``."""
+        """Return HFLM's information with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
     @functools.cached_property
     def engine(self) -> Engine:
-        """``hf-tree``'s, or one for whole sequences."""
-        return super().engine or self.source.whole
+        """``hf-tree``'s engine, or one for whole sequences."""
+        return super().engine or self.source.whole_engine
 
     def find_engine(self, vocabulary: int) -> Engine | None:
-        return self.source.engine(vocabulary, self.max_length)
+        """Return an engine that also computes what the logits are contrasted with."""
+        return self.source.choose_engine(vocabulary, self.max_length)
 
     def _cores(self) -> int:
-        # what is contrasted is picked up on the model's own layers, which all its passes share
+        # Hidden states are recorded on the model's own layers, which all threads would share.
         return 1
 
     def _rescore(self) -> Rescore:
-        return lambda logits, beside: self._contrast(
-            logits, [self.source.logits(each) for each in beside]
+        return lambda logits, contrast: self._contrast(
+            logits, [self.source.logits(tensor) for tensor in contrast]
         )
 
     def _contrast(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
+        """Score tokens by the method. Tokens that only one of the models has are impossible."""
         # Models of one tokenizer may pad their vocabularies to different sizes.
-        width = min(each.shape[-1] for each in (logits, *weaker))
-        scores = self.method(logits[..., :width], [each[..., :width].to(logits) for each in weaker])
-        missing = logits.shape[-1] - width
-        return (
-            torch.nn.functional.pad(scores, (0, missing), value=float("-inf"))
-            if missing
-            else scores
-        )
+        width = min(tensor.shape[-1] for tensor in (logits, *weaker))
+        weaker = [tensor[..., :width].to(logits) for tensor in weaker]
+        scores = self.method(logits[..., :width], weaker)
+        return pad(scores, (0, logits.shape[-1] - width), value=float("-inf"))
 
     def _loglikelihood_tokens(
         self,
@@ -113,26 +114,23 @@ class HFDecoding(HFTree):
         disable_tqdm: bool = False,
         override_bs: int | None = None,
     ) -> list[Answer]:
-        if self.engine is not self.source.whole:
+        if self.engine is not self.source.whole_engine:
             return super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
-        one_by_one = tqdm(requests, disable=disable_tqdm or self.rank != 0)
-        return [
-            super(HFDecoding, self)._loglikelihood_tokens([each], disable_tqdm=True)[0]
-            for each in one_by_one
-        ]
+        answers = []
+        for request in tqdm(requests, disable=disable_tqdm or self.rank != 0):
+            answers += super()._loglikelihood_tokens([request], disable_tqdm=True)
+        return answers
 
     def _model_generate(
         self, context: Tensor, max_length: int, stop: list[str], **options: Any
     ) -> Tensor:
-        with (
-            torch.inference_mode(),
-            self.source.generating(options.get("attention_mask")) as weaker,
-        ):
-            steps = LogitsProcessorList(
+        mask = options.get("attention_mask")
+        with torch.inference_mode(), self.source.generating(mask) as weaker:
+            processors = LogitsProcessorList(
                 [lambda ids, scores: self._contrast(scores.float(), weaker(ids))]
             )
             tokens: Tensor = super()._model_generate(
-                context, max_length, stop, logits_processor=steps, **options
+                context, max_length, stop, logits_processor=processors, **options
             )
         return tokens
 
@@ -145,21 +143,23 @@ class HFDoLa(HFDecoding):
     method: DoLa
 
     def fit(self) -> None:
+        """Choose the layers that the model is contrasted with."""
         super().fit()
-        layers, static = self.method.layers, self.method.early_exit_layer
-        if static is not None and layers not in ("low", [static]):
-            raise ConfigError(
-                "hf-dola: layers and early_exit_layer exclude each other; early_exit_layer is"
-                " static"
-            )
-        num_layers, is_tied = (
-            self.config.get_text_config().num_hidden_layers,
-            bool(self.config.tie_word_embeddings),
-        )
-        chosen = choose_layers(layers if static is None else static, num_layers, is_tied)
+        layers = self.method.layers
+        static = self.method.early_exit_layer
+        if static is not None:
+            if layers not in ("low", [static]):
+                raise ConfigError(
+                    "hf-dola: layers and early_exit_layer exclude each other; early_exit_layer is"
+                    " static"
+                )
+            layers = static
+        num_layers = self.config.get_text_config().num_hidden_layers
+        chosen = choose_layers(layers, num_layers, bool(self.config.tie_word_embeddings))
         self.method = self.method.model_copy(update={"layers": chosen})
 
     def prepare(self) -> EarlyExits:
+        """Return the model's early exits."""
         assert isinstance(self.method.layers, list)
         try:
             return EarlyExits(self.model, self.method.layers, self.method.norm)
@@ -171,37 +171,40 @@ class HFDoLa(HFDecoding):
 
 
 class HFContrastive(HFDecoding):
-    """``hf-tree`` decoding by contrast with a weaker model, which is loaded in the same ``dtype``
-    and on the same device."""
+    """``hf-tree`` decoding by contrast with a weaker model, loaded in the same way."""
 
     name = "hf-contrastive"
     kind = Contrastive
     method: Contrastive
 
     def fit(self) -> None:
+        """Check that both models have the same vocabulary."""
         super().fit()
-        amateur, trusted = self.method.amateur, bool(self._loading.get("trust_remote_code", False))
+        name = self.method.amateur
+        trusted = bool(self._shared_options.get("trust_remote_code", False))
         try:
-            other = AutoTokenizer.from_pretrained(amateur, trust_remote_code=trusted).get_vocab()
+            amateur = AutoTokenizer.from_pretrained(name, trust_remote_code=trusted).get_vocab()
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"hf-contrastive: amateur={amateur}: its tokenizer cannot be loaded: {error}"
+                f"hf-contrastive: amateur={name}: its tokenizer cannot be loaded: {error}"
             ) from error
-        own = self.tokenizer.get_vocab()
-        if own != other:
-            token = min(own.items() ^ other.items(), key=lambda each: (each[1], each[0]))[0]
+        expert = self.tokenizer.get_vocab()
+        if expert != amateur:
+            differences = expert.items() ^ amateur.items()
+            token, _ = min(differences, key=lambda item: (item[1], item[0]))
             raise ConfigError(
-                f"hf-contrastive: amateur={amateur} has another vocabulary ({len(other)} tokens,"
-                f" the expert's {len(own)}; the first difference is at {token!r}); expected a model"
-                " of the same tokenizer, such as a smaller one of its family"
+                f"hf-contrastive: amateur={name} has another vocabulary ({len(amateur)} tokens,"
+                f" the expert's {len(expert)}; the first difference is at {token!r}); expected a"
+                " model of the same tokenizer, such as a smaller one of its family"
             )
 
     def prepare(self) -> Amateur:
+        """Load the amateur."""
         amateur = HFTree(
             pretrained=self.method.amateur,
             tokenizer=self.tokenizer,
             device=str(self.device),
-            **self._loading,
+            **self._shared_options,
         )
         if amateur.max_length < self.max_length:
             raise ConfigError(

@@ -1,5 +1,8 @@
-"""lm_eval models ``hf-tree``: ``hf`` with each distinct token position computed once;
-``hf-prefix-free``: without prefixes."""
+"""lm_eval models ``hf-tree`` and ``hf-prefix-free``.
+
+``hf-tree`` gives ``hf``'s scores and computes each distinct token position once.
+``hf-prefix-free`` does so without prefixes. `hf_ralm` and `hf_decoding` build on ``hf-tree``.
+"""
 
 import contextlib
 import functools
@@ -16,8 +19,8 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import requests as request_types
 from lm_factuality.harness.internals import internal, lacks
-from lm_factuality.models.tree.cached import Rescore
 from lm_factuality.models.tree.forest import Forest, plant
+from lm_factuality.models.tree.logits import Rescore
 from lm_factuality.models.tree.scorer import (
     Budget,
     Engine,
@@ -30,54 +33,65 @@ from lm_factuality.models.tree.scorer import (
 logger = logging.getLogger(__name__)
 
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
-Answer = tuple[float, bool]
+"""(key in lm_eval's response cache, context, continuation) in tokens."""
 
-_AUTO_TOKENS, _AUTO_TOKENS_OF_ACCELERATORS = (
-    4096,
-    65536,
-)  # of a forward pass to begin with under batch_size=auto
-_MIN_TARGETS = 512  # positions that may need logits in any forward pass, and ...
-_SHARE_OF_TARGETS = 8  # ... one of so many in a large one; on accelerators, as many as have ...
-_LOGITS_OF_ACCELERATORS = 1 << 30  # ... so many logits
+Answer = tuple[float, bool]
+"""A log-likelihood in nats, and whether the continuation is what the model would say."""
+
+# Tokens of the first forward pass under batch_size=auto.
+_AUTO_TOKENS = 4096
+_AUTO_TOKENS_OF_ACCELERATORS = 65536
+# At least so many positions may need logits in a forward pass, and in a large pass one of so many.
+_MIN_TARGETS = 512
+_SHARE_OF_TARGETS = 8
+# On accelerators, as many positions may need logits as have so many logits together.
+_LOGITS_OF_ACCELERATORS = 1 << 30
 
 
 class HFTree(HFLM):  # type: ignore[misc]
-    """HFLM with its options and its scores; log-likelihood requests are computed as a forest of
-    tokens. ``batch_size`` is, as in HFLM, the number of inputs as long as the longest that a
-    forward pass may hold; it is filled with distinct tokens. With ``auto`` a pass begins large and
-    is halved when memory runs out, as it is under any batch size. Models whose positions cannot be
-    shared (state-space, hybrid, encoder-decoder) are scored as HFLM does, with one warning."""
+    """HFLM whose log-likelihood requests are computed as a forest of tokens.
+
+    Options and scores are those of HFLM. ``batch_size`` is, as in HFLM, the number of inputs as
+    long as the longest that a forward pass may hold, but a pass is filled with distinct tokens.
+    With ``auto`` a pass begins large. With any batch size it is halved when memory runs out. Models
+    whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does,
+    with one warning.
+    """
 
     name = "hf-tree"
 
     @functools.cached_property
     def engine(self) -> Engine | None:
-        """How the forest is computed; None if HFLM has to do it. Found out by a trial on first
-        use."""
+        """How the forest is computed, by a trial on first use. None if HFLM has to do it."""
         for name in ("softmax_dtype", "mixed_precision_dtype"):
             if not hasattr(self, name):
                 raise lacks(f"lm_eval.models.huggingface:HFLM.{name}")
-        found = None
+        engine = None
         if self.backend == "causal":
             with self._forward_context():
-                found = self.find_engine(int(self.model.get_input_embeddings().weight.shape[0]))
-        if found is None:
-            said = (
+                engine = self.find_engine(len(self.model.get_input_embeddings().weight))
+        if engine is None:
+            logger.warning(
                 "%s: %s cannot share positions between requests; every request is computed by"
-                " itself, as hf does"
+                " itself, as hf does",
+                self.name,
+                type(self.model).__name__,
             )
-            logger.warning(said, self.name, type(self.model).__name__)
         else:
-            logger.info("%s: %s forward passes", self.name, found.name)
-        return found
-
-    def _rescore(self) -> Rescore | None:
-        return None  # as the model says it, not contrasted with anything
+            logger.info("%s: %s forward passes", self.name, engine.name)
+        return engine
 
     def find_engine(self, vocabulary: int) -> Engine | None:
-        """An engine that the model can be trusted with, if there is one; ``vocabulary`` is what
-        trials draw from."""
+        """Return an engine that the model can be trusted with, tried with so many tokens."""
         return choose_engine(self.model, vocabulary, self.max_length)
+
+    def _rescore(self) -> Rescore | None:
+        """Return how logits become log-probabilities. None is the softmax."""
+        return None
+
+    def _cores(self) -> int:
+        """Return how many trees may be computed side by side."""
+        return torch.get_num_threads() if self.device.type == "cpu" else 1
 
     def _loglikelihood_tokens(
         self,
@@ -90,19 +104,59 @@ class HFTree(HFLM):  # type: ignore[misc]
                 requests, disable_tqdm=disable_tqdm, override_bs=override_bs
             )
             return answers
-        forest = plant(*self._fit(requests))
+        num_targets = [len(continuation) for _, _, continuation in requests]
+        forest = plant(self._fit(requests), num_targets)
         with self._progress(forest, disable_tqdm) as progress:
-            found = score_side_by_side(
+            scores = score_side_by_side(
                 forest, self.engine, self._budget(forest), self._score, self._cores(), progress
             )
-        answers = [
-            (float(found.logprobs[targets].sum()), bool(found.greedy[targets].all()))
-            for targets in forest.answers
-        ]
+        answers = []
+        for targets in forest.answers:
+            logprob = float(scores.logprobs[targets].sum())
+            answers.append((logprob, bool(scores.greedy[targets].all())))
+        self._keep_answers(requests, answers)
+        return answers
+
+    def _keep_answers(self, requests: Sequence[TokenRequest], answers: Sequence[Answer]) -> None:
+        """Put answers into lm_eval's response cache."""
         for (key, _, _), answer in zip(requests, answers, strict=True):
             if key is not None:
                 self.cache_hook.add_partial("loglikelihood", key, answer)
-        return answers
+
+    def _fit(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
+        """Return token sequences, cut from the left as in HFLM where they do not fit."""
+        most = self.max_length + 1
+        sequences = []
+        num_too_long = 0
+        for _, context, continuation in requests:
+            if not context or not continuation or len(continuation) > self.max_length:
+                raise ValueError(
+                    f"a request has {len(context)} tokens of context and {len(continuation)} of"
+                    f" continuation, expected at least one of each and at most {self.max_length} of"
+                    " continuation"
+                )
+            sequence = [*context, *continuation]
+            num_too_long += len(sequence) > most
+            sequences.append(sequence[-most:])
+        if num_too_long:
+            logger.warning(
+                "%d of %d requests are longer than the model's %d tokens and lose their beginning",
+                num_too_long,
+                len(sequences),
+                self.max_length,
+            )
+        return sequences
+
+    def _budget(self, forest: Forest) -> Budget:
+        is_cpu = self.device.type == "cpu"
+        if self.batch_size == "auto":
+            tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
+        else:
+            longest = int(forest.depth.max(initial=0)) + 1
+            tokens = int(self.batch_size) * longest
+        vocabulary = len(self.model.get_input_embeddings().weight)
+        targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocabulary
+        return Budget(tokens, max(_MIN_TARGETS, targets))
 
     def _score(
         self,
@@ -114,52 +168,16 @@ class HFTree(HFLM):  # type: ignore[misc]
         with self._forward_context():
             return score(forest, engine, budget, self.softmax_dtype, progress, self._rescore())
 
-    def _cores(self) -> int:
-        return torch.get_num_threads() if self.device.type == "cpu" else 1
-
-    def _fit(self, requests: Sequence[TokenRequest]) -> tuple[list[list[int]], list[int]]:
-        """Token sequences, cut from the left as in HFLM where they do not fit, and how many last
-        tokens are asked for."""
-        sequences = [[*context, *continuation] for _, context, continuation in requests]
-        for _, context, continuation in requests:
-            if not context or not continuation or len(continuation) > self.max_length:
-                raise ValueError(
-                    f"a request has {len(context)} tokens of context and {len(continuation)} of"
-                    f" continuation, expected at least one of each and at most {self.max_length} of"
-                    " continuation"
-                )
-        too_long = sum(len(sequence) > self.max_length + 1 for sequence in sequences)
-        if too_long:
-            said = (
-                "%d of %d requests are longer than the model's %d tokens and lose their beginning"
-            )
-            logger.warning(said, too_long, len(sequences), self.max_length)
-        num_targets = [len(continuation) for _, _, continuation in requests]
-        return [sequence[-(self.max_length + 1) :] for sequence in sequences], num_targets
-
-    def _budget(self, forest: Forest) -> Budget:
-        auto = _AUTO_TOKENS if self.device.type == "cpu" else _AUTO_TOKENS_OF_ACCELERATORS
-        longest = int(forest.depth.max(initial=0)) + 1
-        tokens = auto if self.batch_size == "auto" else int(self.batch_size) * longest
-        targets = tokens // _SHARE_OF_TARGETS
-        if self.device.type != "cpu":
-            targets = _LOGITS_OF_ACCELERATORS // int(
-                self.model.get_input_embeddings().weight.shape[0]
-            )
-        return Budget(tokens, max(_MIN_TARGETS, targets))
-
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:
-        precision = self.mixed_precision_dtype
-        with (
-            torch.inference_mode(),
-            torch.autocast(self.device.type, dtype=precision, enabled=precision is not None),
-        ):
+        dtype = self.mixed_precision_dtype
+        autocast = torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None)
+        with torch.inference_mode(), autocast:
             yield
 
     @contextlib.contextmanager
     def _progress(self, forest: Forest, disable_tqdm: bool) -> Iterator[Any]:
-        """A bar that counts requests: each is done when the last of its targets is."""
+        """Show a bar that counts requests. Each is done when the last of its targets is."""
         last = np.sort([forest.target_positions[targets].max() for targets in forest.answers])
         with tqdm(
             total=len(last),
@@ -171,8 +189,7 @@ class HFTree(HFLM):  # type: ignore[misc]
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[float]:
-        """As HFLM, with the windows of all texts in one forest: the sum of each text's
-        log-probabilities, in nats."""
+        """Return the sum of each text's log-probabilities, in nats, in HFLM's windows."""
         if self.engine is None:
             totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
             return totals
@@ -185,23 +202,23 @@ class HFTree(HFLM):  # type: ignore[misc]
         requests: Sequence[Instance],
         score_windows: Callable[[list[TokenRequest], list[Instance]], list[Answer]],
     ) -> list[float]:
-        """Sums over each text's windows, of which ``score_windows`` is given all, with the request
-        that each belongs to."""
+        """Sum over each text's windows.
+
+        Args:
+            score_windows: Scores the windows of all texts, given the text that each belongs to.
+        """
+        cut = internal("lm_eval.utils:get_rolling_token_windows")
+        make_disjoint = internal("lm_eval.utils:make_disjoint_window")
         windows: list[TokenRequest] = []
         owners: list[int] = []
-        for index, request in enumerate(requests):
-            for window in internal("lm_eval.utils:get_rolling_token_windows")(
-                token_list=self.tok_encode(request.args[0]),
-                prefix_token=self.prefix_token_id,
-                max_seq_len=self.max_length,
-                context_len=1,
-            ):
-                windows.append((None, *internal("lm_eval.utils:make_disjoint_window")(window)))
-                owners.append(index)
+        for number, request in enumerate(requests):
+            tokens = self.tok_encode(request.args[0])
+            for window in cut(tokens, self.prefix_token_id, self.max_length, context_len=1):
+                windows.append((None, *make_disjoint(window)))
+                owners.append(number)
         totals = [0.0] * len(requests)
-        for owner, (logprob, _) in zip(
-            owners, score_windows(windows, [requests[o] for o in owners]), strict=True
-        ):
+        answers = score_windows(windows, [requests[owner] for owner in owners])
+        for owner, (logprob, _) in zip(owners, answers, strict=True):
             totals[owner] += logprob
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
@@ -209,30 +226,35 @@ class HFTree(HFLM):  # type: ignore[misc]
 
 
 class HFPrefixFree(HFTree):
-    """``hf-tree`` with an empty context in the place of every request's own; texts without one are
-    scored as they are. What it still gets right, a benchmark gives away without its documents: by
-    common knowledge, or by how likely a sentence sounds."""
+    """``hf-tree`` with an empty context in the place of every request's own.
+
+    What it still gets right, a benchmark gives away without its documents: by common knowledge, or
+    by how likely a sentence sounds. Texts without a context are scored as they are.
+    """
 
     name = "hf-prefix-free"
 
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
-        answers: list[Answer] = super().loglikelihood(
-            list(map(_without_context, requests)), disable_tqdm=disable_tqdm
-        )
+        """Score lm_eval's requests without their contexts."""
+        without = list(map(_without_context, requests))
+        answers: list[Answer] = super().loglikelihood(without, disable_tqdm=disable_tqdm)
         return answers
 
     def scored_loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Any]:
-        """The suite's request type, as ``harness.requests`` adds it to other models."""
-        return request_types.scored_loglikelihood(
-            self, list(map(_without_context, requests)), disable_tqdm
-        )
+        """Score the suite's requests, as `harness.requests` does, without their contexts."""
+        without = list(map(_without_context, requests))
+        return request_types.scored_loglikelihood(self, without, disable_tqdm)
 
     def word_answers(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """Raises ModelError: always: the context of a question is the question."""
+        """Refuse questions.
+
+        Raises:
+            ModelError: Always, because the context of a question is the question.
+        """
         raise ModelError(
             "hf-prefix-free answers no questions, which are all in the context that it leaves out;"
             " use hf-tree"

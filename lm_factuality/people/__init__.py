@@ -1,3 +1,6 @@
-"""People in the judge's place: ``sheet`` what they can be asked about and see of it, ``labels``
-what they do not see and what they say, ``agreement`` and ``responses`` how far they agree,
-``correct`` scores without the judge's errors."""
+"""People in the judge's place: sheets that they fill in, how far they agree, and what follows.
+
+`sheet` draws what people are asked about, `labels` reads what they answer, `agreement` and
+`responses` compare them with each other and with the judge, `correct` corrects scores for the
+judge's errors. The commands ``lm-factuality people`` and leaderboards call them.
+"""

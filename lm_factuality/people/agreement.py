@@ -1,8 +1,11 @@
-"""How far the people of a sheet agree: with each other, with themselves where an item came twice,
-and with the judge; and the cells of its tables, with what was published of the same."""
+"""How far the people of a sheet agree: with each other, with themselves and with the judge.
+
+The command `lm-factuality people agree` prints these figures as tables, with published figures of
+the same kind beside them.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +17,7 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
-from lm_factuality.people.labels import Entry, Key, Labels
+from lm_factuality.people.labels import Key, Labels, SheetItem
 from lm_factuality.scores.agreement import (
     Measure,
     agreeing,
@@ -29,253 +32,314 @@ from lm_factuality.scores.statistics import ratio
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as printed, by table, column and row (``cell | cell``), as in
 ``configs/reproduce/people_figures.yaml``."""
-ALL, UNDECIDED = "all", "undecided"  # groups: every item, and those that people did not decide
-JUDGE, TOGETHER = (
-    "(judge)",
-    "(people together)",
-)  # who answers besides people, by names that none of these has
+
+ALL = "all"
+"""The group of all items."""
+
+UNDECIDED = "undecided"
+"""The group of items that people did not decide."""
+
+# Who answers besides people, by names that no person has.
+JUDGE = "(judge)"
+TOGETHER = "(people together)"
+
 AGREEMENT = "agreement, %"
+LEFT_OUT = ("skipped", "one answer", "no majority", "no answer", "unscored by the judge")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A measure in a ``column`` and a ``row`` of a ``table``, printed ``times`` as large with
-    ``digits`` decimals."""
+    """A measure in a row and a column of a table."""
 
     table: str
     row: tuple[str, ...]
     column: str
     measure: Measure
     times: int = 100
+    """What the measure is multiplied by to print it."""
+
     digits: int = 1
 
     @property
-    def shown(self) -> str:
-        """With its interval; ``-`` where it is not defined."""
-        ends = self.measure.value, self.measure.low, self.measure.high
-        value, low, high = (
-            None if each is None else f"{self.times * each + 0.0:.{self.digits}f}" for each in ends
-        )
-        return "-" if value is None else value if low is None else f"{value} ({low} - {high})"
+    def text(self) -> str:
+        """The value with its interval; ``-`` where it is not defined."""
+        measure = self.measure
+        if measure.value is None:
+            return "-"
+        if measure.low is None or measure.high is None:
+            return self._print(measure.value)
+        interval = f"{self._print(measure.low)} - {self._print(measure.high)}"
+        return f"{self._print(measure.value)} ({interval})"
+
+    def _print(self, value: float) -> str:
+        return f"{self.times * value + 0.0:.{self.digits}f}"  # + 0.0 makes 0 of -0.
 
 
-def count(table: str, row: tuple[str, ...], column: str, number: int) -> Cell:
+def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Cell:
+    """Return a cell with a number of items."""
     return Cell(table, row, column, Measure(number, None, None, number), 1, 0)
 
 
-def draw(cells: Sequence[Cell], columns: Sequence[str], what: str, path: Path) -> None:
-    """Draws the cells of some columns, each with its interval; raises as ``save_figure``."""
-    known = [
-        (cell, cell.measure.value)
-        for cell in reversed(cells)
-        if cell.column in columns and cell.measure.value is not None
-    ]
-    figure = new_figure(8, 1 + 0.3 * len(known))
+def draw_cells(cells: Sequence[Cell], columns: Sequence[str], label: str, path: Path) -> None:
+    """Draw the cells of some columns, each with its interval, as an image file."""
+    drawn = []
+    for cell in reversed(cells):
+        if cell.column in columns and cell.measure.value is not None:
+            drawn.append((cell, cell.times * cell.measure.value))
+    figure = new_figure(8, 1 + 0.3 * len(drawn))
     axes = figure.subplots()
-    for place, (cell, value) in enumerate(known):
-        ends = [value if end is None else end for end in (cell.measure.low, cell.measure.high)]
-        axes.plot([cell.times * end for end in ends], [place, place], color="gray")
-        axes.plot([cell.times * value], [place], "o", color="C0")
-    axes.set_yticks(
-        range(len(known)),
-        [", ".join((*cell.row, *([cell.column] if columns[1:] else []))) for cell, _ in known],
-    )
-    axes.set(xlabel=f"{what}, with 95% intervals")
+    for height, (cell, value) in enumerate(drawn):
+        if cell.measure.low is not None and cell.measure.high is not None:
+            ends = [cell.times * cell.measure.low, cell.times * cell.measure.high]
+            axes.plot(ends, [height, height], color="gray")
+        axes.plot([value], [height], "o", color="C0")
+    names = [(*cell.row, cell.column) if len(columns) > 1 else cell.row for cell, _ in drawn]
+    axes.set_yticks(range(len(drawn)), [", ".join(name) for name in names])
+    axes.set(xlabel=f"{label}, with 95% intervals")
     axes.grid(axis="x", alpha=0.3)
     save_figure(figure, path)
 
 
 def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
-    """The tables of ``tables.yaml`` that have cells, and published figures that share a row or a
-    column with these."""
+    """Yield the tables of ``tables.yaml`` that have cells.
+
+    Args:
+        figures: Published values. Those that share a row or a column with the cells are added.
+    """
     for name, about in load_yaml(__package__, "tables.yaml").items():
-        found = {(cell.row, cell.column): cell.shown for cell in cells if cell.table == name}
-        rows, columns = (
-            dict.fromkeys(row for row, _ in found),
-            dict.fromkeys(column for _, column in found),
-        )
-        for column, values in figures.get(name, {}).items() if found else ():
-            published = {(*row.split(" | "),): f"{value:g}" for row, value in values.items()}
-            if column in columns or not rows.keys().isdisjoint(published):
-                found |= {(row, column): value for row, value in published.items()}
+        texts = {(cell.row, cell.column): cell.text for cell in cells if cell.table == name}
+        if not texts:
+            continue
+        rows = dict.fromkeys(row for row, _ in texts)
+        columns = dict.fromkeys(column for _, column in texts)
+        for column, values in figures.get(name, {}).items():
+            published = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
+            if column in columns or rows.keys() & published.keys():
                 columns[column] = None
-                rows |= dict.fromkeys(published)
-        lines = [(*row, *(found.get((row, column), "") for column in columns)) for row in rows]
-        if found:
-            yield Table(
-                about["title"],
-                (*about["rows"], *(f"#{column}" for column in columns)),
-                lines,
-                (about["note"], ""),
-            )
+                rows.update(dict.fromkeys(published))
+                texts.update({(row, column): text for row, text in published.items()})
+        header = (*about["rows"], *(f"#{column}" for column in columns))
+        lines = [(*row, *(texts.get((row, column), "") for column in columns)) for row in rows]
+        yield Table(about["title"], header, lines, (about["note"], ""))
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """An item that somebody answered: who ``said`` what, without ``SKIP``, and how often it was
-    skipped."""
+class AnsweredItem:
+    """An item that somebody answered."""
 
-    entry: Entry
-    said: Mapping[str, str]
+    item: SheetItem
+    answers: Mapping[str, str]
+    """What each person said, the second time as ``NAME again``; what most people said, as
+    `TOGETHER`; and the judge. Whoever could not tell is missing."""
+
+    first_answers: tuple[str, ...]
+    """What people said the first time, of those who could tell."""
+
     skipped: int
+    """How many of the people could not tell."""
 
 
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
-    """What is known of the agreement on each question, over all items, and then within groups:
-    ``by`` a stratum of the items' units, or by what people answered to another question on the same
-    text. ``people``: the agreement of two of them on an item, Fleiss' kappa over the items that as
-    many answered as any, alpha over all with two answers. ``pairs``: two people, one and the same
-    again, or people and the judge, who has a sensitivity to what people call wrong, and a
-    specificity to what they call right. ``answers``: what most say. ``left out``: skipped answers,
-    and items with one answer, no majority, no answer at all, or no verdict. Shares are weighted.
-    Raises ConfigError: no such groups."""
-    known = [*sorted({name for entry in key.items for name in entry.strata}), *key.questions]
+    """Measure the agreement on each question, over all items and within groups.
+
+    Shares count items by their weights. The cells are of these tables:
+
+    - ``people``: how far people agree. Fleiss' kappa is over the items that as many people
+      answered as any, Krippendorff's alpha over all items with two answers.
+    - ``pairs``: two people, one person the first and the second time, or people and the judge.
+    - ``answers``: the share of items for which most people gave an answer.
+    - ``left out``: the numbers of answers and items that count nowhere.
+
+    Args:
+        by: What makes the groups: a stratum of the units, such as ``domain``, or another question
+            on the same text, whose answers then are the groups. Defaults to no groups.
+
+    Raises:
+        ConfigError: There is no such stratum or question.
+    """
+    known = [*sorted({name for item in key.items for name in item.strata}), *key.questions]
     if by and by not in known:
         raise ConfigError(
             f"--by {by!r}: expected one of {', '.join(known)}{did_you_mean(by, known)}"
         )
-    found: list[Cell] = []
-    people, looked = sorted({label.person for label in labels.labels}), list(_looked(key, labels))
+    people = sorted({label.person for label in labels.labels})
+    answered_items = _answered_items(key, labels)
+    cells: list[Cell] = []
     for question in key.questions:
-        groups: dict[str, list[_Looked]] = defaultdict(list)
-        for each in (each for each in looked if each.entry.question == question):
-            entry, group = each.entry, each.entry.strata.get(by) or "none"
-            if by in key.questions:
-                group = labels.decided.get(entry.unit_key, {}).get(
-                    by + entry.item.removeprefix(question), UNDECIDED
-                )
-            for name in (ALL, group) if by not in ("", question) else (ALL,):
-                groups[name].append(each)
+        groups: dict[str, list[AnsweredItem]] = defaultdict(list)
+        for answered in answered_items:
+            if answered.item.question == question:
+                groups[ALL].append(answered)
+                if by not in ("", question):
+                    groups[_group_of(answered.item, by, key, labels)].append(answered)
         for name in sorted(groups, key=lambda name: (name != ALL, name == UNDECIDED, name)):
-            found += _cells(key, people, (question, name), groups[name])
-    return found
+            cells += _Group(key, people, (question, name), groups[name]).cells()
+    return cells
 
 
-def _looked(key: Key, labels: Labels) -> Iterator[_Looked]:
-    said: dict[int, dict[str, str]] = defaultdict(dict)
-    for label in sorted(labels.labels, key=lambda label: label.entry.number):
-        own = said[label.entry.repeat_of or label.entry.number]
-        own[f"{label.person} again" if label.person in own else label.person] = label.answer
-    for entry in key.items:
-        if entry.number in said:
-            decided = labels.decided.get(entry.unit_key, {}).get(entry.item, SKIP)
-            named = {**said[entry.number], TOGETHER: decided, JUDGE: entry.judge or SKIP}
-            skipped = list(said[entry.number].values()).count(SKIP)
-            yield _Looked(
-                entry, {name: answer for name, answer in named.items() if answer != SKIP}, skipped
-            )
+def _answered_items(key: Key, labels: Labels) -> list[AnsweredItem]:
+    answers: dict[int, dict[str, str]] = defaultdict(dict)
+    for label in sorted(labels.labels, key=lambda label: label.item.number):
+        of_item = answers[label.item.repeat_of or label.item.number]
+        is_second = label.person in of_item
+        of_item[f"{label.person} again" if is_second else label.person] = label.answer
+
+    people = sorted({label.person for label in labels.labels})
+    answered_items = []
+    for item in key.items:
+        if item.number not in answers:
+            continue
+        of_item = answers[item.number]
+        skipped = list(of_item.values()).count(SKIP)
+        of_item[TOGETHER] = labels.decided.get(item.unit_key, {}).get(item.item, SKIP)
+        of_item[JUDGE] = item.judge or SKIP
+        told = {name: answer for name, answer in of_item.items() if answer != SKIP}
+        first_answers = tuple(told[person] for person in people if person in told)
+        answered_items.append(AnsweredItem(item, told, first_answers, skipped))
+    return answered_items
 
 
-def _cells(
-    key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequence[_Looked]
-) -> Iterator[Cell]:
-    given = [
-        (each, [each.said[person] for person in people if person in each.said]) for each in looked
-    ]
-    several = [(each, answers) for each, answers in given if len(answers) > 1]
-    most = max((len(answers) for _, answers in several), default=0)
-    yield count("people", about, "items", sum(bool(answers) for _, answers in given))
-    yield count(
-        "people",
-        about,
-        "people",
-        sum(any(person in each.said for each in looked) for person in people),
-    )
-    yield Cell(
-        "people", about, AGREEMENT, _share((each, agreeing(answers)) for each, answers in several)
-    )
-    complete = [(each, answers) for each, answers in several if len(answers) == most]
-    for name, items, value in (
-        ("Fleiss' kappa", complete, fleiss),
-        ("Krippendorff's alpha", several, krippendorff),
-    ):
-        measure = coefficient(
-            [answers for _, answers in items], [each.entry.cluster for each, _ in items], value
-        )
-        yield Cell("people", about, name, measure, 1, 2)
-    yield from _pairs(key, people, about, looked)
-    decided = [each for each in looked if TOGETHER in each.said]
-    options = dict.fromkeys(option for each in decided for option in each.entry.options)
-    for option in (
-        option for option in options if any(each.said[TOGETHER] == option for each in decided)
-    ):
-        yield Cell(
-            "answers",
-            (*about, option),
-            "share, %",
-            _share((each, each.said[TOGETHER] == option) for each in decided),
-        )
-    asked = [each for each in key.items if each.question == about[0] and each.repeat_of is None]
-    left_out = {
-        "skipped": sum(each.skipped for each in looked),
-        "one answer": sum(len(answers) == 1 for _, answers in given) if len(people) > 1 else 0,
-        "no majority": sum(TOGETHER not in each.said for each, _ in several),
-        "no answer": len(asked) - len(looked) if about[1] == ALL else 0,
-        "unscored by the judge": sum(JUDGE not in each.said for each in decided)
-        if any(each.judge for each in asked)
-        else 0,
-    }
-    yield from (
-        count("left out", about, reason, number) for reason, number in left_out.items() if number
-    )
+def _group_of(item: SheetItem, by: str, key: Key, labels: Labels) -> str:
+    if by not in key.questions:
+        return item.strata.get(by) or "none"
+    same_text = by + item.item.removeprefix(item.question)
+    return labels.decided.get(item.unit_key, {}).get(same_text, UNDECIDED)
 
 
-def _share(values: Iterable[tuple[_Looked, float]]) -> Measure:
-    rows = [(each.entry, value) for each, value in values]
-    weighted = [(entry.weight * value, entry.weight) for entry, value in rows]
-    return share(weighted, [entry.cluster for entry, _ in rows], lambda sums: ratio(*sums))
+@dataclass(frozen=True)
+class _Group:
+    """The answered items of a group, on one question."""
 
+    key: Key
+    people: Sequence[str]
+    row: tuple[str, str]
+    """The question and the name of the group, with which a row of a table begins."""
 
-def _pairs(
-    key: Key, people: Sequence[str], about: tuple[str, str], looked: Sequence[_Looked]
-) -> Iterator[Cell]:
-    """Every two people, each with themselves, the judge with all and, of several, each; of a group
-    the judge with all."""
-    benchmark = find_benchmark(key.benchmark)
-    questions = benchmark.people.questions if benchmark and benchmark.people else ()
-    options = [option for each in questions if each.name == about[0] for option in each.options]
-    good = {option.value: option.good for option in options if option.good is not None}
-    pairs = [
-        *combinations(people, 2),
-        *((each, f"{each} again") for each in people),
-        (TOGETHER, JUDGE),
-    ]
-    pairs += [(each, JUDGE) for each in people if len(people) > 1]
-    for one, other in pairs if about[1] == ALL else [(TOGETHER, JUDGE)]:
+    items: Sequence[AnsweredItem]
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells of all tables, in the order of their columns."""
+        some = [each for each in self.items if each.first_answers]
+        several = [each for each in some if len(each.first_answers) > 1]
+        most = max((len(each.first_answers) for each in several), default=0)
+        complete = [each for each in several if len(each.first_answers) == most]
+        people = [name for name in self.people if any(name in each.answers for each in some)]
+        yield count_cell("people", self.row, "items", len(some))
+        yield count_cell("people", self.row, "people", len(people))
+        agreement = _share([(each.item, agreeing(each.first_answers)) for each in several])
+        yield Cell("people", self.row, AGREEMENT, agreement)
+        kappa = _coefficient([(each.item, each.first_answers) for each in complete], fleiss)
+        yield Cell("people", self.row, "Fleiss' kappa", kappa, 1, 2)
+        alpha = _coefficient([(each.item, each.first_answers) for each in several], krippendorff)
+        yield Cell("people", self.row, "Krippendorff's alpha", alpha, 1, 2)
+        for first, second in self._pairs():
+            yield from self._cells_of_pair(first, second)
+        yield from self._shares_of_answers()
+        yield from self._left_out()
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Return who is compared with whom: within a group only people with the judge."""
+        if self.row[1] != ALL:
+            return [(TOGETHER, JUDGE)]
+        pairs = list(combinations(self.people, 2))
+        pairs += [(person, f"{person} again") for person in self.people]
+        pairs.append((TOGETHER, JUDGE))
+        if len(self.people) > 1:
+            pairs += [(person, JUDGE) for person in self.people]
+        return pairs
+
+    def _cells_of_pair(self, first: str, second: str) -> Iterator[Cell]:
         both = [
-            (each, each.said[one], each.said[other])
-            for each in looked
-            if one in each.said and other in each.said
+            (each.item, each.answers[first], each.answers[second])
+            for each in self.items
+            if first in each.answers and second in each.answers
         ]
         if not both:
-            continue
-        row, clusters = (*about, one, other), [each.entry.cluster for each, _, _ in both]
-        yield count("pairs", row, "items", len(both))
-        yield Cell("pairs", row, AGREEMENT, _share((each, a == b) for each, a, b in both))
-        yield Cell(
-            "pairs",
-            row,
-            "Cohen's kappa",
-            coefficient([(a, b) for _, a, b in both], clusters, cohen),
-            1,
-            2,
-        )
-        called = [
-            (each, good[a], good[b])
-            for each, a, b in both
-            if other == JUDGE and a in good and b in good
+            return
+        row = (*self.row, first, second)
+        yield count_cell("pairs", row, "items", len(both))
+        yield Cell("pairs", row, AGREEMENT, _share([(item, a == b) for item, a, b in both]))
+        kappa = _coefficient([(item, (a, b)) for item, a, b in both], cohen)
+        yield Cell("pairs", row, "Cohen's kappa", kappa, 1, 2)
+        if second == JUDGE:
+            yield from self._cells_of_judge(row, both)
+
+    def _cells_of_judge(
+        self, row: tuple[str, ...], both: Sequence[tuple[SheetItem, str, str]]
+    ) -> Iterator[Cell]:
+        """Yield how often the judge agrees where people say wrong, and where they say right."""
+        is_right = _options_that_say_right(self.key.benchmark, self.row[0])
+        rated = [
+            (item, is_right[person], is_right[judge])
+            for item, person, judge in both
+            if person in is_right and judge in is_right
         ]
-        for name, kind in (("sensitivity, %", False), ("specificity, %", True)) if called else ():
-            yield Cell(
-                "pairs", row, name, _share((each, b is kind) for each, a, b in called if a is kind)
-            )
-        if called:
-            cells = [
-                [each.entry.weight * x for x in (not (a or b), not a, a and b, a)]
-                for each, a, b in called
-            ]
-            clusters = [each.entry.cluster for each, _, _ in called]
-            balanced = share(
-                cells, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2
-            )
-            yield Cell("pairs", row, "balanced, %", balanced)
+        if not rated:
+            return
+        wrong = [(item, not judge) for item, person, judge in rated if not person]
+        right = [(item, judge) for item, person, judge in rated if person]
+        yield Cell("pairs", row, "sensitivity, %", _share(wrong))
+        yield Cell("pairs", row, "specificity, %", _share(right))
+        sums = []
+        for item, person, judge in rated:
+            counts = [not (person or judge), not person, person and judge, person]
+            sums.append([item.weight * count for count in counts])
+        balanced = share(
+            sums,
+            [item.cluster for item, _, _ in rated],
+            lambda totals: (ratio(*totals[:2]) + ratio(*totals[2:])) / 2,
+        )
+        yield Cell("pairs", row, "balanced, %", balanced)
+
+    def _shares_of_answers(self) -> Iterator[Cell]:
+        """Yield how often most people gave an answer, for each that they gave."""
+        decided = [answered for answered in self.items if TOGETHER in answered.answers]
+        options = dict.fromkeys(option for each in decided for option in each.item.options)
+        for option in options:
+            measure = _share([(each.item, each.answers[TOGETHER] == option) for each in decided])
+            if measure.value:
+                yield Cell("answers", (*self.row, option), "share, %", measure)
+
+    def _left_out(self) -> Iterator[Cell]:
+        """Yield how many answers and items count nowhere, by the reason."""
+        question, group = self.row
+        asked = [
+            item for item in self.key.items if item.question == question and item.repeat_of is None
+        ]
+        counts = dict.fromkeys(LEFT_OUT, 0)
+        for answered in self.items:
+            is_decided = TOGETHER in answered.answers
+            counts["skipped"] += answered.skipped
+            counts["one answer"] += len(answered.first_answers) == 1 and len(self.people) > 1
+            counts["no majority"] += len(answered.first_answers) > 1 and not is_decided
+            counts["unscored by the judge"] += is_decided and JUDGE not in answered.answers
+        if group == ALL:
+            counts["no answer"] = len(asked) - len(self.items)
+        if not any(item.judge for item in asked):
+            counts["unscored by the judge"] = 0  # No judge was asked, or it answered nothing.
+        for reason, number in counts.items():
+            if number:
+                yield count_cell("left out", self.row, reason, number)
+
+
+def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
+    """Return the options of a question that call a text right (True) or wrong (False)."""
+    benchmark = find_benchmark(kind)
+    questions = benchmark.people.questions if benchmark and benchmark.people else ()
+    options = [option for each in questions if each.name == question for option in each.options]
+    return {option.value: option.good for option in options if option.good is not None}
+
+
+def _share(values: Sequence[tuple[SheetItem, float]]) -> Measure:
+    """Return the mean of values from 0 to 1, each counted by the weight of its item."""
+    sums = [(item.weight * value, item.weight) for item, value in values]
+    clusters = [item.cluster for item, _ in values]
+    return share(sums, clusters, lambda totals: ratio(*totals))
+
+
+def _coefficient(
+    answers: Sequence[tuple[SheetItem, Sequence[str]]],
+    value: Callable[[Sequence[Sequence[str]]], float],
+) -> Measure:
+    clusters = [item.cluster for item, _ in answers]
+    return coefficient([of_item for _, of_item in answers], clusters, value)

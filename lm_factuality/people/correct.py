@@ -1,16 +1,19 @@
-"""Scores corrected for the judge by people's labels (``lm_factuality.scores.ppi``)."""
+"""Correct the scores of a run for the errors of its judge, by the labels of people.
+
+`lm_factuality.scores.ppi` has the estimator. The command `people correct` and leaderboards call
+`correct`; `people agree` calls `label_samples`.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.declaration import Benchmark, Score
+from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
@@ -22,7 +25,9 @@ from lm_factuality.people.sheet import units_of_run
 from lm_factuality.results.read import Correction
 from lm_factuality.scores.ppi import Units, estimate
 
-FEWEST = 10  # labelled samples with a part in a score, from which it is corrected
+FEWEST_LABELS = 10
+"""Labelled samples with a part in a score, from which on the score is corrected."""
+
 _UNSCORED = "without a verdict, and with nothing to ask people"
 _UNDECIDED = (
     "drawn, but people do not decide all of their items (skipped, tied, not answered or not asked)"
@@ -30,143 +35,177 @@ _UNDECIDED = (
 
 
 @dataclass(frozen=True)
-class Row:
-    """A sample: its parts in scores as judged and, where people decide it, by people (else None);
-    how it was drawn. With nothing to ask (``is_asked``), what people say is what the judge says."""
+class LabelledSample:
+    """A sample of a run, with its parts in the scores by the name of the score."""
 
     cluster: str
     stratum: str
     weight: float
+    """One over the probability with which it was drawn."""
+
     is_asked: bool
+    """Whether people can be asked about it. If not, they agree with the judge."""
+
     judged: Mapping[str, Counts]
     people: Mapping[str, Counts] | None
+    """The parts if people had been the judge; None unless their labels decide all its items."""
+
+
+@dataclass(frozen=True)
+class LabelledRun:
+    """The samples of a run, and how many are left out of corrected scores, by the reason."""
+
+    samples: list[LabelledSample]
+    left_out: dict[str, int]
 
 
 def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> Correction:
-    """The scores of a task corrected by the labels on a sheet that was drawn from its samples.
-    Raises DataError: files that cannot be used, a sheet of other samples, or labels that decide no
-    sample."""
-    key, benchmark = read_key(key_file), find_benchmark(result.kind)
-    if benchmark is None or result.samples is None:
-        raise DataError(f"{result.task}: has no samples that people can be asked about")
-    rows, left_out = rows_of(benchmark, result, key, read_labels(label_files, key))
-    if not any(row.is_asked and row.people is not None for row in rows):
-        why = (
-            "; ".join(f"{count} {reason}" for reason, count in left_out.items())
-            or "none of its samples was drawn"
-        )
+    """Correct the scores of a task by the labels on a sheet that was drawn from its samples.
+
+    Raises:
+        DataError: A file cannot be read, the sheet is of other samples, or the labels decide no
+            sample.
+    """
+    key = read_key(key_file)
+    run = label_samples(result, key, read_labels(label_files, key))
+    if not any(sample.is_asked and sample.people for sample in run.samples):
+        reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
         raise DataError(
-            f"{', '.join(map(str, label_files))}: decide no sample of {result.task}: {why}"
+            f"{', '.join(map(str, label_files))}: decide no sample of {result.task}:"
+            f" {'; '.join(reasons) or 'none of its samples was drawn'}"
         )
+    benchmark = find_benchmark(result.kind)
+    assert benchmark is not None  # label_samples() refuses others.
+    assert benchmark.people is not None
+    names: set[str] = set()
+    for sample in run.samples:
+        names.update(sample.judged, sample.people or ())
+    names &= result.metrics.keys() - set(benchmark.people.unchanged)
+
     scores: dict[str, Corrected] = {}
     without: dict[str, str] = {}
-    unchanged = benchmark.people.unchanged if benchmark.people else ()
-    named = {name for row in rows for name in (*row.judged, *(row.people or ()))} & set(
-        result.metrics
-    ) - set(unchanged)
-    for name in sorted(named):
+    for name in sorted(names):
         score = benchmark.score(name)
-        if score is not None and score.measure is not None:
-            found = _corrected(score, name, rows, left_out.get(_UNSCORED, 0))
-            if isinstance(found, str):
-                without[name] = found
-            else:
-                scores[name] = found
-    about: Any = {
-        "suite_version": __version__,
-        "task": result.task,
-        "samples": sha256_of(result.samples),
-    }
-    about |= {"key": sha256_of(key_file), "labels": tuple(map(sha256_of, label_files))}
-    return Correction(**about, scores=scores, left_out=left_out, without=without)
-
-
-def rows_of(
-    benchmark: Benchmark, result: TaskResult, key: Key, labels: Labels
-) -> tuple[list[Row], dict[str, int]]:
-    """The samples of a task, and how many are left out, by the reason. Raises DataError: the sheet
-    is not of these samples."""
-    people, shown = benchmark.people, benchmark.page.samples
-    if people is None or shown is None or result.samples is None:
-        raise DataError(f"{result.task}: has no samples that people can be asked about")
-    of = result.task, sha256_of(result.samples)
-    source = next(
-        (place for place, each in enumerate(key.sources) if (each.task, each.samples_sha256) == of),
-        None,
+        if score is None or score.measure is None:
+            continue
+        corrected = _correct_score(score, name, run)
+        if isinstance(corrected, str):
+            without[name] = corrected
+        else:
+            scores[name] = corrected
+    return Correction(
+        suite_version=__version__,
+        task=result.task,
+        samples=sha256_of(result.samples or Path()),
+        key=sha256_of(key_file),
+        labels=tuple(map(sha256_of, label_files)),
+        scores=scores,
+        left_out=run.left_out,
+        without=without,
     )
-    if source is None:
-        known = listed(
-            [f"{each.samples or each.file} ({each.samples_sha256[:12]})" for each in key.sources]
-        )
-        found = (
-            f"sheet {key.sheet} was not drawn from these samples (SHA-256 {of[1][:12]}), but from"
-            f" {known}"
-        )
-        raise DataError(
-            f"{result.samples}: {found}; give the results that the sheet was made of, as they were"
-        )
-    weights = {each.unit: each.weight for each in key.items if each.source == source}
-    rows: list[Row] = []
+
+
+def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
+    """Put the labels beside the samples of a task.
+
+    Raises:
+        DataError: The sheet was not drawn from these samples, or people can be asked about none.
+    """
+    benchmark = find_benchmark(result.kind)
+    people = benchmark and benchmark.people
+    shown = benchmark and benchmark.page.samples
+    if not people or not shown or not result.samples:
+        raise DataError(f"{result.task}: has no samples that people can be asked about")
+    source = _source_of(result.task, result.samples, key)
+    weights = {item.unit: item.weight for item in key.items if item.source == source}
+
+    samples = []
     left_out: Counter[str] = Counter()
-    units = units_of_run(benchmark, result, key.sources[source].model)
-    for sample, unit in zip(read_samples(result.samples), units, strict=True):
-        row, changed = row_of(result, shown, sample), None
+    units = units_of_run(result, key.sources[source].model)
+    for unit, sample in zip(units, read_samples(result.samples), strict=True):
+        row = row_of(result, shown, sample)
         is_asked = bool(unit.items)
+        labelled_sample = None
         if not is_asked:
-            changed = sample
+            labelled_sample = sample
             left_out[_UNSCORED] += row.outcome == "unscored"
         elif unit.key in weights:
-            changed = people.relabel(result, sample, labels.decided.get((source, unit.key), {}))
-            left_out[_UNDECIDED] += changed is None
-        judged = {**row.parts, **shown.sums(sample)}
-        said = (
-            None
-            if changed is None
-            else {**row_of(result, shown, changed).parts, **shown.sums(changed)}
+            decided = labels.decided.get((source, unit.key), {})
+            labelled_sample = people.relabel(result, sample, decided)
+            left_out[_UNDECIDED] += labelled_sample is None
+        parts = None
+        if labelled_sample is not None:
+            labelled_row = row_of(result, shown, labelled_sample)
+            parts = {**labelled_row.parts, **shown.sums(labelled_sample)}
+        samples.append(
+            LabelledSample(
+                cluster=unit.cluster,
+                # Samples that nobody is asked about are never drawn: they are a stratum apart.
+                stratum=f"{is_asked} {unit.stratum(key.stratify)}",
+                weight=weights.get(unit.key, 1.0),
+                is_asked=is_asked,
+                judged={**row.parts, **shown.sums(sample)},
+                people=parts,
+            )
         )
-        drawn_from = f"{is_asked} {unit.stratum(key.stratify)}"
-        rows.append(
-            Row(unit.cluster, drawn_from, weights.get(unit.key, 1.0), is_asked, judged, said)
-        )
-    return rows, dict(+left_out)
+    return LabelledRun(samples, dict(+left_out))
 
 
-def _corrected(score: Score, name: str, rows: Sequence[Row], unscored: int) -> Corrected | str:
-    units, asked = units_of(rows, name), np.array([row.is_asked for row in rows])
-    number = int(
-        (units.labelled & asked & (units.judged.any(axis=1) | units.people.any(axis=1))).sum()
+def _source_of(task: str, samples: Path, key: Key) -> int:
+    """Return the place of a samples file among the sources of a sheet."""
+    sha256 = sha256_of(samples)
+    for place, source in enumerate(key.sources):
+        if (source.task, source.samples_sha256) == (task, sha256):
+            return place
+    sources = [
+        f"{source.samples or source.file} ({source.samples_sha256[:12]})" for source in key.sources
+    ]
+    raise DataError(
+        f"{samples}: sheet {key.sheet} was not drawn from these samples (SHA-256 {sha256[:12]}),"
+        f" but from {listed(sources)}; give the results that the sheet was made of, as they were"
     )
-    if number < FEWEST:
-        return f"people's answers decide {number} of its samples, expected {FEWEST} at least"
-    assert score.measure is not None
-    found = estimate(
-        units, value_of(score, units.judged.shape[1]), score.measure.low, score.measure.high
-    )
-    if found is None:
+
+
+def _correct_score(score: Score, name: str, run: LabelledRun) -> Corrected | str:
+    """Return the corrected score, or why there is none."""
+    units = _units(run.samples, name)
+    is_asked = np.array([sample.is_asked for sample in run.samples])
+    has_part = units.judged.any(axis=1) | units.people.any(axis=1)
+    labelled = int((units.labelled & is_asked & has_part).sum())
+    if labelled < FEWEST_LABELS:
+        return (
+            f"people's answers decide {labelled} of its samples, expected {FEWEST_LABELS} at least"
+        )
+    assert score.measure is not None  # correct() leaves other scores out
+    value = value_of(score, units.judged.shape[1])
+    estimated = estimate(units, value, score.measure.low, score.measure.high)
+    if estimated is None:
         return "not defined on these labels, or all of them are of one cluster"
-    how = f"by people's answers on {number} of {len(rows)} samples"
     return Corrected(
-        found.value,
-        found.low,
-        found.high,
-        found.stderr,
-        how,
-        found.weight,
-        number,
-        len(rows),
-        unscored,
+        value=estimated.value,
+        low=estimated.low,
+        high=estimated.high,
+        stderr=estimated.stderr,
+        how=f"by people's answers on {labelled} of {len(run.samples)} samples",
+        weight=estimated.weight,
+        labelled=labelled,
+        units=len(run.samples),
+        unscored=run.left_out.get(_UNSCORED, 0),
     )
 
 
-def units_of(rows: Sequence[Row], name: str) -> Units:
-    """The parts of the rows in a score."""
-    parts = [(row.judged.get(name, ()), (row.people or {}).get(name, ())) for row in rows]
-    width = max(len(part) for pair in parts for part in pair)
-    judged, people = (np.array([pair[side] or (0.0,) * width for pair in parts]) for side in (0, 1))
-    labelled, weights = (
-        np.array([row.people is not None for row in rows]),
-        np.array([row.weight for row in rows]),
+def _units(samples: Sequence[LabelledSample], name: str) -> Units:
+    """Return the parts of all samples in a score, as arrays."""
+    judged = [sample.judged.get(name, ()) for sample in samples]
+    people = [(sample.people or {}).get(name, ()) for sample in samples]
+    zeros = (0.0,) * max(map(len, [*judged, *people]))
+    clusters = [sample.cluster for sample in samples]
+    strata = [sample.stratum for sample in samples]
+    return Units(
+        judged=np.array([counts or zeros for counts in judged]),
+        people=np.array([counts or zeros for counts in people]),
+        labelled=np.array([sample.people is not None for sample in samples]),
+        clusters=np.unique(clusters, return_inverse=True)[1],
+        strata=np.unique(strata, return_inverse=True)[1],
+        weights=np.array([sample.weight for sample in samples]),
     )
-    names = [row.cluster for row in rows], [row.stratum for row in rows]
-    clusters, strata = (np.unique(each, return_inverse=True)[1] for each in names)
-    return Units(judged, people, labelled, clusters, strata, weights)

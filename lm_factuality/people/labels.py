@@ -1,11 +1,14 @@
-"""What people said on a sheet: the CSV or JSON that its page exports, or its CSV file, filled in;
-and its key: what each of its items is, what the judge said of it and how it was drawn, which is not
-for annotators."""
+"""The key of a sheet, and what people answered on the sheet.
+
+The key says what each item of a sheet is, what the judge said about it and how it was drawn. It is
+not for annotators. Labels are the CSV or JSON that the page of a sheet exports, or the sheet's CSV
+file with the answers filled in. The commands `lm-factuality people` and leaderboards read both.
+"""
 
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,20 +16,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from lm_factuality.benchmarks.asked import SKIP
-from lm_factuality.ground.errors import DataError, did_you_mean, refuse
+from lm_factuality.ground.errors import DataError, did_you_mean, refuse, short
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, short, to_model
+from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.tables import read_table
 
-_KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote beside the sheet"
 COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
-BESIDE = (
-    "ask",
-    "options",
-    "text",
-    "beside",
-)  # columns of the CSV that people read and nobody reads back
-_EXPECTED = (
+"""The columns of a file of labels."""
+
+READING_COLUMNS = ("ask", "options", "text", "beside")
+"""Further columns of a sheet's CSV file, which people read and no command reads back."""
+
+_EXPECTED_KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote with the sheet"
+_EXPECTED_LABELS = (
     "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with"
     " answers filled in"
 )
@@ -34,8 +36,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Source:
-    """A file that items come from, its SHA-256, and of a run its ``task``, its ``model`` and its
-    samples file."""
+    """A file that items of a sheet come from: the results of a run, or a data file."""
 
     file: str
     sha256: str
@@ -47,8 +48,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Stratum:
-    """So many ``units`` that people can be asked about, of which so many were ``drawn`` at
-    random."""
+    """A group of units, of which some were drawn at random."""
 
     name: str
     units: StrictInt
@@ -56,72 +56,81 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """An item of the sheet, by its ``number`` there, from 1. ``source`` is the place of its source,
-    ``unit`` its sample (the key of its ``SampleRow``) or its row, ``item`` its id in that;
-    ``strata`` are all groups of its unit, ``stratum`` is the one that it was drawn from, with what
-    ``probability`` (its ``weight`` is one over that). ``judge`` is None where it is unscored.
-    ``repeat_of`` is the number of the same item where it is shown for the first time."""
+class SheetItem:
+    """An item of a sheet, with all that annotators do not see."""
 
     number: StrictInt
+    """Its place on the sheet, from 1."""
+
     source: StrictInt
+    """The place of its source in `Key.sources`, from 0."""
+
     unit: str
+    """The sample (by the key of its `SampleRow`) or row of a data file that the item is part of."""
+
     cluster: str
     item: str
+    """The item's id within its unit."""
+
     question: str
     options: tuple[str, ...]
     judge: str | None
+    """What the judge said; None if it left the item unscored."""
+
     stratum: str
+    """The stratum that the unit was drawn from."""
+
     strata: Mapping[str, str]
+    """All groups that the unit is in, by what they are called."""
+
     probability: Annotated[float, Field(gt=0, le=1)]
+    """How likely the unit was drawn."""
+
     weight: Annotated[float, Field(ge=1)]
+    """One over the probability."""
+
     repeat_of: StrictInt | None = None
+    """The number of the same item where the sheet shows it first; None there."""
 
     @property
     def unit_key(self) -> tuple[int, str]:
-        """Its unit, among those of all sources."""
+        """The unit, among the units of all sources."""
         return self.source, self.unit
 
 
 @dataclass(frozen=True)
 class Key:
-    """``benchmark`` is the kind of the sources, ``questions`` are those asked; ``stratify`` is what
-    strata are by, empty for one stratum. ``sheet`` is the sheet's id, which follows from all the
-    rest."""
+    """The key of a sheet."""
 
     benchmark: str
+    """The kind of benchmark that all sources are of."""
+
     seed: int
     questions: tuple[str, ...]
+    """The questions that the sheet asks."""
+
     stratify: tuple[str, ...]
+    """What the strata were made by; empty for one stratum."""
+
     sources: tuple[Source, ...]
     strata: tuple[Stratum, ...]
-    items: tuple[Entry, ...]
+    items: tuple[SheetItem, ...]
     sheet: str = ""
+    """The id of the sheet, which follows from all other fields."""
+
     format: Literal[1] = 1
 
     def named(self) -> "Key":
+        """Return the same key with the id that follows from its content."""
         content = json.dumps(asdict(replace(self, sheet="")), sort_keys=True)
         return replace(self, sheet=hashlib.sha256(content.encode()).hexdigest()[:12])
 
 
-def read_key(path: Path) -> Key:
-    """The key of a sheet. Raises DataError: it cannot be read, is no key, or was changed since the
-    sheet was made."""
-    try:
-        key = to_model(Key, parse_json(read_text(path, _KEY)))
-    except ValueError as error:
-        raise DataError(f"{path}: not the key of a sheet: {error}; {_KEY}") from error
-    if key.named().sheet != key.sheet:
-        raise DataError(
-            f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make"
-            " the sheet again"
-        )
-    return key
-
-
 @dataclass(frozen=True)
 class Label:
-    entry: Entry
+    """What a person answered to an item."""
+
+    item: SheetItem
     answer: str
     person: str
     note: str = ""
@@ -129,114 +138,152 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """All answers; ``decided``: by unit and item what most people say who could tell, items with a
-    tie left out."""
+    """All answers to a sheet."""
 
     labels: tuple[Label, ...]
+
     decided: Mapping[tuple[int, str], Mapping[str, str]]
+    """By unit and by item, what most of the people say who could tell. Ties are left out."""
+
+
+def read_key(path: Path) -> Key:
+    """Read the key of a sheet.
+
+    Raises:
+        DataError: The file cannot be read, is no key, or was changed since the sheet was made.
+    """
+    try:
+        key = to_model(Key, parse_json(read_text(path, _EXPECTED_KEY)))
+    except ValueError as error:
+        raise DataError(f"{path}: not the key of a sheet: {error}; {_EXPECTED_KEY}") from error
+    if key.named() != key:
+        raise DataError(
+            f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make"
+            " the sheet again"
+        )
+    return key
 
 
 def read_labels(paths: Sequence[Path], key: Key) -> Labels:
-    """The answers in all files, held against the key of their sheet. An item that a person saw
-    twice counts once in ``decided``, as first answered. Raises DataError: files that cannot be
-    read, and lines that are no labels of this sheet, all of them."""
-    known = {str(entry.number): entry for entry in key.items}
-    found: dict[tuple[int, str], tuple[Label, str]] = {}
+    """Read what people answered on the sheet of a key.
+
+    Raises:
+        DataError: A file cannot be read, or holds lines that are no labels of this sheet. The
+            error lists these lines of all files.
+    """
+    items = {str(item.number): item for item in key.items}
+    labels: list[Label] = []
     problems: list[str] = []
-    for where, line in (each for path in paths for each in _lines(path)):
-        label = str(line) if isinstance(line, ValueError) else _label(line, key.sheet, known)
-        if isinstance(label, str):
-            problems.append(f"{where}{label}")
-            continue
-        first = found.setdefault((label.entry.number, label.person), (label, where))
-        if first[0] is not label:
-            problems.append(
-                f"{where}{label.person!r} answers number {label.entry.number} again, as in"
-                f" {first[1][:-2]}"
-            )
-    refuse(
-        problems,
-        "problems",
-        "correct them and read the files again; none of the labels is used" if found else "",
-    )
-    labels = tuple(label for label, _ in found.values())
-    return Labels(labels, _decided(labels))
-
-
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """The place of each line, with what it holds, or with an error that says why there are none."""
-    if path.suffix.lower() == ".json":
+    locations: dict[tuple[int, str], str] = {}
+    for path in paths:
+        is_json = path.suffix.lower() == ".json"
         try:
-            content = parse_json(read_text(path, _EXPECTED))
+            lines = _read_json(path) if is_json else _read_csv(path, problems)
         except ValueError as error:
-            content = [ValueError(f"not JSON: {error}; {_EXPECTED}")]
-        lines = (
-            content
-            if isinstance(content, list) and content
-            else [ValueError(f"no list of labels; {_EXPECTED}")]
-        )
-        yield from (
-            (f"{path}, label {number}: ", line) for number, line in enumerate(lines, start=1)
-        )
-        return
+            problems.append(str(error))
+            continue
+        for location, line in lines:
+            try:
+                label = _to_label(line, key.sheet, items)
+            except ValueError as error:
+                problems.append(f"{location}: {error}")
+                continue
+            answered = (label.item.number, label.person)
+            if answered in locations:
+                problems.append(
+                    f"{location}: {label.person!r} answers number {label.item.number} again, as in"
+                    f" {locations[answered]}"
+                )
+                continue
+            locations[answered] = location
+            labels.append(label)
+    advice = "correct them and read the files again; none of the labels is used" if labels else ""
+    refuse(problems, "problems", advice)
+    return Labels(tuple(labels), _decide(labels))
+
+
+def _read_json(path: Path) -> list[tuple[str, Any]]:
+    """Return each label of a JSON file with its location."""
+    try:
+        lines = parse_json(read_text(path, _EXPECTED_LABELS))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}; {_EXPECTED_LABELS}") from error
+    if not isinstance(lines, list) or not lines:
+        raise ValueError(f"{path}: no list of labels; {_EXPECTED_LABELS}")
+    return [(f"{path}, label {number}", line) for number, line in enumerate(lines, start=1)]
+
+
+def _read_csv(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
+    """Return each row of a table with its location. Add rows that are broken to ``problems``."""
     table = read_table(path)
-    if table.records and (problem := _wrong_header(list(table.records[0].values))):
-        yield f"{path}:1: ", ValueError(problem)
-    else:
-        yield from (("", ValueError(each)) for each in table.problems)
-        yield from ((f"{each.location}: ", each.values) for each in table.records)
-
-
-def _wrong_header(header: Sequence[str]) -> str:
-    expected = f"expected {','.join(COLUMNS)}"
-    if other := next(
-        (mark for mark in (";", "\t", "|") if len(header) == 1 and mark in header[0]), None
-    ):
-        return (
-            f"cells are separated by {other!r}, expected commas; save the file as CSV with commas"
+    header = table.records[0].values if table.records else dict.fromkeys(COLUMNS)
+    missing = [name for name in COLUMNS[:-1] if name not in header]
+    if missing:
+        raise ValueError(
+            f"{path}:1: no column {', '.join(missing)}; expected {','.join(COLUMNS)}, separated by"
+            f" commas{did_you_mean(missing[0], header)}"
         )
-    wrong = [f"no column {name!r}" for name in COLUMNS[:-1] if name not in header]
-    unknown = (name for name in header if name not in (*COLUMNS, *BESIDE))
-    wrong += [f"unknown column {name!r}{did_you_mean(name, COLUMNS)}" for name in unknown]
-    return "; ".join([*wrong, expected]) if wrong else ""
+    problems += table.problems
+    return [(record.location, record.values) for record in table.records]
 
 
-def _label(line: Any, sheet: str, known: Mapping[str, Entry]) -> Label | str:
+def _to_label(line: Any, sheet: str, items: Mapping[str, SheetItem]) -> Label:
+    """Check a line of a file of labels.
+
+    Args:
+        line: A row of the table, or an entry of the JSON list.
+        sheet: The id of the sheet.
+        items: The items of the sheet, by their number as text.
+
+    Raises:
+        ValueError: The line is no label of the sheet.
+    """
     if not isinstance(line, Mapping):
-        return f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
-    said = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}
-    if said["sheet"] != sheet:
-        return f"sheet {said['sheet']!r}, expected {sheet}"
-    entry, answer = known.get(said["number"]), said["answer"]
-    if entry is None:
-        return f"number {said['number']!r} is none of the sheet's, expected 1 to {len(known)}"
-    answer = (
-        answer if answer in entry.options else answer.lower()
-    )  # a spreadsheet makes TRUE of true
+        raise ValueError(  # noqa: TRY004  the caller adds the location to it
+            f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
+        )
+    cells = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}
+    if cells["sheet"] != sheet:
+        raise ValueError(f"sheet {cells['sheet']!r}, expected {sheet}")
+    item = items.get(cells["number"])
+    if item is None:
+        raise ValueError(
+            f"number {cells['number']!r} is none of the sheet's, expected 1 to {len(items)}"
+        )
+
     problems = []
-    if said["question"] != entry.question:
+    if cells["question"] != item.question:
         problems.append(
-            f"question {said['question']!r}, but number {entry.number} asks {entry.question!r}"
+            f"question {cells['question']!r}, but number {item.number} asks {item.question!r}"
         )
-    if answer not in (*entry.options, SKIP):
-        hint = did_you_mean(answer, entry.options)
-        problems.append(
-            f"answer {answer!r}, expected {', '.join(entry.options)} or {SKIP}{hint}"
-            if answer
-            else "no answer"
-        )
-    if not said["person"]:
+    answer = cells["answer"]
+    if answer not in item.options:
+        answer = answer.lower()  # A spreadsheet makes TRUE of true.
+    if not answer:
+        problems.append("no answer")
+    elif answer not in (*item.options, SKIP):
+        hint = did_you_mean(answer, item.options)
+        problems.append(f"answer {answer!r}, expected {', '.join(item.options)} or {SKIP}{hint}")
+    if not cells["person"]:
         problems.append("no person, expected the name of the person who answered")
-    return "; ".join(problems) or Label(entry, answer, said["person"], said["note"])
+    if problems:
+        raise ValueError("; ".join(problems))
+    return Label(item, answer, cells["person"], cells["note"])
 
 
-def _decided(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
+def _decide(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
+    """Return what most people say of each item.
+
+    Of an item that a person saw twice, the first answer counts.
+    """
     votes: dict[tuple[tuple[int, str], str], dict[str, str]] = defaultdict(dict)
-    for each in sorted(labels, key=lambda label: label.entry.number):
-        votes[each.entry.unit_key, each.entry.item].setdefault(each.person, each.answer)
+    for label in sorted(labels, key=lambda label: label.item.number):
+        votes[label.item.unit_key, label.item.item].setdefault(label.person, label.answer)
+
     decided: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-    for (unit, item), said in votes.items():
-        given = Counter(answer for answer in said.values() if answer != SKIP).most_common(2)
-        if given and (len(given) == 1 or given[0][1] > given[1][1]):
-            decided[unit][item] = given[0][0]
+    for (unit, item), answers in votes.items():
+        counts = Counter(answer for answer in answers.values() if answer != SKIP).most_common(2)
+        is_tie = len(counts) == 2 and counts[0][1] == counts[1][1]
+        if counts and not is_tie:
+            decided[unit][item] = counts[0][0]
     return dict(decided)

@@ -1,173 +1,220 @@
-"""Does a judge see in a response what people see (tables 3 and 5 of Chiang and Lee, 2024)?"""
+"""Whether a judge measures of a response what people measure.
+
+These are tables 3 and 5 of Chiang and Lee (2024).
+
+The command `people agree` calls it, with the labels of a sheet or with people's measurements.
+"""
 
 import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from scipy.stats import kendalltau, pearsonr
 
-from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.people.agreement import Cell, count
-from lm_factuality.people.correct import rows_of
+from lm_factuality.people.agreement import Cell, count_cell
+from lm_factuality.people.correct import label_samples
 from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
 from lm_factuality.scores.agreement import Measure
 from lm_factuality.scores.statistics import average, defined
 
 OVERALL = "Overall"
-Both: TypeAlias = tuple[Measured, Measured]
-"""A response as people measured it, and as the judge did."""
+"""The row of a table that is about the responses of all models."""
 
 
-def read_both(paths: Sequence[Path], key: Key, labels: Labels) -> list[Both]:
-    """What responses of the sheet's runs score, where people decide that. Raises DataError:
-    ``paths`` lack samples of it."""
-    found = []
-    wanted = {(source.task, source.samples_sha256): source.model for source in key.sources}
+@dataclass(frozen=True)
+class Response:
+    """A response as people measured it and as the judge did."""
+
+    people: Measured
+    judge: Measured
+
+    @property
+    def model(self) -> str:
+        return self.people.model
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The responses that both sides measured, and how many only one side did."""
+
+    responses: list[Response]
+    only_people: int
+    only_judge: int
+
+
+def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Response]:
+    """Read what the responses of a sheet's runs score, where people's labels decide that.
+
+    Raises:
+        DataError: ``paths`` lack samples that the sheet was drawn from.
+    """
+    models = {(source.task, source.samples_sha256): source.model for source in key.sources}
+    responses = []
     for file in read_results_files(paths):
         for task in file.tasks:
-            sha256, benchmark = (
-                sha256_of(task.samples) if task.samples else "",
-                find_benchmark(task.kind),
-            )
-            if model := wanted.pop((task.task, sha256), None):
-                for row in rows_of(benchmark, task, key, labels)[0] if benchmark else ():
-                    if row.people is not None and row.is_asked:
-                        found.append((_measured(model, row.people), _measured(model, row.judged)))
-    if wanted:
-        left = ", ".join(
-            f"{task or 'a data file'} (SHA-256 {sha256[:12]})" for task, sha256 in wanted
-        )
+            sha256 = sha256_of(task.samples) if task.samples else ""
+            model = models.pop((task.task, sha256), None)
+            if model is None:
+                continue
+            for sample in label_samples(task, key, labels).samples:
+                if sample.is_asked and sample.people is not None:
+                    people = _measured(model, sample.people)
+                    responses.append(Response(people, _measured(model, sample.judged)))
+    if models:
+        missing = [f"{task or 'a data file'} (SHA-256 {sha256[:12]})" for task, sha256 in models]
         raise DataError(
-            f"{', '.join(map(str, paths))}: without the samples of the sheet's {left}; give these"
-            " runs' results"
+            f"{', '.join(map(str, paths))}: without the samples of the sheet's"
+            f" {', '.join(missing)}; give these runs' results"
         )
-    return found
+    return responses
 
 
 def _measured(model: str, parts: Mapping[str, Counts]) -> Measured:
-    return Measured(
-        model,
-        "",
-        "",
-        {name: part[0] / part[1] for name, part in parts.items() if len(part) == 2 and part[1]},
-    )
+    """Return the scores that are a sum over a number."""
+    ratios = {
+        name: counts[0] / counts[1]
+        for name, counts in parts.items()
+        if len(counts) == 2 and counts[1]
+    }
+    return Measured(model, "", "", ratios)
 
 
-def match(
-    people: Sequence[Measured], judge: Sequence[Measured]
-) -> tuple[list[Both], tuple[int, int]]:
-    """Both sides by model and index, or by model and name where one side has no indexes, with the
-    mean of several people; and how many responses only people, or only the judge, measured. Raises
-    DataError: a model that only people have measured, two results of one response, nothing in
-    common, or an index that is one name's for people and another's in the results."""
-    by_index = all(each.index for each in (*people, *judge))
-    theirs, ours = _keyed(people, by_index), _keyed(judge, by_index)
-    models, known = (list(dict.fromkeys(each.model for each in side)) for side in (people, judge))
-    if unknown := [model for model in models if model not in known]:
-        found = (
-            f"no results of {', '.join(map(repr, unknown))}, only of {', '.join(map(repr, known))}"
-        )
+def match(people: Sequence[Measured], judge: Sequence[Measured]) -> Matched:
+    """Match the measurements of both sides by model and index.
+
+    Where one side has no indexes, they are matched by model and name. The measurements of several
+    people are averaged.
+
+    Raises:
+        DataError: The judge has not measured a model, or has measured a response twice. Or the
+            sides have no response in common, or different names under one index.
+    """
+    by_index = all(measured.index for measured in (*people, *judge))
+    of_people = _by_response(people, by_index)
+    of_judge = _by_response(judge, by_index)
+    models = dict.fromkeys(model for model, _ in of_people)
+    judged_models = dict.fromkeys(model for model, _ in of_judge)
+    unknown = [repr(model) for model in models if model not in judged_models]
+    if unknown:
         raise DataError(
-            f"{found}; name the model of a results file as people call it: --auto MODEL=FILE"
+            f"no results of {', '.join(unknown)}, only of {', '.join(map(repr, judged_models))};"
+            " name the model of a results file as people call it: --auto MODEL=FILE"
         )
-    matched = [key for key in theirs if key in ours]
-    if not matched:
-        one, other = " ".join(map(repr, next(iter(theirs)))), " ".join(map(repr, next(iter(ours))))
-        raise DataError(
-            f"people and results have no response in common: people measured {one}, the results"
-            f" have {other}"
-        )
-    what, both, problems = "index" if by_index else "name", [], []
-    for key in matched:
-        if len(ours[key]) > 1:
+    responses = []
+    problems = []
+    kind = "index" if by_index else "name"
+    for response, measured in of_people.items():
+        judged = of_judge.get(response, [])
+        where = f"{response[0]}, {kind} {response[1]!r}"
+        if not judged:
+            continue
+        if len(judged) > 1:
+            problems.append(f"{len(judged)} results of {where}; give one run per model")
+        names = sorted({each.name for each in (*measured, *judged) if each.name})
+        if len(names) > 1:
             problems.append(
-                f"{len(ours[key])} results of {key[0]}, {what} {key[1]!r}; give one run per model"
+                f"{where}: {' and '.join(map(repr, names))}; give the judged responses' indexes"
             )
-        if (
-            len(names := sorted({each.name for each in (*theirs[key], *ours[key]) if each.name}))
-            > 1
-        ):
-            problems.append(
-                f"{key[0]}, {what} {key[1]!r}: {' and '.join(map(repr, names))}; give the judged"
-                " responses' indexes"
-            )
-        values = {
-            name: average(each.values.get(name) for each in theirs[key])
-            for name in theirs[key][0].values
+        means = {
+            metric: average(each.values.get(metric) for each in measured)
+            for metric in measured[0].values
         }
-        both.append((Measured(*key, "", values), ours[key][0]))
+        responses.append(Response(replace(measured[0], values=means), judged[0]))
     refuse(problems, "rows")
-    return both, (len(theirs) - len(matched), sum(key[0] in models for key in ours) - len(matched))
-
-
-def _keyed(measured: Sequence[Measured], by_index: bool) -> dict[tuple[str, str], list[Measured]]:
-    """By model and index, or by model and name, of which other spaces, case and ways to write
-    accents do not matter."""
-    found: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    for each in measured:
-        name = " ".join(unicodedata.normalize("NFC", each.name).casefold().split())
-        if not (each.index if by_index else name):
-            raise DataError(
-                f"a response of {each.model} has no name, and the other side no indexes: add one or"
-                " the other"
-            )
-        found[each.model, each.index if by_index else name].append(replace(each, name=name))
-    return found
-
-
-def responses_of(both: Sequence[Both], scores: Sequence[Score]) -> Iterator[Cell]:
-    """The ``means`` of people and judge by model, over the responses for which both have a value;
-    ``correlations`` of responses, by model and all together; and ``ranks``: Kendall's tau-b of the
-    models' means."""
-    models = list(dict.fromkeys(each.model for each, _ in both))
-    for row in ((model, side) for model in models for side in ("people", "judge")):
-        yield count("means", row, "responses", sum(each.model == row[0] for each, _ in both))
-    for score in scores:
-        pairs = {model: _pairs(both, score.name, (model,)) for model in models}
-        sides = {
-            model: list(zip(*values, strict=True)) for model, values in pairs.items() if values
-        }
-        if not sides:
-            continue  # nobody measured it
-        for model, each in sides.items():
-            for side, values in zip(("people", "judge"), each, strict=True):
-                measure = Measure(average(values), None, None, len(values))
-                yield Cell(
-                    "means", (model, side), score.label, measure, int(score.times), score.digits
-                )
-        for name, found in {**pairs, OVERALL: _pairs(both, score.name, models)}.items():
-            yield Cell("correlations", (name,), score.label, correlate(found), 1, 3)
-        means = [[average(side) for side in each] for each in sides.values()]
-        tau = (
-            float(kendalltau(*zip(*means, strict=True), variant="b").statistic)
-            if len(means) > 1
-            else math.nan
+    if not responses:
+        examples = [" ".join(map(repr, next(iter(side)))) for side in (of_people, of_judge)]
+        raise DataError(
+            f"people and results have no response in common: people measured {examples[0]}, the"
+            f" results have {examples[1]}"
         )
-        yield Cell("ranks", (), score.label, Measure(defined(tau), None, None, len(means)), 1, 2)
+    of_these_models = sum(model in models for model, _ in of_judge)
+    return Matched(responses, len(of_people) - len(responses), of_these_models - len(responses))
 
 
-def _pairs(both: Sequence[Both], name: str, models: Sequence[str]) -> list[tuple[float, float]]:
-    values = (
-        (one.values.get(name), other.values.get(name)) for one, other in both if one.model in models
-    )
-    return [(one, other) for one, other in values if one is not None and other is not None]
+def _by_response(
+    measurements: Sequence[Measured], by_index: bool
+) -> dict[tuple[str, str], list[Measured]]:
+    """Group measurements by model, and by index or name.
+
+    Names are the same if only spaces, case and the encoding of accents differ.
+    """
+    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for measured in measurements:
+        name = " ".join(unicodedata.normalize("NFC", measured.name).casefold().split())
+        response = measured.index if by_index else name
+        if not response:
+            raise DataError(
+                f"a response of {measured.model} has no name, and the other side no indexes: add"
+                " one or the other"
+            )
+        groups[measured.model, response].append(replace(measured, name=name))
+    return groups
 
 
-def correlate(values: Sequence[tuple[float, float]]) -> Measure:
-    """Pearson's r with its interval (Fisher's z); None below three responses (four), or where one
-    side always says the same."""
-    if len(values) < 3 or any(len(set(side)) == 1 for side in zip(*values, strict=True)):
-        return Measure(None, None, None, len(values))
-    found = pearsonr(*zip(*values, strict=True))
-    low, high = map(float, found.confidence_interval()) if len(values) > 3 else (None, None)
-    return Measure(float(found.statistic), low, high, len(values))
+def compare_responses(responses: Sequence[Response], scores: Sequence[Score]) -> Iterator[Cell]:
+    """Compare people and judge over the responses that both have measured.
+
+    Yields:
+        The means of both by model; Pearson's r of the responses by model and of all together; and
+        Kendall's tau-b, which says whether both rank the models alike.
+    """
+    models = list(dict.fromkeys(response.model for response in responses))
+    for model in models:
+        number = sum(response.model == model for response in responses)
+        yield count_cell("means", (model, "people"), "responses", number)
+        yield count_cell("means", (model, "judge"), "responses", number)
+    for score in scores:
+        pairs = {model: _pairs(responses, score.name, [model]) for model in models}
+        means: dict[str, list[float]] = {"people": [], "judge": []}
+        for model, values in pairs.items():
+            for side, column in zip(means, zip(*values, strict=True), strict=False):
+                mean = sum(column) / len(column)
+                means[side].append(mean)
+                measure = Measure(mean, None, None, len(column))
+                times = int(score.times)
+                yield Cell("means", (model, side), score.label, measure, times, score.digits)
+        if not means["people"]:
+            continue  # Nobody measured this score.
+        pairs[OVERALL] = _pairs(responses, score.name, models)
+        for model, values in pairs.items():
+            yield Cell("correlations", (model,), score.label, correlate(values), 1, 3)
+        tau = math.nan
+        if len(means["people"]) > 1:
+            tau = float(kendalltau(means["people"], means["judge"], variant="b").statistic)
+        ranks = Measure(defined(tau), None, None, len(means["people"]))
+        yield Cell("ranks", (), score.label, ranks, 1, 2)
+
+
+def _pairs(
+    responses: Sequence[Response], score: str, models: Sequence[str]
+) -> list[tuple[float, float]]:
+    """Return what people and the judge measured of each response that has both values."""
+    pairs = []
+    for response in responses:
+        people = response.people.values.get(score)
+        judge = response.judge.values.get(score)
+        if response.model in models and people is not None and judge is not None:
+            pairs.append((people, judge))
+    return pairs
+
+
+def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
+    """Return Pearson's r with its 95% interval (Fisher's z).
+
+    It is not defined for fewer than three responses, or where one side always says the same. The
+    interval takes four responses.
+    """
+    if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
+        return Measure(None, None, None, len(pairs))
+    result = pearsonr(*zip(*pairs, strict=True))
+    low, high = map(float, result.confidence_interval()) if len(pairs) > 3 else (None, None)
+    return Measure(float(result.statistic), low, high, len(pairs))

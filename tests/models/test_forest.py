@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from lm_factuality.models.tree.batches import batched, before
+from lm_factuality.models.tree.batches import batched, is_ancestor
 from lm_factuality.models.tree.forest import blocks, next_stretch, plant
 
 
@@ -82,7 +82,7 @@ def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, m
             for queries, keys, allowed in zip(
                 batch.queries,
                 batch.keys,
-                before(batch.queries, batch.keys, batch.ends),
+                is_ancestor(batch.keys, batch.ends, batch.queries),
                 strict=True,
             )
             for query, some in zip(queries, allowed, strict=True)

@@ -12,7 +12,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
-from lm_factuality.models.ralm import Exclusion, Window, augment, windows
+from lm_factuality.models.ralm import Exclusion, Window, augment, cut_windows
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS
@@ -34,7 +34,7 @@ def ralm(index) -> HFRALM:
 
 
 def test_a_continuation_is_predicted_a_stride_at_a_time():
-    cut = windows([([1, 2], [3, 4, 5, 6, 7]), ([9], [8])], 2)
+    cut = cut_windows([(None, [1, 2], [3, 4, 5, 6, 7]), (None, [9], [8])], 2)
     assert cut == [
         Window(0, [1, 2], [3, 4]),
         Window(0, [1, 2, 3, 4], [5, 6]),
@@ -71,7 +71,7 @@ def test_a_continuation_is_predicted_a_stride_at_a_time():
     ],
 )
 def test_what_the_model_is_shown(insertion, before, document, expected):
-    assert augment(Window(0, before, [70, 71]), document, insertion, 10, 0) == (expected, [70, 71])
+    assert augment(Window(0, before, [70, 71]), document, insertion, 10, 0) == expected
 
 
 WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
@@ -130,7 +130,6 @@ def test_a_row_without_the_key_of_its_id():
         ),
         ({"exclude": "id:+title"}, "unknown rule 'id:'"),
         ({"num_documents": 2}, "leave no room"),
-        ({"overlap_words": 0}, "overlap_words is 0"),
         ({"index": ""}, "lm-factuality index build"),
         ({"protocol": "code"}, "protocol is a setting of tasks.*; pass insertion="),
         ({"stride": 4}, "stride is a setting of tasks.*; pass retrieval_stride="),
@@ -165,9 +164,9 @@ def instances(count: int) -> list[Instance]:
 
 
 def windows_of(ralm, requests):
-    """The windows of requests, and each as (context with what was retrieved, targets) in tokens."""
-    cut = ralm._cut(ralm._encode(requests))
-    return cut, ralm.augmented(cut, requests, [None] * len(requests))
+    """The windows of requests, and the context of each with what was retrieved, in tokens."""
+    windows = cut_windows(ralm.encode(requests), ralm.options.retrieval_stride)
+    return windows, ralm.augment_windows(windows, requests, [None] * len(requests))
 
 
 @pytest.mark.parametrize("insertion", ["paper", "code"])
@@ -175,14 +174,13 @@ def test_scores_are_those_of_one_request_a_window(index, insertion):
     ralm = HFRALM(index=index, insertion=insertion, **OPTIONS)
     plain = HFLM(**OPTIONS, logits_cache=False)
     requests = instances(6)
-    cut, augmented = windows_of(ralm, requests)
-    assert len(cut) > 2 * len(requests)
-    assert any(
-        context != window.before for window, (context, _) in zip(cut, augmented, strict=True)
-    )
+    windows, contexts = windows_of(ralm, requests)
+    assert len(windows) > 2 * len(requests)
+    assert contexts != [window.before for window in windows]
     expected = [0.0] * len(requests)
-    for window, each in zip(cut, augmented, strict=True):
-        expected[window.request] += plain._loglikelihood_tokens([(None, *each)], True)[0][0]
+    for window, context in zip(windows, contexts, strict=True):
+        request = (None, context, window.targets)
+        expected[window.request] += plain._loglikelihood_tokens([request], True)[0][0]
     found = [logprob for logprob, _ in ralm.loglikelihood(requests, disable_tqdm=True)]
     assert found == pytest.approx(expected, abs=1e-3)
 
@@ -201,7 +199,8 @@ def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not
     monkeypatch.setattr(type(ralm._index), "retrieve", spy)
     requests = instances(3)
     ralm.loglikelihood(requests, disable_tqdm=True)
-    assert len(calls) == 2  # the documents' own texts, to find their articles, then all windows
+    # The documents' own texts, to find their articles, and then all windows.
+    assert len(calls) == 2
     queries, hits = calls[1]
     cut, _ = windows_of(ralm, requests)
     assert len(queries) < len(cut)  # choices share the windows before they part

@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
-from lm_factuality.people.labels import Entry, Key, Label, Labels, Source, read_labels
+from lm_factuality.people.labels import Key, Label, Labels, SheetItem, Source, read_labels
 from lm_factuality.scores.agreement import fleiss, krippendorff
 
 SEGMENT = ("factual", "wrong")
@@ -34,7 +34,7 @@ def entry(
         SEGMENT if question == "segment" else ("yes", "no"),
         judge,
     )
-    return Entry(number, 0, unit, *where, "", strata or {}, 1 / weight, weight, repeat_of)
+    return SheetItem(number, 0, unit, *where, "", strata or {}, 1 / weight, weight, repeat_of)
 
 
 def sheet(items, benchmark="felm"):
@@ -183,7 +183,7 @@ def test_groups_by_the_answer_to_another_question_on_the_same_text(tmp_path):
         for question in ("fluent", "non_factual"):
             number = len(items) + 1
             items.append(
-                Entry(
+                SheetItem(
                     number,
                     0,
                     f"u{unit}",

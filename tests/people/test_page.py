@@ -146,7 +146,7 @@ def test_back_on_undo_and_notes(visit, place, tmp_path):
     assert (item_of(browser), chosen(browser)) == (1, ["fooled"])
     press(browser, "m")
     labels = read_labels([downloaded(browser, tmp_path, "csv")], key)
-    assert [(label.entry.number, label.answer, label.note) for label in labels.labels] == [
+    assert [(label.item.number, label.answer, label.note) for label in labels.labels] == [
         (1, "fooled", 'an "odd", 5\n=1'),
         (4, "untyped", ""),
     ]

@@ -9,7 +9,7 @@ import pytest
 from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.ground.errors import DataError
-from lm_factuality.people.responses import OVERALL, correlate, match, responses_of
+from lm_factuality.people.responses import OVERALL, compare_responses, correlate, match
 
 METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
 SHOWN = [score for score in SCORES if score.name in METRICS]
@@ -22,12 +22,12 @@ def measured(model, index, *values, name=""):
 
 def compare(people, judge):
     """The measures by table, row and score; and how many responses only one side has."""
-    both, unmatched = match(people, judge)
+    matched = match(people, judge)
     cells = {
         (each.table, each.row, LABELS.get(each.column, each.column)): each.measure
-        for each in responses_of(both, SHOWN)
+        for each in compare_responses(matched.responses, SHOWN)
     }
-    return cells, unmatched
+    return cells, (matched.only_people, matched.only_judge)
 
 
 def test_means_and_correlations_are_those_of_numpy():
@@ -58,11 +58,13 @@ def test_means_and_correlations_are_those_of_numpy():
 
 
 def test_what_nobody_measured_has_no_column():
-    both, _ = match(
+    matched = match(
         [measured("m", index, 0.5, None, None, None) for index in range(4)],
         [measured("m", 0, 0.5, 0.5, 1, 1)],
     )
-    assert {LABELS.get(each.column, each.column) for each in responses_of(both, SHOWN)} == {
+    assert {
+        LABELS.get(each.column, each.column) for each in compare_responses(matched.responses, SHOWN)
+    } == {
         "responses",
         "factscore",
     }
@@ -137,7 +139,7 @@ def test_different_people_under_one_index_are_an_error():
         DataError, match="a, index '2': 'cy dahl' and 'di falk'; give the judged responses' indexes"
     ):
         match(people, judge)
-    assert match(people[:2] + people[3:], judge)[1] == (0, 1)
+    assert match(people[:2] + people[3:], judge).only_judge == 1
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_all_items_of_a_unit_stand_together_with_its_probability(runs):
     key = make_sheet(pool, 8, seed=1).key
     assert {entry.probability for entry in key.items} == {8 / 24}
     assert {entry.weight for entry in key.items} == {3.0}
-    asked = {(place, unit.key): [item.id for item in unit.items] for place, unit in pool.units}
+    asked = {(unit.source, unit.key): [item.id for item in unit.items] for unit in pool.units}
     order = list(dict.fromkeys(entry.unit_key for entry in key.items))
     assert len(order) == 8
     assert [(*entry.unit_key, entry.item) for entry in key.items] == [
@@ -175,10 +175,10 @@ def test_texts_of_models_are_data_in_page_and_table(runs, tmp_path):
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx"])
 def test_no_cell_is_a_formula(runs, tmp_path, text):
     pool = read_pool([runs], "gen")
-    place, unit = pool.units[0]
+    unit = pool.units[0]
     (item, *_) = unit.items
     evil = Unit(unit.key, unit.cluster, (type(item)("segment:0", "segment", text),), unit.strata)
-    sheet = make_sheet(type(pool)(pool.benchmark, pool.sources, ((place, evil),)), 1)
+    sheet = make_sheet(type(pool)(pool.benchmark, pool.sources, (evil,)), 1)
     _, table, _ = write_sheet(sheet, tmp_path / "sheet.html")
     with table.open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
@@ -243,13 +243,13 @@ def test_of_two_runs_of_a_model_the_latest_counts(runs, tmp_path):
         ([], "--task: found 3 tasks, expected one of bio, felm, gen"),
         (
             ["--task", "gne"],
-            "--task: found 'gne', expected one of bio, felm, gen; did you mean gen?",
+            "--task 'gne': expected one of bio, felm, gen; did you mean gen?",
         ),
         (["--task", "gen", "--rows", "25"], "--rows 25: expected 1 to 24"),
         (["--task", "gen", "--rows", "0"], "--rows 0: expected 1 to 24"),
         (
             ["--task", "gen", "--stratify", "domian"],
-            "--stratify 'domian': expected domain, model, verdict; did you mean domain?",
+            "--stratify 'domian': expected one of domain, model, verdict; did you mean domain?",
         ),
         (["--task", "gen", "--rows", "2", "--stratify", "verdict"], "--rows 2: there are 3 strata"),
         (["--task", "gen", "--question", "mark"], "--question 'mark': expected one of segment"),

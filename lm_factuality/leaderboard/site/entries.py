@@ -197,7 +197,7 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
     higher = score_called(task.kind, metric).higher is not False
     stated = benchmark.certified(task.metadata) if benchmark else ()
     judged: Any = {"judge": str(judge["name"]) if judge else None, "steps": tuple(stated)}
-    lost: Any = {"items": items_of(task), "if_wrong": _if_wrong(task, found, higher)}
+    lost: Any = {"items": items_of(task), "if_wrong": _if_wrong(found, higher)}
     about: Any = {
         "task": task.task,
         "kind": task.kind,
@@ -207,19 +207,15 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
     return Score(**vars(found), **about, **judged, **lost)
 
 
-def _if_wrong(task: TaskResult, found: Figure, higher: bool) -> float | None:
-    """See ``Score``; unscored parts of responses count too. A certificate corrects it as it does
-    the score. Labels of people leave an interval: its worse end counts, less what unscored rows can
-    take."""
+def _if_wrong(found: Figure, higher: bool) -> float | None:
+    """See ``Score``; unscored parts of responses count too. Labels of people leave an interval: its
+    worse end counts, less what unscored rows can take."""
     lost = 0.0 if found.worst is None else abs(found.value - found.worst)
     if found.worst is None or (not found.unscored and lost <= _ROUNDING):
         return None
     if found.corrected is None:
         return found.worst
-    if found.corrected.weight is not None:
-        return found.corrected.low - lost if higher else found.corrected.high + lost
-    again = figure(replace(task, metrics={**task.metrics, found.metric: found.worst}), found.metric)
-    return again.corrected.value if again and again.corrected else None
+    return found.corrected.low - lost if higher else found.corrected.high + lost
 
 
 def _settings(submission: Submission, task: SubmittedTask) -> dict[str, str]:

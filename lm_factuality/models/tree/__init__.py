@@ -1,5 +1,6 @@
-"""Scoring in which every distinct token position is computed once.
+"""Scoring in which every distinct token position of all requests is computed once.
 
-``forest`` turns requests into a forest of tokens and cuts it into forward passes (no torch),
-``packed`` and ``cached`` are two ways to compute such a pass, ``scorer`` runs them and finds out
-which of them a model can be trusted with."""
+`forest` turns requests into a forest of tokens and cuts it into forward passes, without torch.
+`packed` and `cached` are two engines that compute a pass, `logits` has what they share, and
+`scorer` runs an engine over a forest and finds out which engine a model can be trusted with.
+"""

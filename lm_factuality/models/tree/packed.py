@@ -1,10 +1,10 @@
-"""One forward pass over a stretch of the forest, without padding: the trees lie side by side, and
-attention keeps them apart.
+"""One forward pass over a stretch of the forest without padding.
 
-Everything in a transformer but attention treats positions one by one, so a stretch goes through as
-a single sequence with its own position numbers. Attention is replaced through transformers'
-interface: each block of queries attends to its own path. What a layer's mask lets a query see (a
-sliding window, a chunk) is asked of the model's own mask function, with depths for positions."""
+Everything in a transformer but attention treats positions one by one, so a stretch goes through the
+model as a single sequence with its own position numbers. Attention is replaced through
+transformers' interface: each block of queries attends to its own path. The model's own mask
+function still says what a layer may see (a sliding window, a chunk).
+"""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -19,78 +19,166 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
-from lm_factuality.models.tree.batches import MOST_KEYS, Batch, batched, before
-from lm_factuality.models.tree.cached import (
+from lm_factuality.models.tree.batches import MOST_KEYS, Batch, batched
+from lm_factuality.models.tree.forest import Forest, Stretch, blocks
+from lm_factuality.models.tree.logits import (
     Logits,
     Recorder,
     UnsupportedModelError,
+    device_of,
     needed_logits,
-    no_exits,
+    record_nothing,
 )
-from lm_factuality.models.tree.forest import Forest, Ints, Stretch, blocks
 
 _NAME = "lm_factuality_forest"
-_IGNORED = {"cache_position", "position_ids"}  # tensors that come along and change nothing
+# Tensors that models pass to their attention and that change nothing.
+_IGNORED = {"cache_position", "position_ids"}
 
-KeysAndValues = dict[
-    int, tuple[Tensor, Tensor]
-]  # by layer, each of shape [1, heads, positions, head size]
+KeysAndValues = dict[int, tuple[Tensor, Tensor]]
+"""By layer, each of shape [1, heads, positions, head size]."""
 
 
 @dataclass(frozen=True)
 class _Visibility:
-    """Stands for a mask in the model: which positions a layer may see, as a function of (batch,
-    head, query, key)."""
+    """Stands for a mask in the model: a function of (batch, head, query, key)."""
 
     function: Callable[..., Any]
 
 
-@dataclass
-class _Pass:
-    """What attention has to know of the forward pass under way; ``batches`` and ``rows`` as
-    ``batched`` gives them."""
+@dataclass(frozen=True)
+class _Layout:
+    """Which positions attend to which."""
 
     batches: list[Batch]
-    rows: Ints
+    rows: Tensor
+    """For each position of the stretch, its row among the queries of all batches."""
+
+    kept: Tensor
+    """The positions whose keys and values the next pass needs, numbered from the path on."""
+
+
+@dataclass
+class _Pass:
+    """What attention has to know of the forward pass under way."""
+
+    layout: _Layout
     num_before: int
     before: KeysAndValues
-    kept: (
-        Ints  # what the next pass needs the keys and values of, numbered from the stretch's path on
-    )
     after: KeysAndValues = field(default_factory=dict)
+    layouts: dict[torch.device, _Layout] = field(default_factory=dict)
     masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
-    moved: dict[torch.device, "_Numbers"] = field(default_factory=dict)
 
-    def on(self, device: torch.device) -> "_Numbers":
-        """Moved to a device once a pass: each move waits until the device has done all that it was
-        asked to."""
-        if device not in self.moved:
-            pairs = [
-                (_moved(each.queries, device), _moved(each.keys, device)) for each in self.batches
-            ]
-            own = [queries - self.num_before for queries, _ in pairs]
-            self.moved[device] = _Numbers(
-                pairs, own, _moved(self.rows, device), _moved(self.kept, device)
+    def layout_on(self, device: torch.device) -> _Layout:
+        """Return the layout on a device.
+
+        It is moved once a pass, because each move waits until the device has done all its work.
+        """
+        if device not in self.layouts:
+            batches = [batch.to(device) for batch in self.layout.batches]
+            rows = self.layout.rows.to(device)
+            self.layouts[device] = _Layout(batches, rows, self.layout.kept.to(device))
+        return self.layouts[device]
+
+    def mask(self, number: int, visibility: _Visibility, query: Tensor) -> Tensor | None:
+        """Return the mask of a batch, which is computed once for all layers that see the same."""
+        key = (number, id(visibility))
+        if key not in self.masks:
+            batch = self.layout_on(query.device).batches[number]
+            self.masks[key] = batch.mask(visibility.function, query.dtype)
+        mask = self.masks[key]
+        return None if mask is None else mask.to(query.device)
+
+
+# Each thread has its own.
+_current: ContextVar[_Pass] = ContextVar("_current")
+
+
+class PackedEngine:
+    """Computes stretches in their order and keeps the keys and values of the path to the next."""
+
+    name = "packed"
+
+    def __init__(self, model: Any, record: Recorder = record_nothing) -> None:
+        if not getattr(model, "_can_set_attn_implementation", lambda: False)():
+            raise UnsupportedModelError("its attention does not go through transformers' interface")
+        self._model = model
+        self._record = record
+        # Copies of the engine, one for each thread, share it.
+        self._attention = _ForestAttention(model)
+        self._before: KeysAndValues = {}
+
+    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
+        """Return the stretch itself, as a pass can compute any."""
+        return stretch
+
+    def run(self, forest: Forest, stretch: Stretch) -> Logits:
+        """Compute the logits of the stretch's targets.
+
+        Raises:
+            UnsupportedModelError: The model mixes positions by more than the attention of its
+                layers.
+        """
+        device = device_of(self._model)
+        positions = np.concatenate([stretch.path, np.arange(stretch.start, stretch.stop)])
+        kept = torch.from_numpy(np.flatnonzero(forest.end[positions] > stretch.stop))
+        most_keys = 0 if device.type == "cpu" else MOST_KEYS
+        layout = _Layout(*batched(blocks(forest, stretch), most_keys), kept)
+        num_before = len(stretch.path)
+        forward_pass = _Pass(layout, num_before, self._before if num_before else {})
+        depth = torch.from_numpy(forest.depth[stretch.start : stretch.stop])[None].to(device)
+        token = _current.set(forward_pass)
+        try:
+            with self._attention:
+                logits = needed_logits(
+                    self._model,
+                    forest,
+                    stretch,
+                    self._record,
+                    position_ids=depth,
+                    attention_mask=torch.ones_like(depth),
+                    use_cache=False,
+                )
+        finally:
+            _current.reset(token)
+        num_layers = self._model.config.get_text_config().num_hidden_layers
+        if len(forward_pass.after) != num_layers:
+            raise UnsupportedModelError(
+                f"attention in {len(forward_pass.after)} of its {num_layers} layers"
             )
-        return self.moved[device]
+        self._before = forward_pass.after
+        return logits
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    """Of a pass on a device: queries and keys of each batch, the queries counted from the stretch's
-    start, and what it has so."""
+class _ForestAttention:
+    """Gives a model the attention of this module while any thread has a pass under way."""
 
-    batches: list[tuple[Tensor, Tensor]]
-    own: list[Tensor]
-    rows: Tensor
-    kept: Tensor
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._lock = Lock()
+        self._num_passes = 0
+        self._own: dict[int, tuple[Any, Any]] = {}
 
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._num_passes:
+                configs: list[Any] = [
+                    getattr(module, "config", None) for module in self._model.modules()
+                ]
+                self._own = {
+                    id(config): (config, config._attn_implementation)
+                    for config in configs
+                    if hasattr(config, "_attn_implementation_internal")
+                }
+                self._model.set_attn_implementation(_NAME)
+            self._num_passes += 1
 
-def _moved(numbers: Ints, device: torch.device) -> Tensor:
-    return torch.from_numpy(numbers).to(device)
-
-
-_current: ContextVar[_Pass] = ContextVar("_current")  # each thread's own
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._num_passes -= 1
+            if not self._num_passes:
+                # Generation uses the model's own attention again.
+                for config, implementation in self._own.values():
+                    config._attn_implementation_internal = implementation
 
 
 def _attention(
@@ -104,61 +192,53 @@ def _attention(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """In the place of a layer's attention: queries, keys and values of shape [1, heads, positions,
-    head size]."""
-    unknown = {
-        name for name, given in others.items() if isinstance(given, Tensor) and name not in _IGNORED
-    }
+    """Replace a layer's attention.
+
+    Args:
+        query: Shape [1, heads, positions, head size], as ``key`` and ``value``.
+        s_aux: Attention sinks, shape [heads].
+        **others: What else the model passes. Tensors of other names are not understood.
+    """
+    unknown = sorted(
+        name
+        for name, argument in others.items()
+        if isinstance(argument, Tensor) and name not in _IGNORED
+    )
     if unknown or not isinstance(attention_mask, _Visibility) or query.shape[0] != 1:
-        raise UnsupportedModelError(
-            f"attention with {', '.join(sorted(unknown)) or 'a mask of its own'}"
-        )
-    current, device = _current.get(), query.device
+        raise UnsupportedModelError(f"attention with {', '.join(unknown) or 'a mask of its own'}")
+    forward_pass = _current.get()
     layer = int(module.layer_idx)  # type: ignore[arg-type]
-    if layer in current.before:
-        earlier_key, earlier_value = current.before[layer]
-        key, value = torch.cat([earlier_key, key], dim=2), torch.cat([earlier_value, value], dim=2)
-    numbers = current.on(device)
-    current.after[layer] = (key.index_select(2, numbers.kept), value.index_select(2, numbers.kept))
-    found = []
-    for number, (_, keys) in enumerate(numbers.batches):
-        mask = _mask(current, number, attention_mask, query)
-        states = (_gather(query, numbers.own[number]), _gather(key, keys), _gather(value, keys))
-        found.append(_attend(*states, mask, scaling, softcap, s_aux).transpose(1, 2).flatten(0, 1))
-    return torch.cat(found).index_select(0, numbers.rows)[None], None
+    if layer in forward_pass.before:
+        key_before, value_before = forward_pass.before[layer]
+        key = torch.cat([key_before, key], dim=2)
+        value = torch.cat([value_before, value], dim=2)
+    layout = forward_pass.layout_on(query.device)
+    kept = layout.kept
+    forward_pass.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
+    outputs = []
+    for number, batch in enumerate(layout.batches):
+        mask = forward_pass.mask(number, attention_mask, query)
+        output = _attend(
+            _gather(query, batch.queries - forward_pass.num_before),
+            _gather(key, batch.keys),
+            _gather(value, batch.keys),
+            mask,
+            scaling,
+            softcap,
+            s_aux,
+        )
+        outputs.append(output.transpose(1, 2).flatten(0, 1))
+    return torch.cat(outputs).index_select(0, layout.rows)[None], None
 
 
 def _gather(states: Tensor, numbers: Tensor) -> Tensor:
-    """Of states of shape [1, heads, positions, size] those of ``numbers``, [blocks, count], as
-    [blocks, heads, count, size]."""
-    found = states[0].index_select(1, numbers.reshape(-1))
-    return found.view(len(found), *numbers.shape, -1).transpose(0, 1)
+    """Select positions, shape [blocks, count], of states, shape [1, heads, positions, size].
 
-
-def _mask(current: _Pass, number: int, visibility: _Visibility, query: Tensor) -> Tensor | None:
-    """Of shape [blocks, 1, queries, keys], 0 where a query sees a key and -inf elsewhere; None for
-    plain causal attention."""
-    device, name = query.device, (number, id(visibility))
-    if name not in current.masks:
-        batch, (queries, keys) = current.batches[number], current.on(device).batches[number]
-        depth, key_depth = (
-            _moved(batch.query_depth, device)[:, :, None],
-            _moved(batch.key_depth, device)[:, None, :],
-        )
-        first = torch.zeros(1, 1, 1, dtype=torch.long, device=device)
-        seen = torch.as_tensor(visibility.function(first, first, depth, key_depth)).expand(
-            *queries.shape, keys.shape[1]
-        )
-        if batch.is_chain and torch.equal(seen, key_depth <= depth):
-            current.masks[name] = None
-        else:
-            hidden = ~(seen & before(queries, keys, _moved(batch.ends, device)))
-            mask = torch.zeros(hidden.shape, dtype=query.dtype, device=device).masked_fill_(
-                hidden, float("-inf")
-            )
-            current.masks[name] = mask[:, None]
-    found = current.masks[name]
-    return None if found is None else found.to(device)
+    Returns:
+        Shape [blocks, heads, count, size].
+    """
+    selected = states[0].index_select(1, numbers.reshape(-1))
+    return selected.view(len(selected), *numbers.shape, -1).transpose(0, 1)
 
 
 def _attend(
@@ -170,119 +250,36 @@ def _attend(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Of shape [blocks, heads, queries, value size]; ``sinks`` are logits, one a head, of a key
-    that nothing comes from."""
+    """Compute attention.
+
+    Args:
+        mask: None for plain causal attention.
+        sinks: Logits of a key that has no value, one for each head.
+
+    Returns:
+        Shape [blocks, heads, queries, value size].
+    """
     shares = query.shape[1] // key.shape[1]
     if shares > 1:
-        key, value = key.repeat_interleave(shares, dim=1), value.repeat_interleave(shares, dim=1)
+        key = key.repeat_interleave(shares, dim=1)
+        value = value.repeat_interleave(shares, dim=1)
     if softcap is None and sinks is None:
         return scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=mask is None, scale=scaling
         )
-    scores = (query @ key.transpose(-1, -2)) * (
-        query.shape[-1] ** -0.5 if scaling is None else scaling
-    )
+    # PyTorch's attention has neither.
+    scores = query @ key.transpose(-1, -2) * (scaling or query.shape[-1] ** -0.5)
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if mask is None:
-        mask = torch.full(
-            scores.shape[-2:], float("-inf"), dtype=scores.dtype, device=scores.device
-        ).triu(1)
+        mask = torch.full_like(scores[0, 0], float("-inf")).triu(1)
     scores = scores + mask
     if sinks is not None:
-        scores = torch.cat(
-            [scores, sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)], dim=-1
-        )
+        sinks = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, sinks], dim=-1)
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     return weights[..., : key.shape[2]] @ value
 
 
 AttentionInterface.register(_NAME, _attention)
 AttentionMaskInterface.register(_NAME, lambda *, mask_function, **_: _Visibility(mask_function))
-
-
-class PackedEngine:
-    """Computes stretches one after another, from the first on; keeps the keys and values of the
-    path to the next."""
-
-    name = "packed"
-
-    def __init__(self, model: Any, exits: Recorder = no_exits) -> None:
-        if not getattr(model, "_can_set_attn_implementation", lambda: False)():
-            raise UnsupportedModelError("its attention does not go through transformers' interface")
-        self._model, self._exits = model, exits
-        self._attention = _ForestAttention(model)  # which copies of the engine share
-        self._before: KeysAndValues = {}
-
-    def restart(self) -> None:
-        """Forgets the path: the next stretch is the first of a forest."""
-        self._before = {}
-
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        """Any stretch will do."""
-        return stretch
-
-    def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """The logits of the stretch's targets. Raises UnsupportedModelError: positions are mixed by
-        more than that attention."""
-        own = slice(stretch.start, stretch.stop)
-        device = self._model.get_input_embeddings().weight.device
-        kept = np.flatnonzero(
-            np.concatenate([forest.end[stretch.path], forest.end[own]]) > stretch.stop
-        )
-        batches, rows = batched(blocks(forest, stretch), 0 if device.type == "cpu" else MOST_KEYS)
-        current = _Pass(batches, rows, len(stretch.path), self._before, kept)
-        inputs = {
-            "input_ids": torch.from_numpy(forest.tokens[own])[None].to(device),
-            "position_ids": torch.from_numpy(forest.depth[own])[None].to(device),
-            "attention_mask": torch.ones(
-                1, stretch.stop - stretch.start, dtype=torch.long, device=device
-            ),
-        }
-        token = _current.set(current)
-        try:
-            with self._attention:
-                logits = needed_logits(
-                    self._model, forest, stretch, self._exits, **inputs, use_cache=False
-                )
-        finally:
-            _current.reset(token)
-        num_layers = self._model.config.get_text_config().num_hidden_layers
-        if len(current.after) != num_layers:
-            raise UnsupportedModelError(
-                f"attention in {len(current.after)} of its {num_layers} layers"
-            )
-        self._before = current.after if len(current.kept) else {}
-        return logits
-
-
-class _ForestAttention:
-    """A model with the attention above while passes are under way; with its own again after the
-    last, for generation."""
-
-    def __init__(self, model: Any) -> None:
-        self._model, self._lock, self._passes = model, Lock(), 0
-        self._before: list[tuple[Any, Any]] = []
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._passes:
-                configs = {
-                    id(each.config): each.config
-                    for each in self._model.modules()
-                    if hasattr(each, "config")
-                }
-                has_one = (
-                    each
-                    for each in configs.values()
-                    if hasattr(each, "_attn_implementation_internal")
-                )
-                self._before = [(config, config._attn_implementation) for config in has_one]
-                self._model.set_attn_implementation(_NAME)
-            self._passes += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._passes -= 1
-            for config, name in [] if self._passes else self._before:
-                config._attn_implementation_internal = name

@@ -1,9 +1,9 @@
-"""Log-probabilities of a forest's targets, which way of computing them a model can be trusted with,
-and trees side by side.
+"""Log-probabilities of a forest's targets, and the engine that a model can be trusted with.
 
-On a CPU a pass spread over cores waits after each of its thousands of operators for the slowest
-core, and where another process has taken one, for that process. Passes that share nothing never
-wait: a core that is slow computes fewer of them."""
+`hf_tree` scores requests with it, and factor-gen's fluency filter scores sentences. On a CPU a pass
+that is spread over cores waits after each of its operators for the slowest core. Passes that share
+nothing never wait, so trees are scored side by side there.
+"""
 
 import copy
 import gc
@@ -17,61 +17,70 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lm_factuality.models.tree.cached import (
-    CachedEngine,
+from lm_factuality.models.tree.cached import CachedEngine
+from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plant
+from lm_factuality.models.tree.logits import (
     Logits,
     Recorder,
     Rescore,
     UnsupportedModelError,
-    no_exits,
+    device_of,
     read_off,
+    record_nothing,
 )
-from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plant
 from lm_factuality.models.tree.packed import PackedEngine
 
 logger = logging.getLogger(__name__)
-# Largest difference of a log-probability, in standard deviations of the model's log-probabilities
-# over the vocabulary.
+# The largest difference of a log-probability that an engine may show, in standard deviations of the
+# model's log-probabilities over the vocabulary.
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
-_LEAST = 256  # tokens of a pass from which on one core has enough to do
-_SHARE = 4  # groups of trees for each core at least, so that none waits long for the last
+# From so many tokens a pass on, one core has enough to do.
+_LEAST = 256
+# Each core gets at least so many groups of trees, so that none waits long for the last.
+_SHARE = 4
 
 
 class Engine(Protocol):
-    """Computes stretches of a forest in order."""
+    """Computes the stretches of a forest in their order, from the first on."""
 
     @property
     def name(self) -> str: ...
 
-    def restart(self) -> None: ...
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch: ...
-    def run(self, forest: Forest, stretch: Stretch) -> Logits: ...
+    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
+        """Return the beginning of the stretch that one pass can compute."""
+
+    def run(self, forest: Forest, stretch: Stretch) -> Logits:
+        """Compute the logits of the stretch's targets."""
 
 
-ENGINES: tuple[Callable[[Any, Recorder], Engine], ...] = (PackedEngine, CachedEngine)
+# In the order in which they are tried.
+ENGINES: tuple[type[PackedEngine] | type[CachedEngine], ...] = (PackedEngine, CachedEngine)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of each target of a forest, shape [targets]: its log-probability in nats, and whether it is
-    the likeliest token."""
+    """For each target of a forest, its score."""
 
     logprobs: npt.NDArray[np.float64]
+    """Log-probabilities in nats, shape [targets]."""
+
     greedy: npt.NDArray[np.bool_]
+    """Whether the target is the likeliest token, shape [targets]."""
 
 
 @dataclass
 class Budget:
-    """What one forward pass may hold; halved, for good, when memory runs out."""
+    """How many tokens and targets one forward pass may hold."""
 
     tokens: int
     targets: int
 
     def halve(self) -> bool:
-        """Whether there was anything left to halve."""
+        """Halve the budget for good. Return whether there was anything left to halve."""
         if self.tokens <= 1:
             return False
-        self.tokens, self.targets = self.tokens // 2, max(1, self.targets // 2)
+        self.tokens //= 2
+        self.targets = max(1, self.targets // 2)
         return True
 
 
@@ -80,150 +89,160 @@ def score(
     engine: Engine,
     budget: Budget,
     softmax_dtype: torch.dtype | None = None,
-    progress: Callable[[int], None] = lambda position: None,
+    progress: Callable[[int], Any] = lambda position: None,
     rescore: Rescore | None = None,
 ) -> Scores:
-    """Computes the forest from first position to last; ``progress`` is told how far it has come.
-    ``rescore`` turns logits into log-probabilities of another decoding. Raises
-    UnsupportedModelError: no match; OutOfMemoryError: a token is too much."""
+    """Score the targets of a forest.
+
+    Args:
+        budget: What one forward pass may hold. It is halved whenever memory runs out.
+        softmax_dtype: The precision of the softmax, as `read_off` takes it.
+        progress: Called with the number of positions that are done.
+        rescore: Makes log-probabilities from logits where a decoding method decides.
+
+    Raises:
+        UnsupportedModelError: The engine cannot compute this model.
+        torch.OutOfMemoryError: A single token is too much.
+    """
     logprobs = np.full(len(forest.target_tokens), np.nan)
     greedy = np.zeros(len(forest.target_tokens), dtype=np.bool_)
-    engine.restart()
-    start, path = 0, np.empty(0, dtype=np.int64)
+    start = 0
+    path = np.empty(0, dtype=np.int64)
     while start < len(forest):
-        stretch = engine.limit(
-            forest, next_stretch(forest, start, path, budget.tokens, budget.targets)
-        )
+        stretch = next_stretch(forest, start, path, budget.tokens, budget.targets)
+        stretch = engine.limit(forest, stretch)
         targets = forest.targets_between(stretch.start, stretch.stop)
+        tokens = torch.from_numpy(forest.target_tokens[targets])
         try:
-            logits = engine.run(forest, stretch)
-            found = read_off(
-                logits, torch.from_numpy(forest.target_tokens[targets]), softmax_dtype, rescore
-            )
+            scores = read_off(engine.run(forest, stretch), tokens, softmax_dtype, rescore)
         except RuntimeError as error:
             if not _is_out_of_memory(error) or not budget.halve():
                 raise
-            found = None
-        if (
-            found is None
-        ):  # outside of the handler, which would hold on to the tensors of the failed pass
-            logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
-            gc.collect()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            scores = None
+        if scores is None:
+            # Not in the handler, which would hold on to the tensors of the failed pass.
+            _free_memory(budget)
             continue
-        logprobs[targets] = found[0].to("cpu", torch.float64).numpy()
-        greedy[targets] = found[1].cpu().numpy()
-        path, start = stretch.path_after(forest), stretch.stop
+        logprobs[targets] = scores[0].to("cpu", torch.float64).numpy()
+        greedy[targets] = scores[1].cpu().numpy()
+        path = stretch.path_after(forest)
+        start = stretch.stop
         progress(start)
-    engine.restart()
     return Scores(logprobs, greedy)
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
     message = str(error).lower()
-    return (
-        isinstance(error, torch.OutOfMemoryError)
-        or "out of memory" in message
-        or "can't allocate memory" in message
-    )
+    is_of_torch = isinstance(error, torch.OutOfMemoryError)
+    return is_of_torch or "out of memory" in message or "can't allocate memory" in message
+
+
+def _free_memory(budget: Budget) -> None:
+    logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def choose_engine(
-    model: Any, vocabulary: int, max_length: int, exits: Recorder = no_exits
+    model: Any, vocabulary: int, max_length: int, record: Recorder = record_nothing
 ) -> Engine | None:
-    """The first engine that gives a few made-up inputs the log-probabilities that the model gives
-    them one by one; it picks up ``exits``, out of whose states the logits come too. None if none
-    does, as with state-space models."""
-    if reason := _depends_on_the_batch(model.config):
+    """Return the first engine that gives the model's own log-probabilities on a trial forest.
+
+    Args:
+        vocabulary: Trial tokens are drawn from the first so many.
+        max_length: How many tokens the model reads.
+        record: Records the hidden states that decoding contrasts logits with.
+
+    Returns:
+        None if no engine does, as with state-space models.
+    """
+    reason = _why_inputs_mix(model.config)
+    if reason:
         logger.info("%s", reason)
         return None
-    forest, sequences = _trial(vocabulary, max_length)
-    expected, spread = _one_by_one(model, sequences)
-    tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32]) * max(
-        spread, 1e-6
-    )
-    for make in ENGINES:
+    sequences = _trial_sequences(vocabulary, max_length)
+    expected, spread = _score_one_by_one(model, sequences)
+    dtype = next(model.parameters()).dtype
+    tolerance = _TOLERANCE.get(dtype, _TOLERANCE[torch.float32]) * max(spread, 1e-6)
+    forest = plant(sequences, [len(sequence) - 1 for sequence in sequences])
+    for engine_class in ENGINES:
         try:
-            engine = make(model, exits)
-            # A budget that cuts the forest in two places, so that paths carried from pass to pass
-            # are tried as well.
-            found = score(forest, engine, Budget(len(forest) // 3 + 1, len(forest)))
-        except UnsupportedModelError as error:
-            logger.info("%s: %s", getattr(make, "name", make), error)
-            continue
+            engine = engine_class(model, record)
+            # The budget cuts the forest twice, so that paths carried between passes are tried too.
+            scores = score(forest, engine, Budget(len(forest) // 3 + 1, len(forest)))
         except (
+            UnsupportedModelError,
             AttributeError,
-            IndexError,
-            KeyError,
-            NotImplementedError,
+            LookupError,
             RuntimeError,
             TypeError,
             ValueError,
         ) as error:
             if isinstance(error, RuntimeError) and _is_out_of_memory(error):
                 raise
-            logger.info("%s: %s: %s", getattr(make, "name", make), type(error).__name__, error)
+            logger.info("%s: %s: %s", engine_class.name, type(error).__name__, error)
             continue
-        pairs = zip(forest.answers, expected, strict=True)
-        worst = max(
-            float(np.max(np.abs(found.logprobs[answer] - wanted))) for answer, wanted in pairs
-        )
+        logprobs = np.concatenate([scores.logprobs[targets] for targets in forest.answers])
+        worst = float(np.max(np.abs(logprobs - expected)))
         if worst <= tolerance:
             return engine
         logger.info("%s: off by %.2g nats a token, more than %.2g", engine.name, worst, tolerance)
     return None
 
 
-def _depends_on_the_batch(config: Any) -> str:
-    """Some rotary embeddings change with the longest input of a batch: then inputs of other lengths
-    may not stand beside it."""
-    text = config.get_text_config()
-    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
-    kinds = {
-        str(each.get("rope_type")) for each in [rope, *rope.values()] if isinstance(each, dict)
-    }
-    changing = kinds & {"dynamic", "longrope"}
-    return (
-        f"rotary embeddings of type {changing.pop()} depend on the longest input"
-        if changing
-        else ""
-    )
+def _why_inputs_mix(config: Any) -> str:
+    """Return why an input's scores depend on the other inputs of its batch, or nothing.
+
+    Some rotary embeddings change with the longest input, so that inputs of different lengths may
+    not share a pass.
+    """
+    text_config = config.get_text_config()
+    rope = getattr(text_config, "rope_parameters", None)
+    rope = rope or getattr(text_config, "rope_scaling", None) or {}
+    # Some models have parameters for each kind of layer.
+    layers = [rope, *rope.values()]
+    kinds = {layer.get("rope_type") for layer in layers if isinstance(layer, dict)}
+    for kind in ("dynamic", "longrope"):
+        if kind in kinds:
+            return f"rotary embeddings of type {kind} depend on the longest input"
+    return ""
 
 
-def _trial(vocabulary: int, max_length: int) -> tuple[Forest, list[list[int]]]:
+def _trial_sequences(vocabulary: int, max_length: int) -> list[list[int]]:
+    """Draw sequences that branch, end inside others, and stand alone."""
     draw = np.random.default_rng(0)
     unit = max(2, min(6, (max_length - 1) // 4))
 
-    def some(count: int) -> list[int]:
+    def draw_tokens(count: int) -> list[int]:
         return [int(token) for token in draw.integers(0, vocabulary, count)]
 
-    stem, branch = some(2 * unit), some(unit)
-    sequences = [
-        [*stem, *branch, *some(2)],
-        [*stem, *branch, *some(unit)],
-        [*stem, *some(unit + 1)],
-        [*stem, *some(unit)],
+    stem = draw_tokens(2 * unit)
+    branch = draw_tokens(unit)
+    return [
+        [*stem, *branch, *draw_tokens(2)],
+        [*stem, *branch, *draw_tokens(unit)],
+        [*stem, *draw_tokens(unit + 1)],
+        [*stem, *draw_tokens(unit)],
         [*stem, *branch],
-        some(unit),
-        some(3 * unit),
+        draw_tokens(unit),
+        draw_tokens(3 * unit),
     ]
-    return plant(sequences, [len(each) - 1 for each in sequences]), sequences
 
 
-def _one_by_one(
+def _score_one_by_one(
     model: Any, sequences: Sequence[Sequence[int]]
-) -> tuple[list[npt.NDArray[np.float64]], float]:
-    device = model.get_input_embeddings().weight.device
-    expected, spreads = [], []
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the model's log-probabilities of all tokens but each first, and their spread."""
+    logprobs = []
+    spreads = []
     for sequence in sequences:
-        ids = torch.tensor([list(sequence)], device=device)
-        logprobs = torch.log_softmax(model(ids[:, :-1]).logits[0].float(), dim=-1)
-        expected.append(
-            logprobs.gather(1, ids[0, 1:, None].to(logprobs.device))[:, 0].double().cpu().numpy()
-        )
-        spreads.append(float(logprobs.std(dim=-1).mean()))
-    return expected, float(np.mean(spreads))
+        tokens = torch.tensor([list(sequence)], device=device_of(model))
+        likely = torch.log_softmax(model(tokens[:, :-1]).logits[0].float(), dim=-1)
+        following = tokens[0, 1:, None].to(likely.device)
+        logprobs.append(likely.gather(1, following)[:, 0].double().cpu().numpy())
+        spreads.append(float(likely.std(dim=-1).mean()))
+    return np.concatenate(logprobs), float(np.mean(spreads))
 
 
 def score_side_by_side(
@@ -234,42 +253,49 @@ def score_side_by_side(
     cores: int = 1,
     progress: Callable[[int], Any] = lambda position: None,
 ) -> Scores:
-    """What ``score`` gives of (forest, engine, budget), from as many threads as there are
-    ``cores``, each with copies of the engine and its share of the budget. One thread, told of
-    ``progress``, where the forest or the budget is too small to share."""
+    """Score a forest's trees from several threads, each with a copy of the engine.
+
+    One thread does it where the forest or the budget is too small to share.
+
+    Args:
+        budget: Of all threads together.
+        score: Scores a (forest, engine, budget) and, in one thread, reports ``progress``.
+        cores: How many threads there may be.
+        progress: Called with the number of positions that are done.
+    """
     count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
-    groups = _groups(
-        forest, min(budget.tokens // count, max(_LEAST, len(forest) // (_SHARE * count)))
-    )
+    size = max(_LEAST, len(forest) // (_SHARE * count))
+    groups = _group_trees(forest, min(budget.tokens // count, size))
     if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
         return score(forest, engine, budget, progress)
     share = Budget(budget.tokens // count, max(1, budget.targets // count))
 
-    def of_group(bounds: tuple[int, int]) -> Scores:
+    def score_group(bounds: tuple[int, int]) -> Scores:
         return score(forest.above_stem(*bounds), copy.copy(engine), share)
 
-    found: list[Scores] = []
+    parts: list[Scores] = []
+    threads = max(1, cores // count)
     try:
-        with ThreadPoolExecutor(
-            count, initializer=torch.set_num_threads, initargs=(max(1, cores // count),)
-        ) as pool:
-            for (_, stop), scores in zip(groups, pool.map(of_group, groups), strict=True):
-                found.append(scores)
+        with ThreadPoolExecutor(count, "tree", torch.set_num_threads, (threads,)) as pool:
+            for (_, stop), scores in zip(groups, pool.map(score_group, groups), strict=True):
+                parts.append(scores)
                 progress(stop)
     finally:
-        torch.set_num_threads(cores)  # which the threads may have set for all
+        # A thread may have set the number for the whole process.
+        torch.set_num_threads(cores)
     return Scores(
-        np.concatenate([each.logprobs for each in found]),
-        np.concatenate([each.greedy for each in found]),
+        np.concatenate([part.logprobs for part in parts]),
+        np.concatenate([part.greedy for part in parts]),
     )
 
 
-def _groups(forest: Forest, size: int) -> list[tuple[int, int]]:
-    """Consecutive trees, as (first position, number after the last): as many as ``size`` positions
-    hold, or one."""
+def _group_trees(forest: Forest, size: int) -> list[tuple[int, int]]:
+    """Return (start, stop) of groups of consecutive trees, each of ``size`` positions or one."""
     groups: list[tuple[int, int]] = []
-    start = previous = forest.stem
-    for end in [*np.flatnonzero(forest.depth == start)[1:].tolist(), len(forest)]:
+    start = forest.stem
+    previous = start
+    roots = np.flatnonzero(forest.depth == forest.stem)
+    for end in [*roots[1:].tolist(), len(forest)]:
         if end - start > size and previous > start:
             groups.append((start, previous))
             start = previous

@@ -83,7 +83,7 @@ def _scored(found: Figure, task: TaskResult, higher: bool) -> Score:
         task="t",
         kind=task.kind,
         higher=higher,
-        if_wrong=_if_wrong(task, found, higher),
+        if_wrong=_if_wrong(found, higher),
     )
 
 
@@ -156,50 +156,6 @@ def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
     assert made is not None
     assert made.interval is not None
     assert replace(made, worst=None, if_wrong=None).interval is None
-
-
-def test_a_certificate_corrects_the_worst_case_too() -> None:
-    """Hiding never helps where the judge's errors move a score below its measured worst case."""
-    counts = {"tp": 900, "fp": 400, "fn": 100, "tn": 600}
-    certificate = {
-        "identity": "x",
-        "setting": "segment_cot",
-        "scores": {"segment": counts, "response": counts},
-        "unscored": 0,
-    }
-    metadata = {
-        "judge_config": {"name": "j"},
-        "judge_certificate": {"segment_cot": {**certificate, "intervals": {}}},
-    }
-    metrics = {
-        "segment_error_rate": 0.7,
-        "segment_error_rate_worst": 0.72,
-        "segment_error_rate_best": 0.69,
-        "unscored": 3.0,
-    }
-    task = TaskResult(
-        "t",
-        "felm_gen",
-        metrics,
-        {"segment_error_rate": 0.02},
-        100,
-        100,
-        metadata,
-        {},
-        "1",
-        None,
-        None,
-    )
-    found = figure(task, "segment_error_rate")
-    assert found is not None
-    assert found.corrected is not None
-    assert found.corrected.value < 0.7
-    hiding = _scored(found, task, higher=False)
-    assert hiding.if_wrong is not None
-    assert hiding.if_wrong > found.corrected.value
-    assert hiding.interval is not None
-    assert hiding.interval[0] == hiding.if_wrong
-    assert hiding.interval[1] >= found.corrected.high
 
 
 def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:
