@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.cli.tasks import check_targets as validate
+from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.harness import before
 from lm_factuality.harness.tasks import find_configs
 from tests.conftest import REPOSITORY, TASKS
