@@ -132,12 +132,10 @@ def build_documents(world: World, seed: int = 0) -> Iterator[Document]:
                 for sentence in write_article(entity, rng).sentences
                 if sentence.topic != last.topic
             ]
-            text = _entry(entity, [*_some(before, SENTENCES_BEFORE, rng), last])
+            text = entry(entity, [*_some(before, SENTENCES_BEFORE, rng), last])
             if entity.kind != "person":  # whose article is short and names nobody else
                 other = rng.choice([each for each in alike[entity.kind] if each != entity])
-                text = (
-                    f"{_entry(other, _some(write_article(other, rng).sentences, 1, rng))}\n{text}"
-                )
+                text = f"{entry(other, _some(write_article(other, rng).sentences, 1, rng))}\n{text}"
             yield Document(f"{entity.entity_id}-{number}", entity.title, text)
 
 
@@ -147,7 +145,8 @@ def _some(sentences: Sequence[Sentence], most: int, rng: random.Random) -> list[
     return [sentences[index] for index in kept]
 
 
-def _entry(entity: Entity, sentences: Sequence[Sentence]) -> str:
+def entry(entity: Entity, sentences: Sequence[Sentence]) -> str:
+    """The title, the register and the sentences of an article, each on a line."""
     return (
         f"{entity.title}\n{register(entity)}\n{' '.join(sentence.text for sentence in sentences)}"
     )

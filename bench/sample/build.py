@@ -1,6 +1,6 @@
 """Writes the embedded default's data: ``sample_corpus.jsonl``, which ``factor-gen`` makes
 ``sample_factor`` from, ``sample_felm.jsonl`` and ``sample_ambigbio*.json`` in the formats of the
-published benchmarks, the prompts of ``sample_longform``, and the encyclopedia itself.
+published benchmarks, the prompts of ``sample_longform``, the questions of ``sample_simpleqa``, and the encyclopedia itself.
 
 ``python -m bench.sample.build --out tasks/sample``
 """
@@ -15,10 +15,12 @@ from typing import Any
 from bench.sample.answers import build_answers
 from bench.sample.articles import Article, build_documents, corpus
 from bench.sample.biographies import build_biographies
+from bench.sample.questions import build_questions
 from bench.sample.world import Entity, World, build_world
 from lm_factuality.ground.files import write_json, write_lines
 
 ANSWERS = 120
+QUESTIONS = 120
 _PROMPTS = {
     "town": "Tell me about the town of {}.",
     "institution": "Write an article about the {}.",
@@ -95,11 +97,12 @@ def main(argv: list[str] | None = None) -> None:
     documents = write_corpus(world, arguments.out / "sample_corpus.jsonl")
     articles = write_encyclopedia(world, arguments.out / "encyclopedia.jsonl")
     answers = _write(arguments.out / "sample_felm.jsonl", build_answers(world, ANSWERS))
+    questions = _write(arguments.out / "sample_simpleqa.jsonl", build_questions(world, QUESTIONS))
     biographies = write_biographies(world, arguments.out)
     prompts = write_prompts(world, arguments.out / "sample_longform.jsonl")
     parser.exit(
         0,
-        f"{documents} documents, {answers} answers, {biographies} biographies, {prompts} prompts and {articles} articles "
+        f"{documents} documents, {answers} answers, {questions} questions, {biographies} biographies, {prompts} prompts and {articles} articles "
         f"written to {arguments.out}\n",
     )
 

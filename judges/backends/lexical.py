@@ -15,6 +15,7 @@ from judges.answers import Answer, Estimate, Request
 from judges.backends import capabilities
 from judges.backends.classifier import claims_of, to_answer, to_reply
 from judges.lexical.facts import split_facts, split_individuals
+from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
 from judges.lexical.words import Passage, parse_passage, read
 from judges.verify import SupportReply
@@ -46,8 +47,8 @@ class LexicalBackend:
     is judged by the coefficients of ``python -m bench.lexical.fit_facts``. ``segments`` and
     ``claims``: ``Answer:`` with the numbers of the units below the threshold, or ``ALL_CORRECT``;
     ``marks``: these units as JSON. A unit without content words says nothing that could be wrong.
-    By rules, ``decompose`` and ``group``. Another kind, or a claim or unit without passages, gets
-    an error.
+    By rules, ``decompose``, ``group`` and ``grade``. Another kind, or a claim or unit without
+    passages, gets an error.
     """
 
     reads_subject = True
@@ -99,6 +100,8 @@ class LexicalBackend:
                 subject["name"], subject["sentences"], subject["facts"], subject["owners"]
             )
             return _reply(groups=[[number + 1 for number in group] for group in groups])
+        if kind == "grade":
+            return _reply(**grade_answer(subject["reference"], subject["answer"]))
         passages = [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
         model = self._fact_model if "entity" in subject else self._model
         replies = (
@@ -128,7 +131,7 @@ def _reply(**fields: Any) -> Answer:
 def _code() -> str:
     """The first 16 hexadecimal digits of the SHA-256 of the modules and tables that an answer
     depends on."""
-    modules = ("words", "comparison", "model", "facts")
+    modules = ("words", "comparison", "model", "facts", "grades")
     names = [*(f"{name}.py" for name in modules), "words.yaml", "facts.yaml", "individuals.yaml"]
     files = [Path(__file__), *(COEFFICIENTS.with_name(name) for name in names)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]

@@ -10,11 +10,16 @@ import pytest
 from judges.templates import Prompts, register_prompts
 from lm_factuality import benchmarks
 from lm_factuality.benchmarks import all_benchmarks, all_sources, find_benchmark
-from lm_factuality.benchmarks.declaration import Score
+from lm_factuality.benchmarks.declaration import Data, Page, Score
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.results.read import _kind
 
 FACTOR = find_benchmark("factor")
+
+
+def with_scoring(**changes):
+    """FACTOR under another name, with changes of its scoring."""
+    return replace(FACTOR, kind="capitals", scoring=replace(FACTOR.scoring, **changes))
 
 
 @pytest.mark.parametrize(
@@ -22,20 +27,21 @@ FACTOR = find_benchmark("factor")
 )
 def test_a_kind_is_a_name_that_files_and_results_can_have(name):
     with pytest.raises(ConfigError, match="cannot be its kind or page"):
-        replace(FACTOR, kind=name, page="")
+        replace(FACTOR, kind=name)
     if name:
         with pytest.raises(ConfigError, match="cannot be its kind or page"):
-            replace(FACTOR, kind="capitals", page=name)
+            replace(FACTOR, kind="capitals", page=Page(name=name))
 
 
 def test_headlines_are_scores_and_scores_have_one_name_each():
     with pytest.raises(ConfigError, match="headlines: found 'typo', which is none of its scores"):
-        replace(FACTOR, kind="capitals", headlines=("typo",))
+        with_scoring(headlines=("typo",))
     with pytest.raises(ConfigError, match="headlines: found none"):
-        replace(FACTOR, kind="capitals", headlines=())
-    twice = (*FACTOR.scores, Score("acc", FACTOR.scores[0].aggregation))
+        with_scoring(headlines=())
+    scores = FACTOR.scoring.scores
+    twice = (*scores, Score("acc", scores[0].aggregation))
     with pytest.raises(ConfigError, match="two scores are called 'acc'"):
-        replace(FACTOR, kind="capitals", scores=twice)
+        with_scoring(scores=twice)
 
 
 class Point:
@@ -81,8 +87,8 @@ def test_a_package_that_cannot_be_used_is_named(load, message, declare):
 
 
 def test_no_package_replaces_a_published_file(declare):
-    mine = replace(FACTOR.sources[0], blob="0" * 40)
-    declare(lambda: replace(FACTOR, kind="capitals", sources=(mine,)))
+    mine = replace(FACTOR.data.sources[0], blob="0" * 40)
+    declare(lambda: replace(FACTOR, kind="capitals", data=Data(sources=(mine,))))
     with pytest.raises(ConfigError, match="another benchmark has a source called 'wiki_factor'"):
         all_sources()
 
@@ -95,10 +101,8 @@ def test_no_package_replaces_prompts(tmp_path):
 
 
 def test_the_kind_of_a_task_is_what_the_suite_wrote(caplog):
-    assert _kind({}, {"benchmark": "factor"}) == "other"  # of somebody else's task
-    assert _kind({}, {"suite_version": "0.1.0", "benchmark": "factor"}) == "factor"
-    assert (
-        _kind({"pairs_right": 0.5}, {"suite_version": "0.1.0"}) == "factor_generation"
-    )  # of the first release
-    assert _kind({}, {"suite_version": "0.1.0", "benchmark": "capitals"}) == "capitals"
+    assert _kind({"benchmark": "factor"}) == "other"  # the task of another suite
+    assert _kind({"suite_version": "0.1.0"}) == "other"
+    assert _kind({"suite_version": "0.1.0", "benchmark": "factor"}) == "factor"
+    assert _kind({"suite_version": "0.1.0", "benchmark": "capitals"}) == "capitals"
     assert "'capitals', which is not installed here" in caplog.text

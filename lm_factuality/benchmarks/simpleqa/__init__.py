@@ -1,0 +1,1 @@
+"""SimpleQA: short questions with one answer each (arXiv 2411.04368)."""

@@ -1,0 +1,52 @@
+"""SimpleQA and SimpleQA Verified: the grades, and the scores that follow from them."""
+
+from typing import Literal
+
+from judges.typed import Reply
+from lm_factuality.benchmarks.declaration import F1
+from lm_factuality.benchmarks.graded import graded
+from lm_factuality.benchmarks.grading import harmonic_mean, share
+
+GRADES = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED")
+
+
+class Grading(Reply):
+    """The judge's reply: the reason first, so that the grade follows from it."""
+
+    reason: str
+    grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
+
+
+CORRECT = share(
+    "correct", "Correct", of="CORRECT", among=GRADES, note="correct answers of all questions"
+)
+CORRECT_GIVEN_ATTEMPTED = share(
+    "correct_given_attempted",
+    "Correct if attempted",
+    of="CORRECT",
+    among=("CORRECT", "INCORRECT"),
+    note="correct answers of the questions that the model attempted",
+)
+
+BENCHMARK = graded(
+    name="simpleqa",
+    title="SimpleQA",
+    lead=(
+        "How many short questions does the model answer correctly, and does it know when it does"
+        " not know?"
+    ),
+    question="problem",
+    reference="answer",
+    prompt="simpleqa/grade",
+    reply=Grading,
+    scores=(
+        harmonic_mean("f1", "F1", (CORRECT, CORRECT_GIVEN_ATTEMPTED), F1, "of the two shares"),
+        CORRECT,
+        CORRECT_GIVEN_ATTEMPTED,
+    ),
+    headline="f1",
+    worst_grade="INCORRECT",
+    best_grade="CORRECT",
+    unreadable={"simple-evals": "NOT_ATTEMPTED"},
+    order=38,
+)
