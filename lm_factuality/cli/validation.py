@@ -104,7 +104,9 @@ def describe_task(config: Mapping[str, Any]) -> ListedTask:
     benchmark: Benchmark = task.declared
     question = "".join(benchmark.page.lead.partition("?")[:2])
     licence = ""
-    if config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(".csv"):
+    if "rows" in metadata:  # of a dataset on the Hub, which is not loaded for a list
+        rows = int(metadata["rows"])
+    elif config.get("dataset_path") or str(metadata.get("documents_of", "")).endswith(".csv"):
         with quietly():
             built = task(config={**config, "metadata": {"judge": "lexical", **metadata}})
             rows = len(built.eval_docs)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import lm_factuality.benchmarks.felm_gen.steps  # noqa: F401  declares what cures "no evidence"
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import (
