@@ -74,11 +74,6 @@ def word_answers(
     return [found[key] for key in keys]
 
 
-LM.word_answers = (
-    word_answers  # the evaluator calls a request type as the model's method of that name
-)
-
-
 def _answer(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
     way, *arguments = asked[0].args[2:]
     if is_a(lm, "TemplateAPI"):

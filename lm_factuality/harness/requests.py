@@ -98,11 +98,6 @@ def scored_loglikelihood(
     ]
 
 
-LM.scored_loglikelihood = (
-    scored_loglikelihood  # the evaluator calls a request type as the model's method of that name
-)
-
-
 def is_a(lm: LM, name: str) -> bool:
     """Whether a class of the model is called ``name``; importing it to ask would need its backend
     installed."""
