@@ -11,11 +11,10 @@ from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import DataError, short
 from lm_factuality.ground.files import not_finite
 from lm_factuality.ground.model_names import short_name, size_in_name, size_label
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.records import short
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import (

@@ -365,7 +365,7 @@ DAMAGE = {
         edit(format=1),
         ["format 1, but this version", "reads format 2 (1 was the suite's own BM25", AGAIN],
     ),
-    "unknown kind": (edit(kind="sparse"), ["'kind': found 'sparse', expected bm25 or dense"]),
+    "unknown kind": (edit(kind="sparse"), ["kind is 'sparse'; expected 'bm25' or 'dense'"]),
     "key missing": (edit(files=[{"name": "a"}]), ["not a manifest of an index", AGAIN]),
     "file outside": (
         edit(files=[{"name": "../a", "size": 1, "sha256": ""}]),
