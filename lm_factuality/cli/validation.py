@@ -12,9 +12,8 @@ from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.before import unknown_keys
 from lm_factuality.harness.suite_task import Report, check_built, quietly
-from lm_factuality.harness.tasks import find_configs
+from lm_factuality.harness.tasks import find_configs, unknown_keys
 
 
 def check_targets(
