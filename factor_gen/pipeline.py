@@ -1,9 +1,12 @@
-"""A whole build: read, then the stages over all shards, then the choice and the files of the
-benchmark."""
+"""A whole build: read the corpus, run the stages, choose contradictions, write the benchmark.
+
+``factor-gen build`` and :mod:`lm_factuality.api` call :func:`build`.
+"""
 
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,55 +20,55 @@ from factor_gen.choose import choose_rows
 from factor_gen.config import describe
 from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
 from factor_gen.documents import CLEANING, distinct, read_documents
-from factor_gen.draws import Again, Goal, best_draws, goal_of
-from factor_gen.engine import Source, Step, run_shards
+from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.card import Provenance
-from factor_gen.output.counts import Counts
+from factor_gen.output.counts import count_examples
 from factor_gen.output.folder import refuse_another, refuse_to_overwrite
 from factor_gen.output.write import Written, write_benchmark
+from factor_gen.ray_engine import RayEngine
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
-from factor_gen.shards import StageFolder, discard, prepare, split
+from factor_gen.shards import Engine, ShardFolder, discard, goal_of, prepare, run_shards, split
 from factor_gen.stages import (
     ALL_STAGES,
     CHOOSE,
     READ,
     STAGES,
     Opener,
-    check_packages_of_the_end,
-    check_stage,
-    close,
+    StageRunner,
+    check_packages_of_choose,
     open_stage,
 )
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import alone, write_json
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "stages"
-_CORPUS = "corpus.json"
-# bytes of a corpus that are read for the contexts of its words, of shards evenly spread
-_READ = 8_000_000
+_DOCUMENTS = "documents"
+_SHARDS = "shards"
+_RECORD = "corpus.json"
+_CONTEXT_BYTES = 8_000_000
+"""How much of a corpus is read for the contexts of its words, in shards evenly spread."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a build made: its files by what they are (none if it ended at an earlier stage), and
-    what became of the documents.
-
-    ``unused`` counts documents by stage and reason; ``rows`` are those that got to the end of the
-    last stage that ran. ``lost`` counts by reason what a generator wrote and could not be used,
-    ``filtered`` the rows of tables that ``corpus.where`` left out.
-    """
+    """What a build made, and what became of the documents."""
 
     out: Path
     documents: int
     rows: int
+    """Documents that got to the end of the last stage that ran."""
     unused: Mapping[tuple[str, str], int]
+    """The other documents by stage and reason."""
     lost: Mapping[str, int]
+    """What a generator wrote and could not be used, by reason."""
     files: Mapping[str, Path] = field(default_factory=dict)
+    """The files by what they are; none if the build ended at an earlier stage."""
     filtered: Mapping[str, int] = field(default_factory=dict)
+    """Rows of tables that ``corpus.where`` left out, by reason."""
 
 
 def build(
@@ -77,125 +80,72 @@ def build(
     command: str = "",
     opener: Opener = open_stage,
 ) -> Built:
-    """Builds the benchmark in ``out``, from what an earlier build left in ``out/stages`` as far as
-    its settings are the same.
+    """Build a benchmark.
 
-    ``restart`` throws that away first. ``until`` names the last stage to run. ``command`` is what
-    the manifest says to type to build it again. The files are the same bytes however often the
-    build was stopped, and for every engine. Raises ConfigError: settings that cannot be used;
-    DataError: another build at work in ``out``; a corpus that cannot be read, a stage that failed
-    on a shard (StageFailed), no row in the end, or a file in ``out`` that no build wrote where a
-    file of the benchmark is to go.
+    The files are the same bytes however often the build was stopped, and for every engine.
+
+    Args:
+        settings: What to build of what.
+        out: The folder of the benchmark. What an earlier build left in ``out/stages`` is used as
+            far as its settings are the same.
+        restart: Throw that away first.
+        until: The last stage to run.
+        command: What the manifest says to type to build it again.
+        opener: Opens the stages, for tests.
+
+    Raises:
+        ConfigError: The settings cannot be used.
+        DataError: Another build is at work in ``out``, the corpus cannot be read, a stage failed
+            on a shard (``StageFailed``), no document gave a row, or a file of the benchmark would
+            replace one that no build wrote.
     """
-    check_stage(until, ALL_STAGES)
-    wanted = ALL_STAGES[1 : ALL_STAGES.index(until) + 1]
+    if until not in ALL_STAGES:
+        close = did_you_mean(until, ALL_STAGES)
+        raise ConfigError(
+            f"no stage is called {until!r}{close}; expected one of {', '.join(ALL_STAGES)}"
+        )
+    check_packages_of_choose()
+    names = [name for name in STAGES if ALL_STAGES.index(name) <= ALL_STAGES.index(until)]
     root = out / _FOLDER
-    check_packages_of_the_end()
     with alone(
         out,
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        refuse_to_overwrite(
-            settings, out, [*settings.yamls, *(path for path, _ in corpus_files(settings))]
-        )
+        inputs = [path for path, _ in corpus_files(settings)]
+        refuse_to_overwrite(settings, out, [*settings.yamls, *inputs])
         if restart:
-            discard(root)
-            (root / _CORPUS).unlink(missing_ok=True)
-        record = _record(settings, out, restart)
-        fingerprints = _fingerprints(settings, [name for name in wanted if name != CHOOSE], opener)
-        # which documents are read, and how they are cut into shards
-        corpus = {
-            name: getattr(settings.corpus, name)
-            for name in ("config", "split", "text", "id", "documents", "unwrap", "language")
-        }
-        corpus |= (
-            {"where": {name: each.said for name, each in settings.corpus.where.items()}}
-            if settings.corpus.where
-            else {}
-        )
-        reads = {
-            "corpus": record.describe(),
-            **corpus,
-            "shard": settings.shard,
-            "cleaning": CLEANING,
-        }
-        goal = goal_of(settings)
-        stages = [(READ, reads), *fingerprints.items()]
-        for draw in range(2, settings.select.draws + 1 if STAGES[-1] in wanted else 0):
-            aim = {"select": {**fingerprints["select"], "draw": draw, "goal": goal}}
-            stages += (fingerprints | aim).items()
-        read, *folders = prepare(root.resolve(), stages)
-        shards = _read(settings, record, read)
-        if (
-            settings.generate.generator == "rules"
-            and settings.corpus.language == ENGLISH
-            and "generate" in wanted
-        ):
-            settings = replace(settings, contexts=_contexts(read, shards).resolve())
-        draws = [
-            folders[start : start + len(fingerprints)]
-            for start in range(0, len(folders), max(1, len(fingerprints)))
-        ]
-        run_shards(settings, list(_steps(read, draws, goal)), shards, opener)
-        examples = best_draws([draw[-1] for draw in draws] or [read], shards, goal)
-        if until == CHOOSE:
-            described = {
-                **record.describe(),
-                **({"left_out": filtered} if (filtered := read.filtered) else {}),
-            }
-            written = _written(settings, examples, out, described, fingerprints, command)
-            counts, files = written.counts, written.files
+            discard(root, [_DOCUMENTS, _SHARDS])
+            (root / _RECORD).unlink(missing_ok=True)
+        record = _update_record(settings, out, may_replace=restart)
+        fingerprints = _fingerprints(settings, names, opener)
+        documents, shards = _folders(settings, root, record, fingerprints)
+        count = _read_corpus(settings, record, documents)
+        if names:
+            _run_stages(settings, documents, shards, count, names, opener)
+        examples = _examples(shards if names else documents, count)
+        if until != CHOOSE:
+            written = Written({}, count_examples(examples))
         else:
-            counts, files = Counts(), {}
-            for example in examples:
-                counts.add(example)
-    rows = counts.documents - counts.unused.total()
-    lost = dict(sorted(counts.lost.items()))
-    return Built(out, counts.documents, rows, counts.unused, lost, files, read.filtered)
+            corpus = dict(record.describe())
+            if documents.filtered:
+                corpus["left_out"] = documents.filtered
+            written = _write(settings, examples, out, corpus, fingerprints, command)
+        counts = written.counts
+        return Built(
+            out,
+            documents=counts.documents,
+            rows=counts.documents - counts.unused.total(),
+            unused=counts.unused,
+            lost=dict(sorted(counts.lost.items())),
+            files=written.files,
+            filtered=documents.filtered,
+        )
 
 
-def _contexts(folder: StageFolder, shards: int) -> Path:
-    """The file with the contexts of the corpus that was read into ``folder``; written beside its
-    shards unless it is there."""
-    path = folder.path / "contexts.json"
-    if not path.is_file():
-        step = 1 + sum(folder.part(number).stat().st_size for number in range(shards)) // _READ
-        shown = tqdm(range(0, shards, step), desc="contexts", unit=" shards", delay=2)
-        save(path, gather(example.prefix for number in shown for example in folder.read(number)))
-    return path
-
-
-def _steps(
-    read: StageFolder, draws: Sequence[Sequence[StageFolder]], goal: Goal
-) -> Iterator[list[Step]]:
-    """The steps of each draw, the first of which begins with what was read."""
-    source: Source = read
-    for number, folders in enumerate(draws, start=1):
-        yield list(zip([source, *folders[:-1]], folders, strict=True))
-        source = Again(read, folders[-1], number + 1, goal)
-
-
-def _written(
-    settings: BuildSettings,
-    examples: Iterator[Example],
-    out: Path,
-    corpus: Mapping[str, Any],
-    fingerprints: Mapping[str, Mapping[str, Any]],
-    command: str,
-) -> Written:
-    kept = Reservoir(settings.seed)
-    items = kept.watch(choose_rows(settings.choose, settings.seed, examples))
-    stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
-    provenance = Provenance(describe(settings), corpus, stages, command)
-    return write_benchmark(
-        settings, items, out, provenance, lambda: card_figures(kept.rows, settings.seed)
-    )
-
-
-def _record(settings: BuildSettings, out: Path, may_replace: bool) -> CorpusRecord:
-    """What the corpus is, summed up again only where it may have changed."""
-    path = out / _FOLDER / _CORPUS
+def _update_record(settings: BuildSettings, out: Path, *, may_replace: bool) -> CorpusRecord:
+    """Return what the corpus is now, hashing again only the files that may have changed."""
+    path = out / _FOLDER / _RECORD
     before = None
     try:
         before = TypeAdapter(CorpusRecord).validate_json(path.read_bytes())
@@ -210,44 +160,127 @@ def _record(settings: BuildSettings, out: Path, may_replace: bool) -> CorpusReco
 
 
 def _fingerprints(
-    settings: BuildSettings, names: list[str], opener: Opener
+    settings: BuildSettings, names: Sequence[str], opener: Opener
 ) -> dict[str, Mapping[str, Any]]:
-    """What decides each stage's output; opening the stages here also tells at once what a stage
-    lacks."""
-    found: dict[str, Mapping[str, Any]] = {}
+    """Return what decides each stage's output. A stage that lacks something says so here."""
+    fingerprints: dict[str, Mapping[str, Any]] = {}
     for name in names:
-        stage = opener(settings, name)
-        try:
-            found[name] = dict(stage.fingerprint)
-        finally:
-            close(stage)
-    return found
+        with closing(StageRunner(settings, opener)) as runner:
+            fingerprints[name] = dict(runner.open(name).fingerprint)
+    return fingerprints
 
 
-def _read(settings: BuildSettings, record: CorpusRecord, folder: StageFolder) -> int:
-    """Cuts the corpus into shards, unless that is done; returns their number. What was read of it
-    before is passed over."""
-    if (done := folder.shards) is not None:
-        return done
+def _folders(
+    settings: BuildSettings,
+    root: Path,
+    record: CorpusRecord,
+    fingerprints: Mapping[str, Mapping[str, Any]],
+) -> tuple[ShardFolder, ShardFolder]:
+    """Return the folders of the documents and of the finished shards."""
+    corpus = settings.corpus
+    names = ("config", "split", "text", "id", "documents", "unwrap", "language")
+    reading = {name: getattr(corpus, name) for name in names}
+    if corpus.where:
+        reading["where"] = {name: each.said for name, each in corpus.where.items()}
+    reading |= {
+        "corpus": record.describe(),
+        "shard": settings.shard,
+        "cleaning": CLEANING,
+    }
+    running: dict[str, Any] = {
+        f"{name}.{key}": value
+        for name, fingerprint in fingerprints.items()
+        for key, value in fingerprint.items()
+    }
+    running |= {"stages": list(fingerprints), "draws": settings.select.draws}
+    running["goal"] = goal_of(settings)._asdict()
+    documents, shards = prepare(root.resolve(), {_DOCUMENTS: reading, _SHARDS: running})
+    return documents, shards
+
+
+def _read_corpus(settings: BuildSettings, record: CorpusRecord, folder: ShardFolder) -> int:
+    """Cut the corpus into shards, unless that is done; return their number.
+
+    Shards of a build that was stopped while it read are passed over.
+    """
+    if folder.shards is not None:
+        return folder.shards
     filtered: Counter[str] = Counter()
-    found = tqdm(
-        read_documents(settings, record.commit, filtered), desc=READ, unit=" documents", delay=2
-    )
-    documents = in_language(found, settings.corpus.language)
-    shards = 0
-    for shard in split(
-        distinct(documents, settings.corpus.unwrap, settings.corpus.language), settings.shard
-    ):
-        if not folder.has(shards):
-            folder.write(shards, shard)
-        shards += 1
-    if not shards:
-        why = "".join(
-            f"; {count:,} rows are left out: {reason}" for reason, count in filtered.most_common(5)
-        )
+    rows = read_documents(settings, record.commit, filtered)
+    corpus = settings.corpus
+    documents = in_language(tqdm(rows, desc=READ, unit=" documents", delay=2), corpus.language)
+    examples = distinct(documents, corpus.unwrap, corpus.language)
+    count = 0
+    for shard in split(examples, settings.shard):
+        if not folder.has(count):
+            folder.write(count, shard)
+        count += 1
+    if not count:
+        reasons = [
+            f"; {rows:,} rows are left out: {reason}" for reason, rows in filtered.most_common(5)
+        ]
         raise DataError(
             "the corpus holds no documents; look at corpus in the YAML: path or dataset, where,"
-            f" and documents{why}"
+            f" and documents{''.join(reasons)}"
         )
-    folder.finish(shards, filtered)
-    return shards
+    folder.finish(count, filtered)
+    return count
+
+
+def _run_stages(
+    settings: BuildSettings,
+    documents: ShardFolder,
+    shards: ShardFolder,
+    count: int,
+    names: Sequence[str],
+    opener: Opener,
+) -> None:
+    """Take the shards that are not finished through the stages."""
+    unfinished = [number for number in range(count) if not shards.has(number)]
+    if not unfinished:
+        return
+    has_rules = settings.generate.generator == "rules" and "generate" in names
+    if has_rules and settings.corpus.language == ENGLISH:
+        settings = replace(settings, contexts=_write_contexts(documents, count).resolve())
+    make_engine = RayEngine if settings.engine == "ray" else LocalEngine
+    # a build that ends before the filter cannot tell which documents need another draw
+    draws = settings.select.draws if STAGES[-1] in names else 1
+    engine: Engine
+    with closing(make_engine(settings, opener, names, len(unfinished))) as engine:
+        run_shards(engine, unfinished, documents, shards, goal_of(settings), draws)
+
+
+def _write_contexts(documents: ShardFolder, count: int) -> Path:
+    """Write the contexts of the corpus's words beside the documents, unless they are there."""
+    path = documents.path / "contexts.json"
+    if not path.is_file():
+        total = sum(documents.part(number).stat().st_size for number in range(count))
+        step = 1 + total // _CONTEXT_BYTES
+        numbers = tqdm(range(0, count, step), desc="contexts", unit=" shards", delay=2)
+        save(path, gather(doc.prefix for number in numbers for doc in documents.read(number)))
+    return path
+
+
+def _examples(folder: ShardFolder, count: int) -> Iterator[Example]:
+    for number in range(count):
+        yield from folder.read(number)
+
+
+def _write(
+    settings: BuildSettings,
+    examples: Iterator[Example],
+    out: Path,
+    corpus: Mapping[str, Any],
+    fingerprints: Mapping[str, Mapping[str, Any]],
+    command: str,
+) -> Written:
+    reservoir = Reservoir(settings.seed)
+    items = reservoir.watch(choose_rows(settings.choose, settings.seed, examples))
+    stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
+    return write_benchmark(
+        settings,
+        items,
+        out,
+        Provenance(describe(settings), corpus, stages, command),
+        audit=lambda: card_figures(reservoir.rows, settings.seed),
+    )

@@ -1,150 +1,144 @@
-"""The stages on many machines: actors of Ray hold them open and make shard after shard; the shards
-lie on shared storage."""
+"""The stages on many machines: actors of Ray hold them open and take shard after shard.
+
+The interface is that of :class:`factor_gen.engine.LocalEngine`.
+"""
 
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from tqdm import tqdm
-
-from factor_gen.engine import Source, StageFailed, Step, make_shard, worker_lost, workers_of
+from factor_gen.engine import count_workers
+from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
-from factor_gen.shards import StageFolder
-from factor_gen.stages import Opener, Stage, in_one_process, missing_package
+from factor_gen.stages import (
+    Opener,
+    StageFailed,
+    StageRunner,
+    describe_shard,
+    group_stages,
+)
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
+from lm_factuality.ground.packages import need
 
-_TRIES = 3  # of a shard
-_PAUSE = 0.5  # seconds after the first try, and so much more after each
+_TRIES = 3
+_PAUSE = 0.5
+"""Seconds after a shard's first try; after the second, twice as long."""
 _ADDRESS = "RAY_ADDRESS"
 
-Group = tuple[bool, list[Step]]  # steps that one actor goes through, and whether they have a model
+
+class RayEngine:
+    """Runs each group of stages in actors of its own, on the cluster at ``RAY_ADDRESS``.
+
+    Without that variable it starts a cluster on this machine. All machines must see the models and
+    the YAML's folder under the same paths.
+    """
+
+    def __init__(
+        self, settings: BuildSettings, opener: Opener, stages: Sequence[str], shards: int
+    ) -> None:
+        """Start the actors.
+
+        Raises:
+            ConfigError: Ray is not installed, or there is no cluster at ``RAY_ADDRESS``.
+        """
+        ray = need("ray", "engine: ray", "ray")
+        self.groups = group_stages(settings, stages)
+        self._closing = ExitStack()
+        self._closing.enter_context(_cluster(ray, count_workers(settings, shards)))
+        resources = ray.cluster_resources()
+        cores = max(1, int(resources.get("CPU", 1)))
+        workers = min(shards, settings.workers or cores)
+        models = sum(has_model for has_model, _ in self.groups)
+        settings = replace(settings, folder=settings.folder.resolve())
+        self._pools: list[_ActorPool] = []
+        for has_model, names in self.groups:
+            actors, gpus = workers, 0.0
+            if has_model:
+                actors, gpus = share_gpus(resources.get("GPU", 0), models, workers)
+            # the actors of all groups run side by side on the same cores
+            options = {"num_cpus": 1 / len(self.groups), "num_gpus": gpus}
+            start = partial(ray.remote(StageRunner).options(**options).remote, settings, opener)
+            self._pools.append(_ActorPool(ray, start, names, actors))
+        self.capacity = sum(pool.size for pool in self._pools)
+
+    def submit(
+        self, group: int, shard_number: int, examples: Sequence[Example]
+    ) -> Future[list[Example]]:
+        """Take the examples of a shard through a group of stages, as ``LocalEngine`` does."""
+        return self._pools[group].submit(shard_number, examples)
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        for pool in self._pools:
+            pool.close()
+        self._closing.close()
 
 
-def run_ray(
-    settings: BuildSettings, draws: Sequence[Sequence[Step]], shards: int, opener: Opener
-) -> None:
-    """:func:`factor_gen.engine.run_shards` on the cluster at ``RAY_ADDRESS``, or on one of this
-    machine's own. All machines must see the folders, and the YAML's, under the same paths. Each
-    actor holds its stages open for all draws."""
-    folders = [folder for _, folder in chain.from_iterable(draws)]
-    missing = [
-        number for number in range(shards) if not all(folder.has(number) for folder in folders)
-    ]
-    if not missing:
-        return
-    try:
-        import ray
-    except ModuleNotFoundError as error:
-        raise missing_package(error, "engine: ray") from error
+class _ActorPool:
+    """The actors of a group of stages. An actor that dies is replaced."""
 
-    for folder in folders:
-        folder.forget_begun()
-    settings = replace(settings, folder=settings.folder.resolve())
-    with _cluster(ray, workers_of(settings, len(missing))):
-        groups = [_groups(settings, steps) for steps in draws]
-        pools = _pools(ray, settings, groups, len(missing), opener)
-        with tqdm(total=len(missing) * len(draws), desc="build", unit=" shards", delay=2) as bar:
-            try:
-                for turn in _turns(ray, pools, missing, len(draws)):
-                    bar.update(turn % len(pools) == len(pools) - 1)
-            except (ray.exceptions.RayError, FactualityError) as error:
-                raise _readable(error) from error
+    def __init__(self, ray: Any, start: Any, names: Sequence[str], size: int) -> None:
+        self.size = size
+        self._ray = ray
+        self._start = start
+        self._names = list(names)
+        self._threads = ThreadPoolExecutor(size)
+        self._idle: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(size):
+            actor = start()
+            # an actor is used once it runs: the cluster may have no room for some of them
+            opened = actor.open.remote(self._names[0])
+            opened.future().add_done_callback(lambda _, actor=actor: self._idle.put(actor))
 
+    def submit(self, shard_number: int, examples: Sequence[Example]) -> Future[list[Example]]:
+        return self._threads.submit(self._run, shard_number, examples)
 
-def _pools(
-    ray: Any,
-    settings: BuildSettings,
-    groups: Sequence[Sequence[Group]],
-    shards: int,
-    opener: Opener,
-) -> list[list[Any]]:
-    """The actors for each group of stages."""
-    resources = ray.cluster_resources()
-    workers = min(shards, settings.workers or max(1, int(resources.get("CPU", 1))))
-    models = sum(has_model for has_model, _ in groups[0])
-    made_by = ray.remote(_ShardMaker)
-    pools = []
-    for place, (has_model, _) in enumerate(groups[0]):
-        actors, gpus = (
-            _gpus(resources.get("GPU", 0), models, workers) if has_model else (workers, 0)
-        )
-        # the actors of all groups run side by side; one that dies begins anew, so often at most: it
-        # may die as it opens a model
-        options = {
-            "num_cpus": 1 / len(groups[0]),
-            "num_gpus": gpus,
-            "max_restarts": 4 * _TRIES,
-            "max_task_retries": -1,
-        }
-        draws = [draw[place][1] for draw in groups]
-        pools.append(
-            [made_by.options(**options).remote(settings, opener, draws) for _ in range(actors)]
-        )
-    return pools
+    def _run(self, shard_number: int, examples: Sequence[Example]) -> list[Example]:
+        """Try a shard up to three times.
+
+        Raises:
+            StageFailed: The last try failed.
+        """
+        actor = self._idle.get()
+        try:
+            for number in range(1, _TRIES + 1):
+                try:
+                    task = actor.run.remote(self._names, shard_number, examples)
+                    return self._ray.get(task)  # type: ignore[no-any-return]
+                except self._ray.exceptions.RayError as error:
+                    if isinstance(error, self._ray.exceptions.RayActorError):
+                        actor = self._start()
+                    if number == _TRIES:
+                        place = describe_shard(shard_number, examples)
+                        raise _readable(error, f"{', '.join(self._names)}, {place}") from error
+                time.sleep(number * _PAUSE)
+            raise AssertionError("the last try returns or raises")
+        finally:
+            self._idle.put(actor)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _turns(
-    ray: Any, pools: Sequence[Sequence[Any]], shards: Sequence[int], draws: int
-) -> Iterator[int]:
-    """Takes each shard through all draws, and in each from pool to pool; gives the number of each
-    turn that is done. An actor has its first shard once it has been started, so that one for which
-    the cluster has no room holds up nobody."""
-    waiting: list[deque[tuple[int, int]]] = [deque() for _ in pools]  # (shard, turn)
-    waiting[0].extend((number, 0) for number in shards)
-    idle: list[list[Any]] = [[] for _ in pools]
-    at_work: dict[Any, tuple[int, Any, tuple[int, int] | None]] = {}
-    at_work |= {
-        actor.open.remote(): (place, actor, None)
-        for place, pool in enumerate(pools)
-        for actor in pool
-    }
-    left = len(shards)
-    while left:
-        (done,), _ = ray.wait(list(at_work), num_returns=1)
-        place, actor, made = at_work.pop(done)
-        ray.get(done)
-        idle[place].append(actor)
-        if made:
-            number, turn = made
-            if turn + 1 < draws * len(pools):
-                waiting[(turn + 1) % len(pools)].append((number, turn + 1))
-            else:
-                left -= 1
-            yield turn
-        for place, queue in enumerate(waiting):
-            while queue and idle[place]:
-                number, turn = queue.popleft()
-                actor = idle[place].pop()
-                at_work[actor.make.remote(turn // len(pools), number)] = (
-                    place,
-                    actor,
-                    (number, turn),
-                )
+def share_gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
+    """Share the cluster's GPUs among the groups of stages with a model.
 
+    Args:
+        available: The GPUs of the cluster.
+        groups: How many groups have a model.
+        workers: How many actors a group has at most.
 
-def _groups(settings: BuildSettings, steps: Sequence[Step]) -> list[Group]:
-    """The steps that one actor goes through, and whether it has a model: each stage with a model
-    has actors of its own, those between two of them share theirs."""
-    groups: list[Group] = []
-    for step in steps:
-        has_model = in_one_process(settings, step[1].stage)
-        if groups and not has_model and not groups[-1][0]:
-            groups[-1][1].append(step)
-        else:
-            groups.append((has_model, [step]))
-    return groups
-
-
-def _gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
-    """How many actors a stage with a model has, and what each gets of the GPUs, which ``groups``
-    such stages share."""
+    Returns:
+        How many actors a group gets, and how many GPUs each of them.
+    """
     if available < 1:
         return workers, 0
     if available < groups:
@@ -152,55 +146,15 @@ def _gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
     return min(workers, int(available) // groups), 1
 
 
-class _ShardMaker:
-    """An actor: the stages of a group, opened once, and the steps that shards take through them in
-    each of the draws."""
-
-    def __init__(
-        self, settings: BuildSettings, opener: Opener, draws: Sequence[Sequence[Step]]
-    ) -> None:
-        self._settings = settings
-        self._opener = opener
-        self._draws = draws
-        self._stages: list[Stage] = []
-
-    def open(self) -> None:
-        """Opens the stages; what is begun anew after its process died has yet to."""
-        self._stages = self._stages or [
-            self._opener(self._settings, folder.stage) for _, folder in self._draws[0]
-        ]
-
-    def make(self, draw: int, number: int) -> None:
-        """Takes a shard through the steps of a draw."""
-        self.open()
-        for stage, (source, target) in zip(self._stages, self._draws[draw], strict=True):
-            _make(stage, source, target, number)
-
-
-def _make(stage: Stage, source: Source, target: StageFolder, number: int) -> None:
-    """Makes a shard, again if it fails; what was begun is on disk, so that tries that ended with
-    their process count too. Raises StageFailed: the last try failed."""
-    while not target.has(number):
-        tries = target.begin(number)
-        if tries > _TRIES:
-            raise worker_lost(source, target, [number])
-        try:
-            make_shard(stage, source, target, number)
-        except (StageFailed, DataError):
-            if tries == _TRIES:
-                raise
-            time.sleep(tries * _PAUSE)
-    target.end(number)
-
-
 @contextmanager
 def _cluster(ray: Any, workers: int) -> Iterator[None]:
-    """A cluster to run on; one that was started here ends here."""
+    """Connect to a cluster; one that was started here ends here."""
     if ray.is_initialized():
         yield
         return
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
-    if address := os.environ.get(_ADDRESS):
+    address = os.environ.get(_ADDRESS)
+    if address:
         try:
             ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
@@ -208,14 +162,15 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
                 f"{_ADDRESS} is {address!r}: {error}; start a cluster there with ray start --head,"
                 f" or unset {_ADDRESS} to run on this machine alone"
             ) from error
-    else:  # its workers can import what this process can import from a checkout
+    else:
+        # the actors can then import what this process can import from a checkout
         paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-        environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, paths))}}
+        python_path = os.pathsep.join(filter(None, paths))
         ray.init(
             address="local",
             num_cpus=workers,
             include_dashboard=False,
-            runtime_env=environment,
+            runtime_env={"env_vars": {"PYTHONPATH": python_path}},
             **quiet,
         )
     try:
@@ -224,19 +179,16 @@ def _cluster(ray: Any, workers: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def _readable(error: BaseException) -> FactualityError:
-    """The error that a stage raised, out of those that Ray wraps it in."""
+def _readable(error: BaseException, place: str) -> FactualityError:
+    """Return the error that a stage raised, out of those that Ray wraps it in."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, FactualityError) and type(cause) in (
-            StageFailed,
-            ConfigError,
-            DataError,
-        ):  # none of Ray's mixtures
-            return cause
+        # Ray makes classes that inherit from the error's own: those are not meant
+        if type(cause) in (StageFailed, ConfigError, DataError):
+            return cause  # type: ignore[return-value]
         cause = getattr(cause, "cause", None) or cause.__cause__
-    last = str(error).strip().splitlines()[-1]
+    last_line = str(error).strip().splitlines()[-1]
     return StageFailed(
-        f"Ray could not make every shard: {type(error).__name__}: {last}\n"
+        f"{place}: Ray could not make it: {type(error).__name__}: {last_line}\n"
         "finished shards are kept: start the build again to continue"
     )

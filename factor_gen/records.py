@@ -108,6 +108,14 @@ def from_json(values: Mapping[str, Any]) -> Example:
     return Example(**{**values, **lists, "candidates": candidates})
 
 
+PREFIX = "full_prefix"
+"""The column with all text before the completion, which the task reads."""
+CUT_PREFIX = "turncated_prefixes"
+"""The column that the authors' script reads, spelled as in the published files."""
+CUT_WORDS = 1024
+"""Words of the cut prefix: they are at least as many tokens, of which the authors' models see
+1,024 (section 4.2)."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

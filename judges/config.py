@@ -20,7 +20,7 @@ from lm_factuality.ground.settings import (
     Integer,
     Number,
     Truth,
-    problems,
+    problems_of,
     read_settings,
     unknown_key,
 )
@@ -167,7 +167,9 @@ class JudgeConfig:
             if not isinstance(values, ArgsKwargs):
                 raise
             name = (*values.args, (values.kwargs or {}).get("name"))[0]
-            raise ConfigError("\n".join(problems(cls, error, f"judge {name}"))) from error
+            problems = problems_of(cls, error, values.kwargs)
+            lines = [f"judge {name}: {problem}" for problem in problems]
+            raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
         if wrong := list(self._contradictions()):

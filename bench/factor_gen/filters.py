@@ -22,7 +22,6 @@ from factor_gen.filter_models import (
     Pair,
     batches,
     full_precision,
-    padded,
 )
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
@@ -134,7 +133,7 @@ def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, 
     rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row is not None]
     ready = [
         model.inputs([rows[place] for place in batch])
-        for batch in batches([len(one) + len(other) for one, other in rows], model.budget)
+        for batch in batches([len(row["input_ids"]) for row in rows], model.budget)
     ]
     return len(rows), _forward(model.model, ready)
 
@@ -157,16 +156,11 @@ def _bare_fluency(
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]
-        inputs = {
-            "input_ids": padded(some, 0),
-            "attention_mask": padded([[1] * len(row) for row in some], 0),
-        }
-        ready.append(
-            {
-                **{name: tensor.to(model.device) for name, tensor in inputs.items()},
-                "use_cache": False,
-            }
-        )
+        longest = max(map(len, some))
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in some])
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in some])
+        inputs = {"input_ids": ids.to(model.device), "attention_mask": mask.to(model.device)}
+        ready.append({**inputs, "use_cache": False})
     return len(rows), _forward(model, ready)
 
 

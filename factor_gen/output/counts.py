@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,33 +14,42 @@ from factor_gen.stages import ALL_STAGES
 
 @dataclass
 class Counts:
-    """Counts so far: of documents, rows, and
+    """The counts so far."""
 
-    ``unused``     documents by (stage, reason); ``generated``  candidates by (type, generator);
-    ``rejected``   candidates by what a filter says of them, and ``lost`` what could not be used as
-    it was written, by reason; ``chosen``     contradictions by type, and ``doubtful`` by how
-    doubtful they are; ``row_types`` rows by their number of types; ``distances`` contradictions by
-    the words between them and their original; ``draws``      documents by the sentences that were
-    drawn from them, and ``drawn`` rows by the draw that gave them.
-    """
-
-    documents: int = 0
-    rows: int = 0
     unused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Documents that gave no row, by stage and reason."""
     generated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Candidates by type and generator."""
     rejected: Counter[str] = field(default_factory=Counter)
+    """Candidates by what a filter says against them."""
     lost: Counter[str] = field(default_factory=Counter)
+    """What could not be used as it was written, by reason."""
     chosen: Counter[str] = field(default_factory=Counter)
+    """Contradictions by type."""
     doubtful: Counter[int] = field(default_factory=Counter)
+    """Contradictions by how doubtful they are."""
     row_types: Counter[int] = field(default_factory=Counter)
+    """Rows by the number of types of their contradictions."""
     distances: Counter[int] = field(default_factory=Counter)
+    """Contradictions by their edit distance in words."""
     draws: Counter[int] = field(default_factory=Counter)
+    """Documents by the number of sentences that were drawn from them."""
     drawn: Counter[int] = field(default_factory=Counter)
+    """Rows by the draw that gave them."""
+
+    @property
+    def documents(self) -> int:
+        """The documents that have passed."""
+        return self.draws.total()
+
+    @property
+    def rows(self) -> int:
+        """The rows that were chosen."""
+        return self.drawn.total()
 
     def add(self, item: Chosen | Example) -> None:
-        """Counts a row, a document that gave none, or one that is not done with."""
+        """Count a row, a document that gave none, or one that is not done with."""
         example = item.example if isinstance(item, Chosen) else item
-        self.documents += 1
         self.lost.update(example.lost)
         self.draws[example.draws] += 1
         for candidate in example.candidates:
@@ -47,60 +57,55 @@ class Counts:
             if candidate.rejected:
                 self.rejected[candidate.rejected] += 1
         if isinstance(item, Chosen):
-            types = [candidate.type for candidate in item.contradictions]
-            self.rows += 1
             self.drawn[example.draw] += 1
+            types = [candidate.type for candidate in item.contradictions]
             self.chosen.update(types)
-            self.doubtful.update(candidate.doubtful for candidate in item.contradictions)
             self.row_types[len(set(types))] += 1
-            self.distances.update(
-                distance(example.completion, each.text) for each in item.contradictions
-            )
+            for candidate in item.contradictions:
+                self.doubtful[candidate.doubtful] += 1
+                self.distances[distance(example.completion, candidate.text)] += 1
         elif item.unused:
             self.unused[stage_and_reason(item)] += 1
 
     @property
     def eligible(self) -> int:
         """Documents in which a sentence was found."""
-        return self.documents - sum(
-            count for (stage, _), count in self.unused.items() if stage in ("read", "select")
-        )
+        return self.documents - self._given_up("read") - self._given_up("select")
+
+    def _given_up(self, stage: str) -> int:
+        return sum(count for (name, _), count in self.unused.items() if name == stage)
 
     def stages(self) -> list[tuple[str, int, int]]:
-        """Each stage with the documents that came to it and those that it gave up."""
-        found, left = [], self.documents
-        others = [stage for stage, _ in self.unused if stage not in ALL_STAGES]
-        for stage in (*ALL_STAGES, *dict.fromkeys(sorted(others))):
-            gone = sum(count for (name, _), count in self.unused.items() if name == stage)
-            found.append((stage, left, gone))
-            left -= gone
-        return found
+        """Return each stage with the documents that came to it and those that it gave up."""
+        rows = []
+        came = self.documents
+        for stage in ALL_STAGES:
+            given_up = self._given_up(stage)
+            rows.append((stage, came, given_up))
+            came -= given_up
+        return rows
 
     def by_draw(self) -> list[tuple[int, int, int]]:
-        """Each draw with the documents that it was made of, and the rows that came of it in the
-        end."""
-        numbers = range(1, max(self.draws, default=0) + 1)
-        return [
-            (draw, sum(self.draws[each] for each in self.draws if each >= draw), self.drawn[draw])
-            for draw in numbers
-        ]
+        """Return each draw with the documents it was made of and the rows it gave in the end."""
+        rows = []
+        for draw in range(1, max(self.draws, default=0) + 1):
+            documents = sum(count for number, count in self.draws.items() if number >= draw)
+            rows.append((draw, documents, self.drawn[draw]))
+        return rows
 
     def distance(self) -> tuple[float, float]:
-        """Mean and standard deviation of the edit distance in words; NaN without rows."""
-        count = self.distances.total()
-        if not count:
+        """Return mean and standard deviation of the edit distance in words; NaN without rows."""
+        total = self.distances.total()
+        if not total:
             return math.nan, math.nan
-        mean = sum(distance * times for distance, times in self.distances.items()) / count
-        return mean, math.sqrt(
-            sum((distance - mean) ** 2 * times for distance, times in self.distances.items())
-            / count
-        )
+        mean = sum(words * count for words, count in self.distances.items()) / total
+        squares = sum((words - mean) ** 2 * count for words, count in self.distances.items())
+        return mean, math.sqrt(squares / total)
 
     def to_json(self) -> dict[str, Any]:
-        """The counts in an order of their own, not that of the documents."""
+        """Return the counts for the manifest, in an order that is not that of the documents."""
         mean, deviation = self.distance()
-        order = [stage for stage, _, _ in self.stages()]
-        unused = sorted(self.unused, key=lambda each: (order.index(each[0]), each))
+        unused = sorted(self.unused, key=lambda key: (ALL_STAGES.index(key[0]), key))
         return {
             "documents": self.documents,
             "eligible": self.eligible,
@@ -115,10 +120,7 @@ class Counts:
             ],
             "rejected": dict(sorted(self.rejected.items())),
             "lost": dict(sorted(self.lost.items())),
-            "chosen": {
-                kind: self.chosen[kind]
-                for kind in (*ERROR_TYPES, *sorted(set(self.chosen) - set(ERROR_TYPES)))
-            },
+            "chosen": {kind: self.chosen[kind] for kind in ERROR_TYPES},
             "doubtful": {str(degree): self.doubtful[degree] for degree in (0, 1, 2)},
             "types_in_a_row": {
                 str(number): count for number, count in sorted(self.row_types.items())
@@ -131,7 +133,15 @@ class Counts:
         }
 
 
+def count_examples(examples: Iterable[Example]) -> Counts:
+    """Count examples that no rows were chosen from."""
+    counts = Counts()
+    for example in examples:
+        counts.add(example)
+    return counts
+
+
 def stage_and_reason(example: Example) -> tuple[str, str]:
-    """The two halves of ``example.unused``."""
+    """Return which stage gave a document up, and why."""
     stage, _, reason = example.unused.partition(": ")
-    return (stage, reason) if reason else ("choose", example.unused or "no reason given")
+    return stage, reason

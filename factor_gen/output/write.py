@@ -1,12 +1,19 @@
-"""Writes the files of a benchmark: rows as they come, all files whole or none."""
+"""Writes the files of a benchmark: rows as they come, all files whole or none.
 
-import contextlib
+The rows are written as CSV and as Parquet: the authors' columns, and for each contradiction how it
+came about. :mod:`factor_gen.pipeline` calls :func:`write_benchmark`.
+"""
+
+import csv
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import pyarrow
+import pyarrow.parquet
 import yaml
 from tqdm import tqdm
 
@@ -14,13 +21,20 @@ from factor_gen.choose import Chosen
 from factor_gen.output.card import Figures, Provenance, dataset_card, models, versions
 from factor_gen.output.counts import Counts, stage_and_reason
 from factor_gen.output.folder import FORMAT, MANIFEST, file_names, refuse_to_overwrite, show
-from factor_gen.output.rows import PREFIX, columns, csv_writer, make_row, parquet_writer
-from factor_gen.records import Example, whole
+from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, Example, last_words, whole
 from factor_gen.settings import BuildSettings
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_text
 
-_PART = ".output.part"  # a folder that files are written in before they are shown
+Cell: TypeAlias = str | float | None
+Audit: TypeAlias = Callable[[], Figures]
+
+_PART = ".output.part"
+"""A folder that the files are written in before they are shown."""
+_NUMBERS = ("nli", "fluency")
+# a row group of Parquet is held in memory until it has so many rows or characters
+_GROUP_ROWS = 1000
+_GROUP_CHARACTERS = 16 << 20
 # Quoted text cannot name a class, so the head is written as it is.
 _HEAD = """\
 # Made by factor-gen; run it with: lm-factuality run --model hf --model_args pretrained=MODEL --tasks {name} --include_path FOLDER
@@ -28,15 +42,13 @@ class: !function lm_factuality.benchmarks.factor.task.FactorTask
 """  # noqa: E501
 _REASONS = 5  # that the error about a build without rows names
 
-Audit = Callable[[], Figures]
-
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the files by what they are (csv, parquet, task, card, unused, manifest),
-    and the counts."""
+    """What was written."""
 
     files: Mapping[str, Path]
+    """The files by what they are: csv, parquet, task, card, unused, manifest."""
     counts: Counts
 
 
@@ -47,19 +59,34 @@ def write_benchmark(
     provenance: Provenance,
     audit: Audit | None = None,
 ) -> Written:
-    """Writes ``items`` (rows, and the documents that gave none) to ``out`` with a task, a card and
-    a manifest. Rows are written as they come. ``audit`` is asked once all have been; its answer
-    goes on the card and into the manifest. Files of an earlier build stay as they are until all new
-    ones are complete; then those go that the new one does not replace. Raises DataError: no
-    document gave a row, ``out`` cannot be written, or holds what no build wrote where a file would
-    go; ValueError: a row has another number of contradictions than the settings say."""
+    """Write a benchmark with its task, card and manifest.
+
+    Files of an earlier build stay as they are until all new ones are complete; then those go that
+    the new one does not replace.
+
+    Args:
+        settings: The settings of the build.
+        items: Rows, and the documents that gave none.
+        out: The folder of the benchmark.
+        provenance: What the card and the manifest say beside the counts.
+        audit: Called once all rows are written, for figures of the card and the manifest.
+
+    Raises:
+        DataError: No document gave a row, ``out`` cannot be written, or holds what no build wrote
+            where a file would go.
+        ValueError: A row has another number of contradictions than the settings say.
+    """
     refuse_to_overwrite(settings, out)
     part = out / _PART
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
-            counts = _write_all(settings, items, part, provenance, audit)
+            counts = _write_rows(settings, items, part)
+            if not counts.rows:
+                raise DataError(_no_rows(counts))
+            figures = audit() if audit else None
+            _write_descriptions(settings, part, provenance, counts, figures)
             files = show(part, out)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -70,103 +97,93 @@ def write_benchmark(
     return Written({kind: files[name] for kind, name in file_names(settings).items()}, counts)
 
 
-def _write_all(
-    settings: BuildSettings,
-    items: Iterable[Chosen | Example],
-    folder: Path,
-    provenance: Provenance,
-    audit: Audit | None,
-) -> Counts:
-    names = file_names(settings)
-    counts = _write_rows(settings, items, folder)
-    if not counts.rows:
-        raise DataError(_no_rows(counts))
-    audited = audit() if audit else None
-    write_text(folder / names["task"], _task_yaml(settings))
-    write_text(folder / names["card"], dataset_card(settings, provenance, counts, audited))
-    rows = {
-        names["csv"]: counts.rows,
-        names["parquet"]: counts.rows,
-        names["unused"]: counts.documents - counts.rows,
-    }
-    files = [
-        {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
-        | ({"rows": rows[name]} if name in rows else {})
-        for name, path in ((name, folder / name) for name in names.values() if name != MANIFEST)
-    ]
-    manifest = {
-        "format": FORMAT,
-        "name": settings.name,
-        "seed": settings.seed,
-        "command": (
-            provenance.command or f"factor-gen build {settings.name}.yaml --out {settings.name}"
-        ),
-        "settings": dict(provenance.settings),
-        "corpus": dict(provenance.corpus),
-        "models": models(provenance.stages),
-        "stages": {name: dict(fingerprint) for name, fingerprint in provenance.stages.items()},
-        "versions": versions(settings),
-        "counts": counts.to_json(),
-        "audit": dict(audited) if audited else None,
-        "files": files,
-    }
-    write_json(folder / MANIFEST, manifest)
-    return counts
-
-
 def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path) -> Counts:
-    names, number = file_names(settings), settings.choose.contradictions
-    heads = columns(number)
+    """Write the rows as CSV and Parquet, and the documents that gave none as JSON lines.
+
+    In CSV, all text stands in quotes, so that lone carriage returns survive; numbers do not, and a
+    missing value is ``""``.
+    """
+    names = file_names(settings)
+    kinds = columns(settings.choose.contradictions)
+    types = {str: pyarrow.string(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
     counts = Counts()
-    with contextlib.ExitStack() as stack:
-        writers = [
-            stack.enter_context(csv_writer(folder / names["csv"], heads)),
-            stack.enter_context(parquet_writer(folder / names["parquet"], heads)),
-        ]
-        unused = stack.enter_context(
-            (folder / names["unused"]).open("w", encoding="utf-8", newline="\n")
-        )
+    group: list[Mapping[str, Cell]] = []
+    characters = 0
+    with (
+        (folder / names["csv"]).open("w", encoding="utf-8", newline="") as csv_file,
+        (folder / names["unused"]).open("w", encoding="utf-8", newline="\n") as unused,
+        pyarrow.parquet.ParquetWriter(
+            folder / names["parquet"], schema, compression="zstd"
+        ) as parquet,
+    ):
+        table = csv.writer(csv_file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        table.writerow(kinds)
         for item in tqdm(items, desc="write", unit=" documents", delay=2):
             counts.add(item)
-            if isinstance(item, Chosen):
-                row = make_row(item, number)
-                for write in writers:
-                    write(row)
-            else:
-                stage, reason = stage_and_reason(item)
-                line = {
-                    "doc_id": whole(item.doc_id),
-                    "stage": stage,
-                    "reason": reason,
-                    "draws": item.draws,
-                }
-                unused.write(json.dumps(line, ensure_ascii=False) + "\n")
+            if isinstance(item, Example):
+                unused.write(_unused_line(item))
+                continue
+            row = make_row(item, settings.choose.contradictions)
+            table.writerow(row.values())
+            group.append(row)
+            characters += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+            if len(group) >= _GROUP_ROWS or characters >= _GROUP_CHARACTERS:
+                parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+                group = []
+                characters = 0
+        if group:
+            parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
     return counts
 
 
-def _task_yaml(settings: BuildSettings) -> str:
-    """The task that lm_eval runs: in need of nothing but the rows beside it, so that the folder can
-    be moved. It reads the whole prefix and cuts it to the window in tokens of the model. Prefix and
-    completion are a document's text as it stands, with any space between the two in the prefix, as
-    in the authors' files."""
-    about = {"language": settings.corpus.language, "license": settings.corpus.license}
-    content = {
-        "task": settings.name,
-        "dataset_path": f"{settings.name}.csv",
-        "output_type": "multiple_choice",
-        "test_split": "test",
-        "num_fewshot": 0,
-        "metadata": {
-            "version": 1.0,
-            **about,
-            "window": 1024,
-            "join": "authors",
-            "columns": {"prefix": PREFIX},
-        },
-    }
-    return _HEAD.format(name=settings.name) + yaml.safe_dump(
-        content, sort_keys=False, allow_unicode=True
+def columns(contradictions: int) -> dict[str, type]:
+    """Return the name of each column, in order, with the type of its cells."""
+    names = [f"contradiction_{index}" for index in range(contradictions)]
+    kinds: dict[str, type] = dict.fromkeys(
+        ["doc_id", PREFIX, CUT_PREFIX, "completion", *names], str
     )
+    for suffix in ("type", "edit", "generator", *_NUMBERS):
+        for name in names:
+            kinds[f"{name}_{suffix}"] = float if suffix in _NUMBERS else str
+    return kinds
+
+
+def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
+    """Return the cells of a row by column; a filter that was off leaves its cells empty.
+
+    Raises:
+        ValueError: The row has not ``contradictions`` contradictions.
+    """
+    example = chosen.example
+    if len(chosen.contradictions) != contradictions:
+        raise ValueError(
+            f"document {example.doc_id!r}: {len(chosen.contradictions)} contradictions chosen,"
+            f" expected {contradictions}"
+        )
+    prefix = whole(example.prefix)
+    row: dict[str, Cell] = {
+        "doc_id": whole(example.doc_id),
+        PREFIX: prefix,
+        CUT_PREFIX: last_words(prefix, CUT_WORDS),
+        "completion": whole(example.completion),
+    }
+    for index, candidate in enumerate(chosen.contradictions):
+        name = f"contradiction_{index}"
+        row[name] = whole(candidate.text)
+        row[f"{name}_type"] = candidate.type
+        row[f"{name}_edit"] = whole(candidate.edit)
+        row[f"{name}_generator"] = candidate.generator
+        row[f"{name}_nli"] = candidate.contradiction
+        row[f"{name}_fluency"] = candidate.fluency
+    return {name: row[name] for name in columns(contradictions)}
+
+
+def _unused_line(example: Example) -> str:
+    stage, reason = stage_and_reason(example)
+    doc_id = whole(example.doc_id)
+    line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draws}
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _no_rows(counts: Counts) -> str:
@@ -178,3 +195,72 @@ def _no_rows(counts: Counts) -> str:
         f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a"
         " document needs some text and then a sentence that can be made wrong"
     )
+
+
+def _write_descriptions(
+    settings: BuildSettings,
+    folder: Path,
+    provenance: Provenance,
+    counts: Counts,
+    figures: Figures | None,
+) -> None:
+    """Write the task, the dataset card, and last the manifest of all files."""
+    names = file_names(settings)
+    write_text(folder / names["task"], _task_yaml(settings))
+    write_text(folder / names["card"], dataset_card(settings, provenance, counts, figures))
+    rows_of_file = {
+        names["csv"]: counts.rows,
+        names["parquet"]: counts.rows,
+        names["unused"]: counts.documents - counts.rows,
+    }
+    files = []
+    for name in names.values():
+        if name == MANIFEST:
+            continue
+        path = folder / name
+        entry = {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        if name in rows_of_file:
+            entry["rows"] = rows_of_file[name]
+        files.append(entry)
+    default_command = f"factor-gen build {settings.name}.yaml --out {settings.name}"
+    manifest = {
+        "format": FORMAT,
+        "name": settings.name,
+        "seed": settings.seed,
+        "command": provenance.command or default_command,
+        "settings": provenance.settings,
+        "corpus": provenance.corpus,
+        "models": models(provenance.stages),
+        "stages": provenance.stages,
+        "versions": versions(settings),
+        "counts": counts.to_json(),
+        "audit": figures or None,
+        "files": files,
+    }
+    write_json(folder / MANIFEST, manifest)
+
+
+def _task_yaml(settings: BuildSettings) -> str:
+    """Return the task that lm_eval runs.
+
+    It needs nothing but the rows beside it, so that the folder can be moved. It reads the whole
+    prefix and cuts it to the window in tokens of the model. Prefix and completion are a document's
+    text as it stands, with any space between the two in the prefix, as in the authors' files.
+    """
+    content = {
+        "task": settings.name,
+        "dataset_path": f"{settings.name}.csv",
+        "output_type": "multiple_choice",
+        "test_split": "test",
+        "num_fewshot": 0,
+        "metadata": {
+            "version": 1.0,
+            "language": settings.corpus.language,
+            "license": settings.corpus.license,
+            "window": 1024,
+            "join": "authors",
+            "columns": {"prefix": PREFIX},
+        },
+    }
+    head = _HEAD.format(name=settings.name)
+    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

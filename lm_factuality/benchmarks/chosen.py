@@ -259,8 +259,8 @@ def headline(task: TaskResult) -> str | None:
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
     """``metric`` of ``task`` with its 95% interval (see
-    ``lm_factuality.scores.statistics.interval``). None where the task has no such metric, or it is
-    not defined."""
+    ``lm_factuality.scores.statistics.score_interval``). None where the task has no such metric, or
+    it is not defined."""
     value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
     if value is None:
         return None

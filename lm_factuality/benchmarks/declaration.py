@@ -21,7 +21,7 @@ from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import Aggregation, interval
+from lm_factuality.scores.statistics import Aggregation, score_interval
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -77,7 +77,7 @@ def interval_of(
     low, high = (
         (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
     )
-    return interval(value, stderr, low, high, n)
+    return score_interval(value, stderr, low, high, n)
 
 
 @dataclass(frozen=True)

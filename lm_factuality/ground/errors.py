@@ -12,7 +12,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _INTERRUPTED = 130  # the exit code of whom SIGINT ended
 # Categories of Unicode that are not shown but do something: controls, formats (among them those
@@ -127,6 +127,12 @@ def listed(names: Sequence[object], most: int = 5) -> str:
     return ", ".join(map(str, names[:most])) + (
         f" and {len(names) - most} more" if len(names) > most else ""
     )
+
+
+def short(value: Any, longest: int = 60) -> str:
+    """Return a value as an error shows it, cut off after ``longest`` characters."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]} ..."
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:

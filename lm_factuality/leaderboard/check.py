@@ -18,9 +18,8 @@ from tqdm import tqdm
 from judges.backends import capabilities
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
-from lm_factuality.ground.errors import ConfigError, DataError, listed
+from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
-from lm_factuality.ground.records import short
 from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.leaderboard.documents import unknown_data
 from lm_factuality.leaderboard.evidence import (

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictInt
 
 from lm_factuality.benchmarks.asked import SKIP
-from lm_factuality.ground.errors import DataError, did_you_mean, refuse
+from lm_factuality.ground.errors import DataError, did_you_mean, refuse, short
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, short, to_model
+from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.tables import read_table
 
 COLUMNS = ("sheet", "number", "question", "answer", "person", "note")

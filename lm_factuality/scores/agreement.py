@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import t
 from tqdm import tqdm
 
-from lm_factuality.scores.statistics import defined, pooled_interval
+from lm_factuality.scores.statistics import defined, pooled_interval, ratio
 
 Item = TypeVar("Item")
 Answers = Sequence[str]  # of one item, one a person
@@ -93,8 +93,12 @@ def share(
 
 
 def agreeing(answers: Answers) -> float:
-    """The share of the pairs of people who give the same answer to one item."""
-    return (sum(map(answers.count, answers)) - len(answers)) / (len(answers) * (len(answers) - 1))
+    """Return the share of the pairs of people who give the same answer to one item.
+
+    It is NaN for fewer than two answers.
+    """
+    same = sum(map(answers.count, answers)) - len(answers)
+    return ratio(same, len(answers) * (len(answers) - 1))
 
 
 def _differ(items: Sequence[Answers]) -> bool:

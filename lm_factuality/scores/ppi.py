@@ -1,5 +1,6 @@
-"""Scores corrected by people: what a judge said of all units, and people of some of them
-(prediction-powered inference).
+"""Scores of a judge, corrected by people's labels of some units (prediction-powered inference).
+
+`lm_factuality.people.correct` calls it.
 
 Units are the rows that a score is summed over. A score is a function of the column sums of its
 units' counts: a mean (value times weight, weight), an error rate (errors, segments), or more. With
@@ -25,36 +26,46 @@ from lm_factuality.scores.paired import slopes
 from lm_factuality.scores.statistics import Floats, Value
 
 Numbers = NDArray[np.intp]
-_LEVERAGE = 0.9  # that a label is taken to have at most
+_MOST_LEVERAGE = 0.9  # of a label on lambda
+_NONE = 1e-9  # what a labelled unit stands for beside itself, if that is nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """``judged`` and ``people`` are the counts of each unit, shape (units, counts): zeros where the
-    judge has no score, anything where nobody was asked. ``labelled`` says what people have answered
-    for; ``clusters`` and ``strata`` number each unit's from
-    0. ``weights`` are one over the chance that a unit was drawn; only their ratios within a stratum
-    count."""
+    """The rows that a score is summed over, some of which people have labelled."""
 
     judged: Floats
+    """The judge's counts, of shape (units, counts): zeros where the judge has no score."""
+
     people: Floats
+    """People's counts, of the same shape: anything where nobody was asked."""
+
     labelled: NDArray[np.bool_]
+    """Which units people have labelled."""
+
     clusters: Numbers
+    """The number of each unit's cluster, from 0."""
+
     strata: Numbers
+    """The number of each unit's stratum, from 0."""
+
     weights: Floats
+    """One over the chance that a unit was drawn. Only ratios within a stratum count."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A score with its 95% interval and standard error; ``weight`` is lambda, ``labelled`` the
-    number of labels."""
+    """A corrected score with its 95% interval and its standard error."""
 
     value: float
     low: float
     high: float
     stderr: float
     weight: float
+    """Lambda: how much the judge is believed, from 0 to 1."""
+
     labelled: int
+    """The number of labels."""
 
 
 def estimate(
@@ -64,186 +75,209 @@ def estimate(
     high: float = math.inf,
     weight: float | None = None,
 ) -> Estimate | None:
-    """The corrected score, which ``value`` makes out of sums, between ``low`` and ``high``;
-    ``weight`` is lambda if it is not tuned. With people's counts of all units it is the plain one.
-    None below two labelled clusters, or if undefined."""
-    drawn = _Drawn(replace(units, strata=_with_labels(units)))
-    if len(np.unique(drawn.clusters)) < 2:
+    """Correct a score by people's labels.
+
+    Args:
+        value: Makes the score out of sums of counts.
+        low: The lowest value that the score can have.
+        high: The highest.
+        weight: Lambda, if it is not to be tuned.
+
+    Returns:
+        The corrected score, which is the plain one if everything is labelled. None if it is not
+        defined, or for fewer than two labelled clusters.
+    """
+    sample = _Sample(replace(units, strata=_strata_with_labels(units)))
+    if len(np.unique(sample.clusters)) < 2:
         return None
     is_tuned = weight is None and not units.labelled.all()
-    if weight is None:
-        weight = 1.0 if is_tuned else 0.0
-        for _ in range(2 * is_tuned):
-            weight = drawn.tuned(slopes(value, drawn.sums(weight)))
-    sums = drawn.sums(weight)
-    found = value(sums.tolist())
-    if math.isnan(found):
+    if is_tuned:
+        weight = 1.0
+        for _ in range(2):
+            weight = sample.tuned_weight(slopes(value, sample.sums(weight)))
+    weight = weight or 0.0
+    sums = sample.sums(weight)
+    score = value(sums.tolist())
+    if math.isnan(score):
         return None
-    stderr, quantile = drawn.error(slopes(value, sums), weight, is_tuned)
-    least, most = interval(found, stderr, quantile, low, high)
+    stderr, quantile = sample.error(slopes(value, sums), weight, is_tuned)
+    lower, upper = interval_within(score, quantile * stderr, low, high)
     if math.isfinite(high - low):
-        alike, share = drawn.alike(value)
+        common, share = sample.common_label(value)
         reach = share * (high - low)
-        least = min(least, max(low, min(found, high) - reach)) if alike > low else least
-        most = max(most, min(high, max(found, low) + reach)) if alike < high else most
-    return Estimate(min(max(found, low), high), least, most, stderr, weight, len(drawn.own))
+        if common > low:
+            lower = min(lower, max(low, min(score, high) - reach))
+        if common < high:
+            upper = max(upper, min(high, max(score, low) + reach))
+    return Estimate(min(max(score, low), high), lower, upper, stderr, weight, len(sample.people))
 
 
-def interval(
-    value: float, stderr: float, quantile: float, low: float, high: float
-) -> tuple[float, float]:
-    """``quantile`` standard errors to both sides, of what lies between ``low`` and ``high``:
-    symmetric on the scale of log-odds, unless an end of the plain interval lies outside, which is
-    then cut off."""
-    half = quantile * stderr
-    if (
-        not (math.isfinite(low) and math.isfinite(high))
-        or value - half <= low
-        or value + half >= high
-    ):
+def interval_within(value: float, half: float, low: float, high: float) -> tuple[float, float]:
+    """Return an interval that reaches ``half`` to both sides, on the scale of log-odds.
+
+    If an end of the plain interval lies beyond a bound, or there is none, it is the plain one, cut
+    off at the bounds.
+    """
+    is_bounded = math.isfinite(low) and math.isfinite(high)
+    if not is_bounded or value - half <= low or value + half >= high:
         return min(high, max(low, value - half)), max(low, min(high, value + half))
-    odds, width = (
-        (value - low) / (high - value),
-        half * (high - low) / ((value - low) * (high - value)),
+    odds = (value - low) / (high - value)
+    width = half * (high - low) / ((value - low) * (high - value))
+    return (
+        low + (high - low) / (1 + math.exp(width) / odds),
+        low + (high - low) / (1 + math.exp(-width) / odds),
     )
-    least, most = (low + (high - low) / (1 + math.exp(side * width) / odds) for side in (1, -1))
-    return least, most
 
 
-def _with_labels(units: Units) -> Numbers:
-    """The strata, numbered without gaps; those with fewer than two labels, without a variance, join
-    the largest of the others."""
+def _strata_with_labels(units: Units) -> Numbers:
+    """Number the strata without gaps.
+
+    Those with fewer than two labels have no variance. They join the largest of the others.
+    """
     sizes = np.bincount(units.strata)
     labels = np.bincount(units.strata, units.labelled)
     is_short = (labels < 2) & (labels < sizes)
-    numbers = np.where(is_short, np.argmax(np.where(is_short, 0, sizes)), np.arange(len(sizes)))
+    largest = np.argmax(np.where(is_short, 0, sizes))
+    numbers = np.where(is_short, largest, np.arange(len(sizes)))
     is_used = np.bincount(numbers, sizes, len(sizes)) > 0
     return np.asarray((np.cumsum(is_used) - 1)[numbers][units.strata])
 
 
-class _Drawn:
-    """Units of which some were drawn; ``own`` are the places of the labelled ones, and what is of
-    them has one row each."""
+class _Sample:
+    """The labelled units, one row each, as a sample of all units."""
 
     def __init__(self, units: Units) -> None:
-        self.own = np.flatnonzero(units.labelled)
-        self.clusters, self.strata = units.clusters[self.own], units.strata[self.own]
-        self.people, self.judged = units.people[self.own], units.judged[self.own]
+        labelled = units.labelled
+        self.units = units
+        self.people = units.people[labelled]
+        self.judged = units.judged[labelled]
+        self.clusters = units.clusters[labelled]
+        self.strata = units.strata[labelled]
         self.sizes = np.bincount(units.strata)
-        given = units.weights[self.own]
+        self.labels = np.bincount(self.strata)
+        drawn = units.weights[labelled]
         with np.errstate(divide="ignore"):
-            # What each stands for: together the units of its stratum, those that were drawn and not
-            # answered included.
-            self.weights = (
-                given * (self.sizes / np.bincount(self.strata, given, len(self.sizes)))[self.strata]
-            )
-        self.extra = (
-            self.weights - 1
-        )  # what each stands for beside itself: 0 in strata that are labelled through
-        self.open = self.extra > 1e-9
-        self._units = units
-
-    def alike(self, value: Value) -> tuple[float, float]:
-        """What every label scores, if all are alike where not everything is labelled (else NaN):
-        they have no variance, but are not certain. And how large a share of the units may be unlike
-        them: the end of the interval of Clopper and Pearson for as many clusters as these count for
-        by their weights (Kish), of the part without labels."""
-        own = np.array(
-            [value(counts) if any(counts) else math.nan for counts in self.people.tolist()]
-        )
-        has_part = ~np.isnan(own)
-        is_open = has_part & self.open
-        if not is_open.any() or np.ptp(own[is_open]) > 0:
-            return math.nan, 0.0
-        extra = np.bincount(self.clusters, self.extra * is_open)
-        total = float(extra.sum())
-        bound = 1 - 0.025 ** (float((extra**2).sum()) / total**2)
-        return float(own[is_open][0]), bound * total / float(self.weights[has_part].sum())
-
-    @cached_property
-    def _by_cluster(self) -> tuple[Floats, Floats]:
-        """The judge's counts of each cluster, and how many units of each stratum are in it."""
-        clusters, number = self._units.clusters, int(self._units.clusters.max()) + 1
-        judged = np.array(
-            [np.bincount(clusters, column, number) for column in self._units.judged.T], dtype=float
-        ).T
-        inside = np.bincount(
-            clusters * len(self.sizes) + self._units.strata, minlength=number * len(self.sizes)
-        )
-        return judged, inside.reshape(number, -1).astype(float)
+            scale = self.sizes / np.bincount(self.strata, drawn, len(self.sizes))
+        # The labels of a stratum together stand for all its units, even where some that were
+        # drawn have no answer.
+        self.weights = drawn * scale[self.strata]
+        self.extra = self.weights - 1  # what a label stands for beside itself
 
     def sums(self, weight: float) -> Floats:
-        """The corrected sums, by lambda."""
-        total = self._units.judged.sum(axis=0)
+        """Return the corrected sums of counts for a lambda."""
+        total = self.units.judged.sum(axis=0)
         return np.asarray(
             self.weights @ self.people + weight * (total - self.weights @ self.judged)
         )
 
-    def tuned(self, slope: Floats) -> float:
-        """The lambda of the smallest variance: how labels go with what the judge says, beside how
-        that varies in strata."""
-        labels = np.bincount(self.strata)
-        people, judged = (self._centred(counts @ slope)[1] for counts in (self.people, self.judged))
-        together = np.bincount(self.strata, people * judged) / np.maximum(1, labels - 1)
-        every, strata = self._units.judged @ slope, self._units.strata
-        varies = np.array([np.var(every[strata == number]) for number in range(len(self.sizes))])
-        left = self.sizes * (self.sizes - labels) / labels
-        squares = float(left @ varies)
-        return min(1.0, max(0.0, float(left @ together) / squares)) if squares > 0 else 0.0
+    def tuned_weight(self, slope: Floats) -> float:
+        """Return the lambda of the smallest variance.
+
+        It compares how people's labels vary together with the judge's with how the judge's vary.
+        """
+        people = self._centred(self.people @ slope)[1]
+        judged = self._centred(self.judged @ slope)[1]
+        together = np.bincount(self.strata, people * judged) / np.maximum(1, self.labels - 1)
+        all_judged = self.units.judged @ slope
+        variances = [
+            np.var(all_judged[self.units.strata == number]) for number in range(len(self.sizes))
+        ]
+        factors = self.sizes * (self.sizes - self.labels) / self.labels
+        squares = float(factors @ np.array(variances))
+        if squares <= 0:
+            return 0.0
+        return min(1.0, max(0.0, float(factors @ together) / squares))
 
     def error(self, slope: Floats, weight: float, is_tuned: bool) -> tuple[float, float]:
-        """The standard error to the first order, and how many of it a 95% interval reaches to each
-        side. Labels vary by what they are from each other, over their number less one, and wider by
-        their leverage on lambda (as in the HC3 estimator of regressions). Student's t has the
-        degrees of freedom that a variance of so many values with so long tails has
-        (Satterthwaite's, with the kurtosis), of that part of the variance which comes from drawing
-        labels. That labels of a stratum do not differ from the judge does not mean that none would:
-        their variance is at least what it were if one more had differed, as much as labels do from
-        each other."""
+        """Return the standard error to the first order, and how many of it an interval reaches.
+
+        Labels vary by their deviations from their stratum's mean, widened by their number less one
+        and by their leverage on lambda (as in the HC3 estimator of regressions).
+        """
         means, deviations = self._centred((self.people - weight * self.judged) @ slope)
-        labels = np.bincount(self.strata)
-        judged = (
-            (self.extra * self._centred(self.judged @ slope)[1]) ** 2
-            if is_tuned
-            else np.zeros(len(self.extra))
-        )
-        leverage = judged / (float(judged.sum()) or 1.0)
-        own = np.sqrt(np.maximum(1, labels) / np.maximum(1, labels - 1))[self.strata]
-        wide = self.extra * deviations * own / (1 - np.minimum(leverage, _LEVERAGE))
-        by_cluster = self._spread(means, deviations + wide) + weight * (self._by_cluster[0] @ slope)
+        pull = np.zeros(len(self.extra))
+        if is_tuned:
+            pull = (self.extra * self._centred(self.judged @ slope)[1]) ** 2
+        leverage = pull / (float(pull.sum()) or 1.0)
+        few = np.sqrt(np.maximum(1, self.labels) / np.maximum(1, self.labels - 1))[self.strata]
+        widened = self.extra * deviations * few / (1 - np.minimum(leverage, _MOST_LEVERAGE))
+
+        judged, inside = self._by_cluster
+        labelled = np.bincount(self.clusters, deviations + widened, len(inside))
+        by_cluster = inside @ means + labelled + weight * (judged @ slope)
         number = len(by_cluster)
         variance = number / (number - 1) * float(((by_cluster - by_cluster.mean()) ** 2).sum())
+        variance += self._lacking_variance(slope, deviations)
+        quantile = self._quantile(widened, variance, bool(leverage.any()))
+        return math.sqrt(variance), quantile
+
+    def _lacking_variance(self, slope: Floats, deviations: Floats) -> float:
+        """Return what the strata's variances lack of their least.
+
+        That labels of a stratum do not differ from the judge does not mean that none would: their
+        variance is at least what it were if one more had differed, as much as labels do from each
+        other.
+        """
         people = self.people @ slope
-        among = float(
-            self.weights @ (people - np.average(people, weights=self.weights)) ** 2
-        ) / float(self.weights.sum())
-        lacking = np.maximum(
-            0.0, among / (labels + 1) - np.bincount(self.strata, deviations**2) / labels
-        )
-        variance += float(np.bincount(self.strata, self.extra**2) @ lacking)
-        of_labels = np.bincount(self.clusters, wide)
-        of_labels = of_labels[of_labels != 0]
-        squares, fourths = float((of_labels**2).sum()), float((of_labels**4).sum())
-        counted = (
-            self.open if self.open.any() else ~self.open
-        )  # where all are labelled, there is nothing to estimate
-        groups, strata = (len(np.unique(each[counted])) for each in (self.clusters, self.strata))
-        freedom = float(max(1, groups - strata - bool(leverage.any())))
+        mean = np.average(people, weights=self.weights)
+        among = float(self.weights @ (people - mean) ** 2) / float(self.weights.sum())
+        variances = np.bincount(self.strata, deviations**2) / self.labels
+        lacking = np.maximum(0.0, among / (self.labels + 1) - variances)
+        return float(np.bincount(self.strata, self.extra**2) @ lacking)
+
+    def _quantile(self, widened: Floats, variance: float, has_leverage: bool) -> float:
+        """Return the 97.5% quantile of Student's t.
+
+        Its degrees of freedom are those of a variance of as many values with as long tails
+        (Satterthwaite's, with the kurtosis), for the part of the variance that comes from labels.
+        """
+        counted = self.extra > _NONE
+        if not counted.any():  # where all are labelled, there is nothing to estimate
+            counted = ~counted
+        groups = len(np.unique(self.clusters[counted]))
+        strata = len(np.unique(self.strata[counted]))
+        freedom = float(max(1, groups - strata - has_leverage))
+        sums = np.bincount(self.clusters, widened)
+        sums = sums[sums != 0]
+        squares = float((sums**2).sum())
+        fourths = float((sums**4).sum())
         if fourths:
-            kurtosis = len(of_labels) * fourths / squares**2
-            freedom = (
-                min(freedom, 2 * len(of_labels) / max(kurtosis - 1, 1e-9))
-                * (variance / min(squares, variance)) ** 2
-            )
-        return math.sqrt(variance), float(stdtrit(max(1.0, freedom), 0.975))
+            kurtosis = len(sums) * fourths / squares**2
+            of_tails = 2 * len(sums) / max(kurtosis - 1, 1e-9)
+            freedom = min(freedom, of_tails) * (variance / min(squares, variance)) ** 2
+        return float(stdtrit(max(1.0, freedom), 0.975))
+
+    def common_label(self, value: Value) -> tuple[float, float]:
+        """Return what every label scores if all are alike, and how many units may be unlike them.
+
+        Such labels have no variance, but are not certain. The share of units that may differ is
+        the end of Clopper and Pearson's interval for as many clusters as these count for by their
+        weights (Kish). The score is NaN if labels differ or everything is labelled.
+        """
+        scores = np.array(
+            [value(counts) if any(counts) else math.nan for counts in self.people.tolist()]
+        )
+        is_scored = ~np.isnan(scores)
+        is_open = is_scored & (self.extra > _NONE)
+        if not is_open.any() or np.ptp(scores[is_open]) > 0:
+            return math.nan, 0.0
+        extra = np.bincount(self.clusters, self.extra * is_open)
+        total = float(extra.sum())
+        bound = 1 - 0.025 ** (float((extra**2).sum()) / total**2)
+        return float(scores[is_open][0]), bound * total / float(self.weights[is_scored].sum())
+
+    @cached_property
+    def _by_cluster(self) -> tuple[Floats, Floats]:
+        """The judge's counts of each cluster, and its numbers of units by stratum."""
+        clusters = self.units.clusters
+        number = int(clusters.max()) + 1
+        strata = len(self.sizes)
+        columns = [np.bincount(clusters, column, number) for column in self.units.judged.T]
+        places = clusters * strata + self.units.strata
+        inside = np.bincount(places, minlength=number * strata).reshape(number, -1)
+        return np.array(columns, dtype=float).T, inside.astype(float)
 
     def _centred(self, values: Floats) -> tuple[Floats, Floats]:
-        """The mean of each stratum, and how far each value lies from it."""
+        """Return the mean of each stratum, and how far each value lies from it."""
         means = np.bincount(self.strata, self.weights * values, len(self.sizes)) / self.sizes
         return means, values - means[self.strata]
-
-    def _spread(self, means: Floats, weighted: Floats) -> Floats:
-        """The sums by cluster of what stands for all units: the mean of its stratum for each, and
-        the weighted deviations."""
-        inside = self._by_cluster[1]
-        return np.asarray(inside @ means + np.bincount(self.clusters, weighted, len(inside)))

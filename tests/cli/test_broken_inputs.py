@@ -73,7 +73,7 @@ KINDS = {
         ON_ROWS + "output_type: generate_until\n",
         "rows.jsonl",
         SOUND,
-        ["output_type: found 'generate_until'"],
+        ["output_type is 'generate_until'; expected 'multiple_choice'"],
     ),
     "unknown source": (
         BASE + "metadata: {source: wiki_facto}\n",
@@ -85,25 +85,25 @@ KINDS = {
         ON_ROWS + "metadata: {spacing: tidy}\n",
         "rows.jsonl",
         SOUND,
-        ["metadata.spacing: found 'tidy'"],
+        ["metadata.spacing is 'tidy'; expected 'published' or 'normalised'"],
     ),
     "wrong protocol": (
         ON_ROWS + "metadata: {protocol: fixed}\n",
         "rows.jsonl",
         SOUND,
-        ["metadata.protocol: found 'fixed', expected paper, code or dola"],
+        ["metadata.protocol is 'fixed'; expected 'paper', 'code' or 'dola'"],
     ),
     "wrong window": (
         ON_ROWS + "metadata: {window: many}\n",
         "rows.jsonl",
         SOUND,
-        ["metadata.window: found 'many'"],
+        ["metadata.window is 'many'; expected a number of"],
     ),
     "unknown column role": (
         ON_ROWS + "metadata: {columns: {prefx: a}}\n",
         "rows.jsonl",
         SOUND,
-        ["metadata.columns: unknown key 'prefx'"],
+        ["unknown key 'prefx' of metadata.columns"],
     ),
     "column that is not there": (
         ON_ROWS + "metadata: {columns: {completion: truth}}\n",
@@ -173,7 +173,7 @@ KINDS = {
         ON_ROWS + "num_fewshot: 5\n",
         "rows.jsonl",
         SOUND,
-        ["num_fewshot: found 5, expected 0"],
+        ["num_fewshot is 5; expected 0"],
     ),
     "metadata that is no mapping": (
         ON_ROWS + "metadata: 3\n",
@@ -185,7 +185,7 @@ KINDS = {
         BASE + "dataset_path: [rows.jsonl]\n",
         "rows.jsonl",
         SOUND,
-        ["dataset_path: found ['rows.jsonl'], expected text"],
+        ["dataset_path is ['rows.jsonl']; expected text"],
     ),
     "several files for a split": (
         BASE + "dataset_path: json\ndataset_kwargs: {data_files: {test: [rows.jsonl]}}\n",
@@ -493,7 +493,7 @@ TEXT_KINDS = {
     "FACTOR's keys": (
         TEXTS + "dataset_path: texts.jsonl\ndoc_to_choice: text\ndoc_to_text: text\n",
         "",
-        ["unknown key 'doc_to_choice'", "doc_to_text: found 'text', expected ''"],
+        ["unknown key 'doc_to_choice'", "doc_to_text is 'text'; expected '': nothing stands"],
     ),
     "missing column": (
         TEXTS + "dataset_path: texts.jsonl\n",

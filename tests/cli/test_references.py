@@ -132,7 +132,7 @@ WRONG = {
     "no delay": (
         ["--delay", "nan"],
         ConfigError,
-        "delay is nan; expected a number from 0 to 86400",
+        "delay is nan; expected less than or equal to 86400",
     ),
     "endless delay": (["--delay", "inf"], ConfigError, "delay is inf"),
     "no product": (

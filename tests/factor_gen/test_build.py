@@ -125,9 +125,9 @@ def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "what became of 3 documents" in (said := capsys.readouterr().out)
     assert "Stopped after select" in said
     assert [each.name for each in sorted((out / "stages").iterdir())] == [
-        "1-read",
-        "2-select",
         "corpus.json",
+        "documents",
+        "shards",
     ]
     assert (
         run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--workers", "1") == 0

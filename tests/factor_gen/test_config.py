@@ -98,10 +98,10 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ("corpus: {split: train}\ngenerate: rules", "corpus has neither path nor dataset"),
         ("corpus: {path: a, dataset: b}\ngenerate: rules", "corpus has both path and dataset"),
         ("corpus: {path: a, split: test}\ngenerate: rules", "corpus.split is for a dataset"),
-        ("corpus: {path: 3}\ngenerate: rules", "corpus.path is 3; expected a text"),
+        ("corpus: {path: 3}\ngenerate: rules", "corpus.path is 3; expected a valid string"),
         (
             "corpus: {path: a, documents: 0}\ngenerate: rules",
-            "corpus.documents is 0; expected a whole number of 1 or more",
+            "corpus.documents is 0; expected greater than or equal to 1",
         ),
         (
             "corpus: a",
@@ -109,7 +109,7 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             "corpus: a\ngenerate: rule",
-            "generate.generator is 'rule'; expected llm or rules; did you mean rules?",
+            "generate.generator is 'rule'; expected 'llm' or 'rules'",
         ),
         (SHORT + "selct: {}", "unknown key 'selct'; did you mean select?"),
         (
@@ -118,7 +118,7 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             SHORT + "select: {min_words: true}",
-            "select.min_words is True; expected a whole number of 1 or more",
+            "select.min_words is True; expected a valid integer",
         ),
         (SHORT + "select: {min_words: 0}", "select.min_words is 0; expected"),
         (
@@ -127,23 +127,32 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             SHORT + "select: {position: middle}",
-            "select.position is 'middle'; expected random, first or last",
+            "select.position is 'middle'; expected 'random', 'first' or 'last'",
         ),
-        (SHORT + "select:", "select is empty; expected a mapping"),
-        (SHORT + "types: [entity, verbs]", "types.types is 'verbs'; expected"),
-        (SHORT + "types: []", "expected a list with some of"),
+        (
+            SHORT + "select:",
+            "select is empty; expected a dictionary or an instance of SelectSettings",
+        ),
+        (
+            SHORT + "types: [entity, verbs]",
+            r"types.types\[1\] is 'verbs'; expected 'predicate', 'entity', 'circumstance', 'coreference' or 'link'",
+        ),
+        (
+            SHORT + "types: []",
+            r"types.types is \[\]; Tuple should have at least 1 item after validation, not 0",
+        ),
         (SHORT + "filter: off", "filter is False; expected none, or a mapping"),
         (
             SHORT + "filter: {nli: {threshold: 1.5}}",
-            "filter.nli.threshold is 1.5; expected a number from 0 to 1",
+            "filter.nli.threshold is 1.5; expected less than or equal to 1",
         ),
         (
             SHORT + "filter: {nli: {threshold: .nan}}",
-            "filter.nli.threshold is nan; expected a number from 0 to 1",
+            "filter.nli.threshold is nan; expected a finite number",
         ),
         (
             SHORT + "filter: {fluency: {margin: .inf}}",
-            "filter.fluency.margin is inf; expected a number of 0 or more",
+            "filter.fluency.margin is inf; expected a finite number",
         ),
         (SHORT + "filter: {nil: none}", "unknown key 'nil' of filter; did you mean nli?"),
         (
@@ -154,10 +163,10 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
             SHORT + "choose: {min_types: 4}",
             "choose.min_types is 4; expected at most choose.contradictions, which is 3",
         ),
-        (SHORT + "choose: {hide_centre: 1}", "choose.hide_centre is 1; expected true or false"),
+        (SHORT + "choose: {hide_centre: 1}", "choose.hide_centre is 1; expected a valid boolean"),
         (
             SHORT + "choose: {hide_centre: 'true'}",
-            "choose.hide_centre is 'true'; expected true or false",
+            "choose.hide_centre is 'true'; expected a valid boolean",
         ),
         (
             "corpus: a\ngenerate: {generator: rules, judge: x}",
@@ -173,7 +182,7 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (
             SHORT + "types: {tagger: spaci}",
-            "types.tagger is 'spaci'; expected pattern or spacy; did you mean spacy?",
+            "types.tagger is 'spaci'; expected 'pattern' or 'spacy'",
         ),
         (
             SHORT + "types: {model: en_core_web_lg}",
@@ -195,11 +204,11 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
         (
             SHORT + "filter: {fluency: {context: -1}}",
-            "filter.fluency.context is -1; expected a whole number of 0 or more",
+            "filter.fluency.context is -1; expected greater than or equal to 0",
         ),
-        (SHORT + "seed: -1", "seed is -1; expected a whole number of 0 or more"),
-        (SHORT + "shard: 2.5", "shard is 2.5; expected a whole number of 1 or more"),
-        (SHORT + "engine: spark", "engine is 'spark'; expected local or ray"),
+        (SHORT + "seed: -1", "seed is -1; expected greater than or equal to 0"),
+        (SHORT + "shard: 2.5", "shard is 2.5; expected a valid integer"),
+        (SHORT + "engine: spark", "engine is 'spark'; expected 'local' or 'ray'"),
         ("- a list", "expected a mapping of names to values"),
     ],
 )

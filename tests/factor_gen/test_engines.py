@@ -5,19 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
-from factor_gen.engine import StageFailed
 from factor_gen.pipeline import build
-from factor_gen.ray_engine import _gpus, _groups
+from factor_gen.ray_engine import share_gpus
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
-from factor_gen.shards import StageFolder
-from factor_gen.stages import STAGES
+from factor_gen.stages import STAGES, StageFailed, group_stages
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
 from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
@@ -45,6 +43,29 @@ def test_processes_make_what_one_process_makes(
     assert contents(tmp_path) == expected
 
 
+def real(folder: Path, documents: int, **keys: object) -> BuildSettings:
+    """A build of articles by the real rules."""
+    write_documents(folder / "articles.jsonl", documents)
+    content = {"corpus": "articles.jsonl", "generate": "rules", "filter": "none", "shard": 8}
+    (folder / "articles.yaml").write_text(yaml.safe_dump({**content, **keys}), encoding="utf-8")
+    return load_build(folder / "articles.yaml")
+
+
+def test_processes_and_a_stopped_build_draw_what_one_process_draws(tmp_path: Path) -> None:
+    settings = real(tmp_path, documents=40)
+    built = build(replace(settings, workers=1), tmp_path / "one", until="filter")
+    expected = contents(tmp_path / "one")
+    assert b'"draw": 2' in expected["stages/shards/part-00002.jsonl"]
+
+    assert build(replace(settings, workers=2), tmp_path / "two", until="filter").rows == built.rows
+    assert contents(tmp_path / "two") == expected
+
+    for number in (1, 3):
+        (tmp_path / f"two/stages/shards/part-0000{number}.jsonl").unlink()
+    build(replace(settings, workers=1), tmp_path / "two", until="filter")
+    assert contents(tmp_path / "two") == expected
+
+
 @pytest.mark.slow
 def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -52,10 +73,7 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     pytest.importorskip("ray", reason="needs the extra ray")
     trouble = tmp_path / "trouble"
     trouble.mkdir()
-    write_documents(tmp_path / "articles.jsonl", 40)
-    content = "corpus: articles.jsonl\ngenerate: rules\nfilter: none\nshard: 8\n"
-    (tmp_path / "articles.yaml").write_text(content, encoding="utf-8")
-    settings = load_build(tmp_path / "articles.yaml")
+    settings = real(tmp_path, documents=40)
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 15
     monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
@@ -75,10 +93,8 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
 @pytest.mark.slow
 def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
-    write_documents(tmp_path / "articles.jsonl", 24)
-    content = f"corpus: articles.jsonl\ngenerate: rules\nfilter: {{nli: none, fluency: {{model: {checkpoint}}}}}\nshard: 8\n"
-    (tmp_path / "articles.yaml").write_text(content, encoding="utf-8")
-    settings = load_build(tmp_path / "articles.yaml")
+    fluency = {"model": str(checkpoint)}
+    settings = real(tmp_path, documents=24, filter={"nli": "none", "fluency": fluency})
     built = build(replace(settings, workers=1), tmp_path / "local")
     assert built.rows >= 5
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray")
@@ -88,28 +104,19 @@ def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_pat
 def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(
     settings: BuildSettings,
 ) -> None:
-    folders = [
-        StageFolder(Path(f"{number}-{name}"))
-        for number, name in enumerate(["read", *STAGES], start=1)
-    ]
-
-    def grouped(build: BuildSettings) -> list[tuple[bool, list[str]]]:
-        groups = _groups(build, list(pairwise(folders)))
-        return [(has_model, [target.stage for _, target in group]) for has_model, group in groups]
-
-    assert grouped(settings) == [(False, [*STAGES])]
+    assert group_stages(settings, STAGES) == [(False, [*STAGES])]
     with_models = replace(
         settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical")
     )
-    assert grouped(with_models) == [
+    assert group_stages(with_models, STAGES) == [
         (False, ["select", "types"]),
         (True, ["generate"]),
         (True, ["filter"]),
     ]
-    assert _gpus(0, 2, 8) == (8, 0)
-    assert _gpus(1, 2, 8) == (1, 0.5)
-    assert _gpus(6, 2, 8) == (3, 1)
-    assert _gpus(6, 2, 2) == (2, 1)
+    assert share_gpus(0, 2, 8) == (8, 0)
+    assert share_gpus(1, 2, 8) == (1, 0.5)
+    assert share_gpus(6, 2, 8) == (3, 1)
+    assert share_gpus(6, 2, 2) == (2, 1)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -126,8 +133,8 @@ def test_a_failing_stage_is_named_and_finished_shards_are_kept(
         StageFailed, match=r"stage types, shard 2 \(documents 'd8' to 'd11'\): ValueError: no luck"
     ):
         build(replace(settings, workers=workers), out, opener=open_tiny)
-    assert (out / "stages/3-types/part-00001.jsonl").is_file()
-    assert not (out / "stages/3-types/part-00002.jsonl").exists()
+    assert (out / "stages/shards/part-00001.jsonl").is_file()
+    assert not (out / "stages/shards/part-00002.jsonl").exists()
     assert not (out / "corpus.csv").exists()
     monkeypatch.delenv(TROUBLE)
     build(replace(settings, workers=1), out, opener=open_tiny)
@@ -149,7 +156,7 @@ def test_a_process_that_dies_is_named(
 ) -> None:
     monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
     with pytest.raises(
-        StageFailed, match=r"stage select, shard 2 \(documents 'd8' to 'd11'\).*died"
+        StageFailed, match=r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
     ):
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from factor_gen.choose import Chosen, choose_rows
 from factor_gen.config import load_build
-from factor_gen.output.rows import make_row
+from factor_gen.output.write import make_row
 from factor_gen.pipeline import build
 from factor_gen.records import Example, whole
 from factor_gen.settings import (

@@ -321,7 +321,7 @@ def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
         load_build(small(tmp_path, "expert", dataset="expert")), tmp_path / "out", until="select"
     )
     assert built.rows == 8
-    shard = (tmp_path / "out" / "stages" / "2-select" / "part-00000.jsonl").read_text(
+    shard = (tmp_path / "out" / "stages" / "shards" / "part-00000.jsonl").read_text(
         encoding="utf-8"
     )
     found = [json.loads(line) for line in shard.splitlines()[:-1]]

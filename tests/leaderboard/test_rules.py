@@ -137,12 +137,12 @@ def test_an_unknown_leaderboard_is_an_error():
         (
             "certificate: any",
             "certificate: some",
-            "certificate is 'some'; expected none, any or published",
+            "certificate is 'some'; expected 'none', 'any' or 'published'",
         ),
         (
             "documents: 432",
             "documents: many",
-            "tasks.sample_factor.documents is 'many'; expected a whole number of 0 or more",
+            "tasks.sample_factor.documents is 'many'; expected a valid integer",
         ),
         (
             "    headline: factor_acc",
@@ -153,7 +153,7 @@ def test_an_unknown_leaderboard_is_an_error():
         (
             "max_unscored: 0.05",
             "max_unscored: 20",
-            "max_unscored is 20; expected a number from 0 to 1",
+            "max_unscored is 20; expected less than or equal to 1",
         ),
     ],
 )

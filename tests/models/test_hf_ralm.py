@@ -130,7 +130,6 @@ def test_a_row_without_the_key_of_its_id():
         ),
         ({"exclude": "id:+title"}, "unknown rule 'id:'"),
         ({"num_documents": 2}, "leave no room"),
-        ({"overlap_words": 0}, "overlap_words is 0"),
         ({"index": ""}, "lm-factuality index build"),
         ({"protocol": "code"}, "protocol is a setting of tasks.*; pass insertion="),
         ({"stride": 4}, "stride is a setting of tasks.*; pass retrieval_stride="),

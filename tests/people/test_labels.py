@@ -194,9 +194,12 @@ def test_the_table_of_the_sheet_filled_in(tmp_path, sheet):
     ("change", "message"),
     [
         (lambda content: content["items"][0].update(judge="fooled"), "was changed by hand"),
-        (lambda content: content.pop("items"), "not the key of a sheet: no 'items'"),
-        (lambda content: content["items"][0].update(probability=0), "items.0.: 'probability'"),
-        (lambda content: content.update(format=2), "'format': found 2"),
+        (lambda content: content.pop("items"), "not the key of a sheet: items is missing"),
+        (
+            lambda content: content["items"][0].update(probability=0),
+            r"items\[0\].probability is 0; expected greater than 0",
+        ),
+        (lambda content: content.update(format=2), "format is 2; expected 1"),
     ],
 )
 def test_a_key_that_was_changed(tmp_path, sheet, change, message):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_factuality.scores.ppi import Estimate, Units, estimate, interval
+from lm_factuality.scores.ppi import Estimate, Units, estimate, interval_within
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
 REFERENCE = json.loads(Path(__file__).with_name("ppi_reference.json").read_text(encoding="utf-8"))
@@ -169,11 +169,11 @@ def test_a_score_that_is_not_defined_has_no_correction():
     ],
 )
 def test_intervals_stay_in_the_range(value, stderr, low, high):
-    assert interval(value, stderr, 2, 0, 1) == pytest.approx((low, high), abs=2e-3)
+    assert interval_within(value, 2 * stderr, 0, 1) == pytest.approx((low, high), abs=2e-3)
 
 
 def test_a_score_without_a_range_has_a_plain_interval():
-    assert interval(5, 1, 2, -math.inf, math.inf) == (3, 7)
+    assert interval_within(5, 2, -math.inf, math.inf) == (3, 7)
 
 
 def test_an_interval_holds_its_value_whatever_the_labels_say():

@@ -18,9 +18,9 @@ from lm_factuality.scores.statistics import (
     Outcome,
     bootstrap_interval,
     clustered_stderr,
-    interval,
     mean,
     pooled_interval,
+    score_interval,
 )
 
 
@@ -66,6 +66,10 @@ def test_nothing_scored_is_not_a_number():
     assert math.isnan(clustered_stderr([None]))
     assert all(map(math.isnan, bootstrap_interval([None])))
     assert math.isnan(clustered_stderr(outcomes([1, 1], ["same", "same"])))
+    weightless = [Outcome(1.0, "a", 0), Outcome(0.0, "b", 0)]
+    assert math.isnan(clustered_stderr(weightless))
+    assert all(map(math.isnan, bootstrap_interval(weightless)))
+    assert score_interval(math.nan, 0.1, 0, 1) is None
 
 
 def test_an_outcome_travels_between_processes():
@@ -125,7 +129,7 @@ def test_memory_of_a_bootstrap_does_not_grow_with_rows_times_draws():
 def test_the_interval_of_plain_rows_is_wilsons(right, rows):
     share = right / rows
     expected = binomtest(right, rows).proportion_ci(method="wilson")
-    found = interval(share, math.sqrt(share * (1 - share) / rows), 0, 1, rows)
+    found = score_interval(share, math.sqrt(share * (1 - share) / rows), 0, 1, rows)
     assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
@@ -138,7 +142,7 @@ def test_the_interval_of_plain_rows_is_wilsons(right, rows):
 def test_an_interval_holds_its_score_and_stays_in_range(share, stderr, rows, bounds):
     low, high = bounds
     value = low + share * (10 if math.isinf(high) else high - low)
-    ends = interval(value, stderr, low, high, rows)
+    ends = score_interval(value, stderr, low, high, rows)
     if ends is not None:
         assert ends[0] <= value + 1e-9
         assert value <= ends[1] + 1e-9
@@ -148,14 +152,14 @@ def test_an_interval_holds_its_score_and_stays_in_range(share, stderr, rows, bou
 
 
 def test_an_interval_of_rows_that_do_not_differ_is_not_known_unless_all_are_at_one_end():
-    assert interval(0.5, 0.0, 0, 1, 9) is None
-    assert interval(3.0, 0.0, 0, math.inf, 9) is None
-    low, high = interval(1.0, 0.0, 0, 1, 3)
+    assert score_interval(0.5, 0.0, 0, 1, 9) is None
+    assert score_interval(3.0, 0.0, 0, math.inf, 9) is None
+    low, high = score_interval(1.0, 0.0, 0, 1, 3)
     assert low < 0.5
     assert high == 1
 
 
 def test_an_interval_far_from_both_bounds_is_normal():
-    assert interval(0.5, 0.01, 0, 1) == pytest.approx((0.5 - 0.0196, 0.5 + 0.0196), rel=1e-3)
-    assert interval(20.0, 0.1, 1) == pytest.approx((20 - 0.196, 20 + 0.196), rel=1e-3)
-    assert interval(-2.0, 0.1) == pytest.approx((-2.196, -1.804), rel=1e-3)
+    assert score_interval(0.5, 0.01, 0, 1) == pytest.approx((0.5 - 0.0196, 0.5 + 0.0196), rel=1e-3)
+    assert score_interval(20.0, 0.1, 1) == pytest.approx((20 - 0.196, 20 + 0.196), rel=1e-3)
+    assert score_interval(-2.0, 0.1) == pytest.approx((-2.196, -1.804), rel=1e-3)

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import HE, SHE
-from factor_gen.generate.rules.sentence import AGENCIES, Mention, Sentence
+from factor_gen.generate.rules.sentence import AGENCIES, Sentence
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
@@ -22,282 +23,147 @@ from factor_gen.text.names import (
 )
 from factor_gen.text.pattern import is_common
 
-_TICKER = re.compile(r"['’]s? \(")  # Tesla's (TSLA.O)
-_TRIED = 2  # names of the document for each name
+_MOST_NAMES = 2  # of the document for each name
+_MOST_BETWEEN = 15  # tokens from one name to the other that it changes places with
+_SHORTEST_WORD = 4  # letters of a word that is put in capitals for emphasis
 _TITLES = ("Mr", "Mr.", "Mrs", "Mrs.", "Ms", "Ms.", "Dr", "Dr.")
+_UNUSABLE = re.compile(r"\d|/|\AEx-|\A(?:Jr\.|Sr\.|III|II)\Z")
+_SAYING_OTHER_SEX = {"f": HE | WORDS["male"], "m": SHE | WORDS["female"]}
 
 
 def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """A person, place or organisation of the text before in the place of one of the sentence."""
+    """Put a person, place or organisation of the text before in the place of another."""
     for entity in sentence.entities:
         if entity.kind not in (PERSON, PLACE, ORGANISATION) or not _is_whole(sentence, entity):
             continue
-        if not _once(sentence, entity) or (
-            entity.kind == PLACE and not _is_a_spot(sentence, entity)
-        ):
+        if _place(sentence, entity).meets("so of others"):
+            continue  # What is so of one name may be so of another.
+        if entity.kind == PLACE and not _is_spot(sentence, entity):
             continue
-        names = list(dict.fromkeys(_fitting(sentence, entity)))
+        names = list(dict.fromkeys(_fitting_names(sentence, entity)))
         rng.shuffle(names)
-        for name in names[:_TRIED]:
+        for name in names[:_MOST_NAMES]:
             yield from _renamed(sentence, entity, name)
 
 
 def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Two names of one kind in the sentence, each in the other's place, if a verb is between them,
-    or where one goes *from* and *to* which."""
-    names = [each for each in sentence.entities if each.kind in NAMES and _is_whole(sentence, each)]
+    """Let two names of one kind change places if a verb stands between them."""
+    names = [name for name in sentence.entities if name.kind in NAMES and _is_whole(sentence, name)]
     for one, other in pairwise(names):
-        first, last = sentence.ends.get(one.end), sentence.starts.get(other.start)
-        initials = {
-            each.text for each in (one, other) if each.text.isupper() and each.kind == ORGANISATION
-        }
-        if first is None or last is None or not initials <= ORGANISATIONS:
+        if one.kind == NAME or _sort(sentence, one) != _sort(sentence, other):
             continue
-        if _sort(sentence, one) != _sort(sentence, other) or related(one.text, other.text):
+        if related(one.text, other.text) or not _are_known_initials(one.text, other.text):
             continue
-        start = sentence.starts[one.start]
-        is_deed = _is_deed(sentence, first, last) and (
-            one.kind != NAME or _are_parties(sentence, one, other)
-        )
-        if not is_deed and not _is_way(sentence, start, last):
+        between = Place(sentence, sentence.ends[one.end] + 1, sentence.starts[other.start])
+        if between.end - between.start > _MOST_BETWEEN or not between.meets("deed"):
             continue
-        if (
-            len(list(sentence.occurrences(one.text)))
-            == len(list(sentence.occurrences(other.text)))
-            == 1
-        ):
-            yield edit(
-                "name swap",
-                ENTITY,
-                (one.start, one.end, other.text),
-                (other.start, other.end, one.text),
-            )
+        if all(len(sentence.occurrences(name.text)) == 1 for name in (one, other)):
+            swap = (one.start, one.end, other.text), (other.start, other.end, one.text)
+            yield edit("name swap", ENTITY, *swap)
 
 
-def _is_deed(sentence: Sentence, first: int, last: int) -> bool:
-    """Whether what stands between the names is what one does to the other."""
-    between = range(first + 1, last)
-    if (
-        not any(sentence.tag(i) in ("VBD", "VBZ", "MD", "VBN") for i in between)
-        or len(between) > 15
-    ):
-        return False
-    is_mutual = any(sentence.word(i) in WORDS["symmetric"] for i in (first + 1, last - 1))
-    return not is_mutual and not sentence.words & {"met", "meet", "between"}
+def _place(sentence: Sentence, entity: Entity) -> Place:
+    return Place.of_characters(sentence, entity.start, entity.end, kind=[entity.kind])
 
 
-def _are_parties(sentence: Sentence, one: Entity, other: Entity) -> bool:
-    """Whether names of unknown kind are the subject of a past verb and its object: *the Batavi were
-    conquered by the Frisii*."""
-    i, first, last = (
-        sentence.starts[one.start],
-        sentence.ends[one.end],
-        sentence.starts[other.start],
-    )
-    between = sentence.small[first + 1 : last]
-    return (
-        (i == 0 or (i == 1 and sentence.word(0) == "the"))
-        and one.text.endswith("s") == other.text.endswith("s")
-        and not any(is_common(each.text.lower()) for each in (one, other))
-        and sentence.tag(first + 1) in ("VBD", "VBN")
-        and len(between) <= 5
-        and {",", "and", "or", "as", "in", "not"}.isdisjoint(between)
-        and (between[0] not in WORDS["be"] or "by" in between)
-    )
+def _is_whole(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the name stands by itself and is no part of another, as *City* in *City, State*."""
+    is_named = entity.text in AGENCIES or sentence.in_title(entity.start, entity.end)
+    return not is_named and not _place(sentence, entity).meets("no whole name")
 
 
-def _is_way(sentence: Sentence, start: int, last: int) -> bool:
-    """*From Tarn to Vale*; *start* is the first token of one name and *last* that of the other."""
-    if sentence.word(start - 1) != "from" or sentence.word(last - 1) != "to" or last - start >= 6:
-        return False
-    return sentence.is_past and WORDS["both ways"].isdisjoint(
-        sentence.words
-    )  # a road runs from either to the other
+def _are_known_initials(*names: str) -> bool:
+    """Whether those names that are initials, which may be of anything, are of an organisation."""
+    return all(name in ORGANISATIONS for name in names if name.isupper())
 
 
 def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:
     """What two names must have in common to change places."""
-    return (
-        entity.kind,
-        _class(entity.text),
-        len(entity.text.split()),
-        _has_article(sentence, entity),
-    )
-
-
-def _fitting(sentence: Sentence, entity: Entity) -> Iterator[str]:
-    """The names before that may stand for ``entity``: of its kind, as long, with or without an
-    article like it."""
-    size, article = len(entity.text.split()), _has_article(sentence, entity)
-    has_title = sentence.text[: entity.start].rstrip().endswith(_TITLES)
-    if entity.kind == PERSON and not _is_person(sentence, entity.text):
-        return
-    for mention in sentence.mentions:
-        name = _as_long(mention, entity.kind, size)
-        if (
-            name is None
-            or mention.kind != entity.kind
-            or mention.article != article
-            or name == entity.text
-        ):
-            continue
-        if has_title and name in FIRST_NAMES:
-            continue  # Mr Anne
-        if name.isupper() and len(name) > 3 and is_common(name.lower()):
-            continue  # a word in capitals for emphasis
-        if (
-            entity.text.isupper()
-            and entity.kind == ORGANISATION
-            and not {name, entity.text} <= ORGANISATIONS
-        ):
-            continue  # initials may be of anything
-        if any(sentence.knows(each) or related(each, entity.text) for each in (name, mention.text)):
-            continue
-        if (
-            (name.isupper() == entity.text.isupper() or (size > 1 and entity.kind == ORGANISATION))
-            and (entity.kind != PLACE or _class(name) == _class(entity.text))
-            and (entity.kind != PERSON or _may_be(sentence, mention))
-        ):
-            yield name
-
-
-def _as_long(mention: Mention, kind: str, size: int) -> str | None:
-    """The name, or the surname, if it has ``size`` words; None if not, or if it is no name to be
-    used elsewhere."""
-    words = mention.text.split()
-    if "/" in mention.text:
-        return None
-    if kind == PERSON and size == 1 and len(words) > 1:
-        is_surname = (
-            words[-1][0].isupper()
-            and len(words[-1]) > 2
-            and words[-1] not in ("Jr.", "Sr.", "III", "II")
-        )
-        return words[-1] if is_surname else None
-    unusable = (
-        any(each.isdigit() for each in mention.text)
-        or any(word in WORDS["titles"] for word in words)
-        or (len(words) == 1 and words[0] in ORGANISATION_WORDS - ORGANISATIONS)  # "the Ministry"
-        or mention.text.startswith("Ex-")
-    )
-    return mention.text if len(words) == size and not unusable else None
-
-
-def _is_person(sentence: Sentence, name: str) -> bool:
-    """Whether the name is of two words, or the end of one that is: a word alone may be a
-    program."""
-    known = [each.text for each in sentence.mentions if each.kind == PERSON]
-    return " " in name or any(each.endswith(f" {name}") for each in known)
-
-
-def _may_be(sentence: Sentence, mention: Mention) -> bool:
-    """Whether the pronouns of the sentence allow the person."""
-    sex = FIRST_NAMES.get(mention.text.split()[0])
-    return not (sex == "f" and sentence.words & (HE | WORDS["male"])) and not (
-        sex == "m" and sentence.words & (SHE | WORDS["female"])
-    )
-
-
-def _is_whole(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the name stands by itself: not in a title, before or in brackets, joined by a hyphen,
-    or ``City, State``."""
-    i, j = sentence.starts.get(entity.start), sentence.ends.get(entity.end)
-    if (
-        i is None
-        or j is None
-        or sentence.in_title(entity.start, entity.end)
-        or entity.text in AGENCIES
-    ):
-        return False
-    before, after, following = (
-        sentence.text[entity.start - 1 : entity.start],
-        sentence.text[entity.end :],
-        sentence.word(j + 1),
-    )
-    if (
-        before in ("-", "/", "@", "#", "(", "&", ".")
-        or _TICKER.match(after)
-        or after[:1] in ("-", "/", "–", "&", "+")
-        or following == "("
-        or (following == "and" and entity.kind == ORGANISATION)
-        or (sentence.is_capital(j + 1) and after.startswith(f" {sentence.tokens[j + 1].text}"))
-    ):
-        return False
-    if (
-        entity.kind == PERSON
-        and following in (",", ".", "!", "?")
-        and sentence.word(i - 1) in (",", "sir", "lady", "dear", "lord")
-    ):
-        return False  # said to somebody
-    name_ends = {each.end for each in sentence.entities if each.kind in NAMES}
-    if entity.kind == PLACE and (
-        sentence.tag(j + 1).startswith(
-            ("NN", "JJ")
-        )  # Hong Kong stocks: a word like a nationality, which few places have
-        or (following == "," and sentence.kind_at(j + 2) == PLACE)
-        or (i > 1 and sentence.word(i - 1) == "," and sentence.tokens[i - 2].end in name_ends)
-    ):
-        return False
-    is_part = i > 1 and sentence.is_capital(i - 1) and sentence.tag(i - 1).startswith("NN")
-    return entity.kind == PERSON or not (
-        is_part and sentence.text[sentence.tokens[i - 1].end : entity.start] == " "
-    )
-
-
-def _has_article(sentence: Sentence, entity: Entity) -> bool:
-    return sentence.text[max(0, entity.start - 4) : entity.start].lower() == "the "
-
-
-def _once(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the sentence tells what happened once, and of that name alone: what is so here may be
-    so elsewhere."""
-    i, j = sentence.starts[entity.start], sentence.ends[entity.end]
-    beside = {sentence.word(i - 1), sentence.word(j + 1)}
-    return (
-        sentence.is_past
-        and not beside & {"and", "or", "as", "for"}
-        and not sentence.words & WORDS["of others too"]
-    )
-
-
-def _is_a_spot(sentence: Sentence, entity: Entity) -> bool:
-    """Whether the place is where something is, after a preposition of place: a name may also mean a
-    club, a people, or the government that sits there (*Berlin said*), which another name does not
-    deny."""
-    if sentence.word(sentence.starts[entity.start] - 1) not in WORDS["of place"]:
-        return False
-    if re.match(r",? ?D\.?C\b", sentence.text[entity.end :]):
-        return False
-    if entity.text.upper() in sentence.text[: sentence.dateline].upper():
-        return False
-    people = [
-        name for name, country in NATIONALITIES.items() if country and related(country, entity.text)
-    ]
-    if any(each in sentence.text for each in people):
-        return False
-    sort = _class(entity.text)
-    others = (each.text.title() if each.text.isupper() else each.text for each in sentence.entities)
-    # NAIROBI ... Kenya's central bank
-    return sort != "country" or all(country_of_city().get(each) != entity.text for each in others)
-
-
-def _renamed(sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
-    """Replaces every mention of the name in the sentence; no edit if one of them is part of a
-    longer name."""
-    if entity.text.isupper() and len(entity.text) > 3 and entity.kind == PLACE:
-        name = name.upper()
-    spans = list(sentence.occurrences(entity.text))
-    whole = {(each.start, each.end) for each in sentence.entities if _is_whole(sentence, each)}
-    if not whole.issuperset(spans):
-        return
-    yield edit(
-        "name",
-        CIRCUMSTANCE if entity.kind == PLACE else ENTITY,
-        *((start, end, name) for start, end in spans),
-    )
+    size = len(entity.text.split())
+    return entity.kind, _class(entity.text), size, _has_article(sentence, entity)
 
 
 def _class(name: str) -> str:
     """What sort of place it is; cities are one sort."""
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
+
+
+def _has_article(sentence: Sentence, entity: Entity) -> bool:
+    return sentence.text[: entity.start].lower().endswith("the ")
+
+
+def _is_spot(sentence: Sentence, entity: Entity) -> bool:
+    """Whether the place is where something is.
+
+    A name may also mean a club, a people, or the government that sits there (*Berlin said*), which
+    another name does not deny.
+    """
+    if _place(sentence, entity).meets("no spot"):
+        return False
+    if entity.text.upper() in sentence.text[: sentence.dateline].upper():
+        return False
+    for people, country in NATIONALITIES.items():
+        if country and people in sentence.text and related(country, entity.text):
+            return False
+    cities = {name.text.title() if name.text.isupper() else name.text for name in sentence.entities}
+    countries = {country_of_city().get(city) for city in cities}
+    # A city of the country is named too: NAIROBI ... Kenya's central bank.
+    return entity.text not in countries or _class(entity.text) != "country"
+
+
+def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
+    """The names before the sentence that may stand for one in it.
+
+    They are of its kind, of as many words, and with an article if it has one.
+    """
+    kind, size = entity.kind, len(entity.text.split())
+    people = [mention.text for mention in sentence.mentions if mention.kind == PERSON]
+    if kind == PERSON and size == 1 and not any(p.endswith(f" {entity.text}") for p in people):
+        return  # A word alone may be a program.
+    has_title = sentence.text[: entity.start].rstrip().endswith(_TITLES)
+    for mention in sentence.mentions:
+        if mention.kind != kind or mention.article != _has_article(sentence, entity):
+            continue
+        name = mention.text.split()[-1] if kind == PERSON and size == 1 else mention.text
+        if len(name.split()) != size or name == entity.text or not _is_usable(name, kind):
+            continue
+        if has_title and name in FIRST_NAMES:
+            continue  # Mr Anne
+        if any(
+            sentence.knows(known) or related(known, entity.text) for known in (name, mention.text)
+        ):
+            continue
+        is_long_organisation = kind == ORGANISATION and size > 1
+        if name.isupper() != entity.text.isupper() and not is_long_organisation:
+            continue
+        is_initials = kind == ORGANISATION and entity.text.isupper()
+        if is_initials and not {name, entity.text} <= ORGANISATIONS:
+            continue
+        sex = FIRST_NAMES.get(mention.text.split()[0], "")
+        if kind == PERSON and sentence.words & _SAYING_OTHER_SEX.get(sex, frozenset()):
+            continue
+        if kind != PLACE or _class(name) == _class(entity.text):
+            yield name
+
+
+def _is_usable(name: str, kind: str) -> bool:
+    """Whether a name means the same elsewhere, and is one at all."""
+    if name in ORGANISATION_WORDS - ORGANISATIONS:
+        return False  # the Ministry
+    if name.isupper() and len(name) >= _SHORTEST_WORD and is_common(name.lower()):
+        return False
+    if kind == PERSON and (len(name) < 3 or not name.split()[-1][0].isupper()):
+        return False
+    return not _UNUSABLE.search(name) and WORDS["titles"].isdisjoint(name.split())
+
+
+def _renamed(sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
+    """Replace every mention of the name; no edit if one of them is part of a longer name."""
+    if entity.text.isupper() and len(entity.text) >= _SHORTEST_WORD and entity.kind == PLACE:
+        name = name.upper()
+    spans = sentence.occurrences(entity.text)
+    whole = {(known.start, known.end) for known in sentence.entities if _is_whole(sentence, known)}
+    if whole.issuperset(spans):
+        error_type = CIRCUMSTANCE if entity.kind == PLACE else ENTITY
+        yield edit("name", error_type, *((start, end, name) for start, end in spans))

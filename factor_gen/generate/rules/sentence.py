@@ -2,39 +2,25 @@
 
 import random
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 from typing import TypeVar
 
 from factor_gen.generate.rules.contexts import Contexts
 from factor_gen.generate.rules.words import DATA, WORDS, frequency
-from factor_gen.text import Analysis, Entity, Tagger, Token
+from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import FINITE, NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.lists import entries
 from factor_gen.text.names import related
 
 Value = TypeVar("Value", int, str)
-# characters before the completion in which names are looked for: what the work is linear in
+Name = TypeVar("Name", "Mention", Entity)
 NEAR = 20_000
-AGENCIES = frozenset(
-    [
-        "Reuters",
-        "Associated Press",
-        "AP",
-        "AFP",
-        "CNBC",
-        "CNN",
-        "BBC",
-        "Bloomberg",
-        "RIA",
-        "Xinhua",
-        "TASS",
-        "Interfax",
-    ]
-)
+"""Characters before the completion in which names are looked for: the work is linear in them."""
+AGENCIES = entries(DATA / "agencies.txt")
+
+_MORE_VALUES = 2
 _CHUNK = re.compile(r"\S+")
 _QUOTED = re.compile(
     r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)"
@@ -43,35 +29,37 @@ _CODE = re.compile(
     r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w"
 )  # an identifier
 _DATELINE = re.compile(
-    r"[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s"
+    r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)?"
 )
-_MARK = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
+_LONGEST_TITLE, _LONGEST_TERM = 8, 5  # words
+_TICKER = re.compile(r"\([^()]*[.=):]")  # the code of a share: (TSLA.O)
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name in the text before the completion; ``article``: it has ``the`` before it there."""
+    """A name in the text before the completion."""
 
     text: str
     kind: str
     article: bool
+    """Whether it has ``the`` before it there."""
     start: int
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """The completion with its tokens and entities, and ``mentions``, the names before it in order.
-    Only itself is equal to it."""
+    """The completion, and the names of the text before it. Only itself is equal to it."""
 
     text: str
     tokens: tuple[Token, ...]
     entities: tuple[Entity, ...]
     mentions: tuple[Mention, ...]
+    """The names before the completion, in order."""
     contexts: Contexts = field(default_factory=Contexts)
-    every: bool = False  # whether every chance is taken, whatever gives true sentences away
-    spare: bool = (
-        False  # whether, besides, a number or date has more values, where nothing else is left
-    )
+    every: bool = False
+    """Whether every chance is taken, whatever gives true sentences away."""
+    spare: bool = False
+    """Whether, besides, a number or date has more values, where nothing else is left."""
 
     @cached_property
     def small(self) -> tuple[str, ...]:
@@ -79,126 +67,113 @@ class Sentence:
         return tuple(token.text.lower() for token in self.tokens)
 
     @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the tokens."""
+        return tuple(token.tag for token in self.tokens)
+
+    @cached_property
     def words(self) -> frozenset[str]:
+        """The different tokens in lower case."""
         return frozenset(self.small)
 
     @cached_property
-    def starts(self) -> dict[int, int]:
+    def starts(self) -> Mapping[int, int]:
         """Which token starts at a character."""
         return {token.start: i for i, token in enumerate(self.tokens)}
 
     @cached_property
-    def ends(self) -> dict[int, int]:
+    def ends(self) -> Mapping[int, int]:
         """Which token ends at a character."""
         return {token.end: i for i, token in enumerate(self.tokens)}
 
     @cached_property
     def quotes(self) -> tuple[tuple[int, int], ...]:
+        """Where quotations stand."""
         return tuple(match.span() for match in _QUOTED.finditer(self.text))
 
     @cached_property
-    def shielded(self) -> bytes:
-        """One for each character in which words stay as they are: names, titles in quotation marks,
-        identifiers of programs, the line of place and date that an agency's report starts with."""
-        shield = bytearray(len(self.text))
-        names = [
-            (each.start, each.end)
-            for each in self.entities
-            if each.kind in NAMES or each.kind == NATIONALITY
-        ]
-        codes = [word.span() for word in _CHUNK.finditer(self.text) if _CODE.search(word.group())]
-        for start, end in (*names, *self.titles, *codes, (0, self.dateline)):
-            shield[start:end] = b"\1" * (end - start)
-        return bytes(shield)
-
-    @cached_property
     def dateline(self) -> int:
-        """Where the dateline ends: the place and date that an agency's report starts with."""
-        found = _DATELINE.match(self.text)
-        return found.end() if found else 0
+        """Where the line of place and date ends that an agency's report starts with."""
+        dateline = _DATELINE.match(self.text)
+        return dateline.end() if dateline else 0
 
     @cached_property
     def titles(self) -> tuple[tuple[int, int], ...]:
-        """Short quotations in capitals, which name a work, and others that begin no sentence:
-        terms, messages of programs."""
-        found = []
+        """Where titles of works stand, and quoted terms and messages of programs."""
+        titles = []
         for start, end in self.quotes:
             words = self.text[start + 1 : end - 1].split()
-            is_title = sum(word[:1].isupper() for word in words) * 2 > len(words)
-            if (len(words) <= 8 and is_title) or (0 < len(words) <= 5 and words[0][:1].islower()):
-                found.append((start, end))
-        return tuple(found)
+            capitals = sum(word[0].isupper() for word in words)
+            is_title = len(words) <= _LONGEST_TITLE and capitals * 2 > len(words)
+            is_term = 0 < len(words) <= _LONGEST_TERM and words[0][0].islower()
+            if is_title or is_term:
+                titles.append((start, end))
+        return tuple(titles)
+
+    @cached_property
+    def _is_protected(self) -> bytes:
+        """One for each character of what stays as it is: names, titles, identifiers, dateline."""
+        kinds = (*NAMES, NATIONALITY)
+        names = [(name.start, name.end) for name in self.entities if name.kind in kinds]
+        chunks = _CHUNK.finditer(self.text)
+        codes = [chunk.span() for chunk in chunks if _CODE.search(chunk.group())]
+        protected = bytearray(len(self.text))
+        for start, end in (*names, *self.titles, *codes, (0, self.dateline)):
+            protected[start:end] = b"\1" * (end - start)
+        return bytes(protected)
 
     def in_title(self, start: int, end: int) -> bool:
-        """Whether the place is in the title of a work, or in the dateline."""
-        return start < self.dateline or any(a < end and start < b for a, b in self.titles)
+        """Whether some characters are in the title of a work, or in the dateline."""
+        titles = ((0, self.dateline), *self.titles)
+        return any(first < end and start < last for first, last in titles)
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether words there may be edited."""
-        return not any(self.shielded[start:end])
+        """Whether some characters may be edited."""
+        return not any(self._is_protected[start:end])
+
+    def may_change(self, i: int, end: int, *marks: str) -> bool:
+        """Whether the tokens may be edited: words with single spaces between them.
+
+        Args:
+            marks: Characters that may stand neither right before the tokens nor right behind.
+        """
+        start, stop = self.span(i, end)
+        words = [word for word in self.small[i:end] if word != ","]
+        neighbours = self.text[max(0, start - 1) : start] + self.text[stop : stop + 1]
+        return (
+            self.is_free(start, stop)
+            and not any(mark in neighbours for mark in marks)
+            and self.text[start:stop].lower().replace(",", "").split() == words
+        )
 
     @cached_property
     def is_past(self) -> bool:
         """Whether it tells what was."""
-        return any(token.tag == "VBD" for token in self.tokens)
+        return "VBD" in self.tags
 
     def is_qualified(self, i: int) -> bool:
-        """Whether the verb at ``i`` is of a relative or another dependent clause (*the file that is
-        read*, *said that it is*), or has a subject that counts or picks out (*all files*): its
-        denial would not be that of the sentence, or read badly."""
-        before = [*self.clause(i - 1, -1)]
+        """Whether the denial of the verb at a token would not deny the sentence, or read badly.
+
+        The verb is of a relative or another dependent clause (*the file that is read*, *said that
+        it is*), or has a subject that counts or picks out (*all files*).
+        """
+        before = list(self.clause(i - 1, -1))
         for at in before:
             if self.tag(at) in FINITE:
                 break
-            is_bare = self.tag(at) in ("PRP", "DT") and self.tag(at - 1) in (
-                "NN",
-                "NNS",
-            )  # the file you opened
-            is_bare &= self.tag(at) == "PRP" or (
-                self.tag(before[-1]) != "IN" and self.word(at - 1) not in WORDS["spans of time"]
-            )
-            if at > 0 and (self.small[at] in WORDS["relative"] or is_bare):
+            if at > 0 and self.small[at] in WORDS["relative"]:
                 return True
+            # the file you opened
+            if self.tag(at) in ("PRP", "DT") and self.tag(at - 1) in ("NN", "NNS"):
+                is_time = (
+                    self.tag(before[-1]) == "IN" or self.word(at - 1) in WORDS["spans of time"]
+                )
+                if self.tag(at) == "PRP" or not is_time:
+                    return True
         return any(self.small[at] in WORDS["picking out"] for at in before)
 
-    @cached_property
-    def last_consequence(self) -> int:
-        """Where what follows from a denial, or is said beside it, begins; -1 if nothing does."""
-        pairs = ((this.text.lower(), then) for this, then in pairwise(self.tokens))
-        found = (
-            then.start
-            for this, then in pairs
-            if (this == "and" and then.tag in (*FINITE, "VB"))
-            or (this == "," and then.text.lower() in ("or", "otherwise", "meaning"))
-        )
-        return max(found, default=-1)
-
-    @cached_property
-    def _marks(self) -> tuple[int, ...]:
-        return tuple(mark.end() for mark in _MARK.finditer(self.text))
-
-    def clause_start(self, start: int) -> int:
-        """Where the clause begins that the place is in."""
-        at = bisect_right(self._marks, start)
-        return self._marks[at - 1] if at else 0
-
-    def clause_end(self, end: int) -> int:
-        """Where the clause ends that the place is in."""
-        at = bisect_right(self._marks, end)
-        return self._marks[at] if at < len(self._marks) else len(self.text)
-
-    @cached_property
-    def phrases(self) -> tuple[tuple[int, int], ...]:
-        """Where fixed phrases stand."""
-        return tuple(match.span() for match in _fixed_phrases().finditer(self.text))
-
-    def breaks_phrase(self, start: int, end: int) -> bool:
-        """Whether the place is within a fixed phrase, but not all of it."""
-        return any(a < end and start < b and not (start <= a and b <= end) for a, b in self.phrases)
-
     def takes(self, i: int, end: int, new: str, in_slot: bool = False) -> bool:
-        """Whether the corpus allows ``new`` for the tokens from ``i`` up to ``end``; ``in_slot`` as
-        of :meth:`Contexts.fit`."""
+        """Whether the corpus allows ``new`` for the tokens; ``in_slot`` as of `Contexts.fit`."""
         return self.contexts.fit(self.text, *self.span(i, end), new, in_slot)
 
     def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
@@ -206,24 +181,27 @@ class Sentence:
 
         Were every chance taken, a word much commoner than its counterpart would tell the true
         sentence by itself. Each way is therefore taken as often as the other, unless there is
-        little else to change."""
-        found = [
-            each for each in others if rng.random() < frequency(each) / frequency(old) or self.every
-        ]
-        rng.shuffle(found)
-        return found
+        little else to change.
+        """
+        drawn = []
+        for other in others:
+            if rng.random() < frequency(other) / frequency(old) or self.every:
+                drawn.append(other)
+        rng.shuffle(drawn)
+        return drawn
 
     @property
     def more_values(self) -> int:
         """How many values a number or date has beyond those that it always has."""
-        return 2 if self.spare else 0
+        return _MORE_VALUES if self.spare else 0
 
     def some(self, rng: random.Random, values: Sequence[Value], least: int = 1) -> list[Value]:
-        """``least`` of ``values`` in a random order, and :attr:`more_values`."""
+        """``least`` of the values in a random order, and `more_values`."""
         return rng.sample(values, min(least + self.more_values, len(values)))
 
     def tag(self, i: int) -> str:
-        return self.tokens[i].tag if 0 <= i < len(self.tokens) else ""
+        """The tag of a token; empty where there is none."""
+        return self.tags[i] if 0 <= i < len(self.tags) else ""
 
     def word(self, i: int) -> str:
         """The token in lower case; empty where there is none."""
@@ -231,100 +209,77 @@ class Sentence:
 
     def is_capital(self, i: int) -> bool:
         """Whether there is such a token and it begins with a capital letter."""
-        return 0 <= i < len(self.tokens) and self.tokens[i].text[:1].isupper()
+        return 0 <= i < len(self.tokens) and self.tokens[i].text[0].isupper()
 
     def kind_at(self, i: int) -> str:
-        """The kind of the entity that starts with token ``i``; empty where none does."""
-        return self._kinds.get(self.tokens[i].start, "") if 0 <= i < len(self.tokens) else ""
+        """The kind of the entity that starts with a token; empty where none does."""
+        return self._kinds.get(i, "")
+
+    @cached_property
+    def _kinds(self) -> Mapping[int, str]:
+        return {self.starts.get(entity.start, -1): entity.kind for entity in self.entities}
 
     def span(self, i: int, end: int) -> tuple[int, int]:
         """The characters of the tokens from ``i`` up to ``end``."""
         return self.tokens[i].start, self.tokens[end - 1].end
 
-    def is_joined(self, i: int, end: int, *marks: str) -> bool:
-        """Whether one of ``marks`` stands right before or behind the tokens."""
-        start, stop = self.span(i, end)
-        return self.text[start - 1 : start] in marks or self.text[stop : stop + 1] in marks
-
     def clause(self, i: int, step: int = 1) -> Iterator[int]:
-        """The tokens from ``i`` on, or with ``step`` -1 back from it, up to the mark that ends the
-        clause."""
+        """The tokens from ``i`` on up to the mark that ends the clause; back with ``step`` -1."""
         while 0 <= i < len(self.tokens) and self.small[i] not in (",", ".", ";", ":"):
             yield i
             i += step
 
-    @cached_property
-    def _kinds(self) -> dict[int, str]:
-        return {entity.start: entity.kind for entity in self.entities}
-
-    def occurrences(self, name: str) -> Iterator[tuple[int, int]]:
+    def occurrences(self, name: str) -> list[tuple[int, int]]:
         """Where the name stands as whole words."""
-        for match in re.finditer(rf"(?<![\w]){re.escape(name)}(?![\w])", self.text):
-            yield match.span()
+        pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
+        return [match.span() for match in re.finditer(pattern, self.text)]
 
     def knows(self, name: str) -> bool:
-        """Whether the sentence names the same thing already: itself, a part of its name, or another
-        name for it."""
-        return any(related(name, entity.text) for entity in self.entities) or bool(
-            {word for word in name.split() if word[0].isupper()}
-            & {token.text for token in self.tokens}
-        )
-
-
-@cache
-def _fixed_phrases() -> re.Pattern[str]:
-    longest = sorted(entries(DATA / "fixed_phrases.txt"), key=lambda each: (-len(each), each))
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest))})(?![\w-])", re.IGNORECASE)
+        """Whether the sentence names the same: a part of the name, or another name for it."""
+        capitals = {word for word in name.split() if word[0].isupper()}
+        if not capitals.isdisjoint(token.text for token in self.tokens):
+            return True
+        return any(related(name, entity.text) for entity in self.entities)
 
 
 def read(
     tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None
 ) -> Sentence:
-    """A completion as the operators see it; ``contexts`` are those of the corpus."""
+    """Analyse a completion and name what stands before it.
+
+    Args:
+        contexts: Those of the corpus. Without them, every substitute passes.
+    """
     analysis = tagger.analyse(completion)
     near = prefix[-NEAR:]
-    mentions = tuple(
-        Mention(
-            each.text,
-            each.kind,
-            near[max(0, each.start - 4) : each.start].lower() == "the ",
-            each.start,
-        )
-        for each in tagger.names(near)
-        if each.kind in NAMES
-        and "\n" not in each.text
-        and each.text not in AGENCIES
-        and not _is_ticker(near, each)
-    )
-    return _resolved(analysis, mentions, contexts or Contexts())
-
-
-def _is_ticker(text: str, entity: Entity) -> bool:
-    """Whether a name is the code of a share: *(TSLA.O)*."""
-    return text[entity.start - 1 : entity.start] == "(" and text[entity.end : entity.end + 1] in (
-        ".",
-        "=",
-        ")",
-        ":",
+    mentions = []
+    for name in tagger.names(near):
+        is_ticker = _TICKER.fullmatch(near[max(0, name.start - 1) : name.end + 1])
+        if name.kind not in NAMES or "\n" in name.text or name.text in AGENCIES or is_ticker:
+            continue
+        has_article = near[max(0, name.start - 4) : name.start].lower() == "the "
+        mentions.append(Mention(name.text, name.kind, has_article, name.start))
+    kinds = _kinds_of_names([*mentions, *analysis.entities])
+    return Sentence(
+        analysis.text,
+        analysis.tokens,
+        tuple(_resolved(entity, kinds) for entity in analysis.entities),
+        tuple(_resolved(mention, kinds) for mention in mentions),
+        contexts or Contexts(),
     )
 
 
-def _resolved(analysis: Analysis, mentions: Sequence[Mention], contexts: Contexts) -> Sentence:
-    """Names of unknown kind take the kind that the same name, or the person of that surname, has
-    elsewhere."""
+def _kinds_of_names(names: Iterable[Mention | Entity]) -> Mapping[str, str]:
+    """The kind that each name, or the person of that surname, has where it can be told."""
     kinds: dict[str, str] = {}
-    named: list[Mention | Entity] = [*mentions, *analysis.entities]
-    for each in named:
-        if each.kind == PERSON and " " in each.text:
-            kinds.setdefault(each.text.split()[-1], PERSON)
-        if each.kind in (PERSON, PLACE, ORGANISATION):
-            kinds.setdefault(each.text, each.kind)
-    entities = tuple(
-        replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each
-        for each in analysis.entities
-    )
-    resolved = tuple(
-        replace(each, kind=kinds.get(each.text, NAME)) if each.kind == NAME else each
-        for each in mentions
-    )
-    return Sentence(analysis.text, analysis.tokens, entities, resolved, contexts)
+    for name in names:
+        if name.kind == PERSON and " " in name.text:
+            kinds.setdefault(name.text.split()[-1], PERSON)
+        if name.kind in (PERSON, PLACE, ORGANISATION):
+            kinds.setdefault(name.text, name.kind)
+    return kinds
+
+
+def _resolved(name: Name, kinds: Mapping[str, str]) -> Name:
+    """A name with its kind elsewhere, if it has none by itself."""
+    return replace(name, kind=kinds.get(name.text, NAME)) if name.kind == NAME else name

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from factor_gen.text import lists as text
-from factor_gen.text.lists import rows, word_lists
+from factor_gen.text.lists import entries, rows, word_lists
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import need
 
@@ -16,6 +16,7 @@ LISTS = word_lists(DATA)
 WORDS: Mapping[str, frozenset[str]] = {
     **text.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
+    "set phrases": entries(DATA / "set_phrases.txt"),
 }
 """The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
 FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
@@ -29,10 +30,10 @@ FRAMES = ("t", "n", "i", "m", "c", "x", "to")
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb of a pair: its base form, what stands for it, and in which frame."""
+    """A verb of a pair: its base form, its opposite, and in which frame."""
 
     base: str
-    other: str
+    opposite: str
     frame: str
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.errors import DataError, refuse, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.records import lines_of, read_lines, read_text, short, to_model
+from lm_factuality.ground.records import lines_of, read_lines, read_text, to_model
 from lm_factuality.ground.thinking import said
 from lm_factuality.retrieval.bm25 import Searcher
 

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import TASK, Strict, read_settings
+from lm_factuality.ground.settings import Strict, read_settings
 from lm_factuality.harness.own_data import INLINE, folder_of
 
 PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
@@ -192,7 +192,7 @@ def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str
             f"{where}: dataset_path is {path!r}, but dataset_kwargs.data_files names no file"
         )
     try:
-        found = read_settings(model, dict(config), where, TASK)
+        found = read_settings(model, dict(config), where)
     except ConfigError as error:
         raise ConfigError("\n".join([*str(error).split("\n"), *problems])) from error
     if problems:

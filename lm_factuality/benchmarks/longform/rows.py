@@ -22,11 +22,11 @@ from lm_factuality.benchmarks.factor.corpus import (
 )
 from lm_factuality.benchmarks.factor.load import column_names, find_table
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
-from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse
+from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source, locate
-from lm_factuality.ground.records import short, to_model
+from lm_factuality.ground.records import to_model
 from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.tables import Record, Table, read_table
 from lm_factuality.retrieval.build import open_index

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.method import Settings, judge_biograph
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.summary import Row, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, interval
+from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
 from tests.benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
 
@@ -225,7 +225,7 @@ def test_the_benchmark_is_found_by_its_name():
 
 @pytest.mark.parametrize(
     ("doc", "responses", "message"),
-    [({}, [""], "no 'index'"), (to_doc(respond("")), [], "found 0 responses")],
+    [({}, [""], "index is missing"), (to_doc(respond("")), [], "found 0 responses")],
 )
 def test_documents_that_cannot_be_judged(doc, responses, message):
     assert message in AMBIGBIO.check(doc, responses)
@@ -252,7 +252,7 @@ def test_means_are_over_responses_and_intervals_over_names():
     summary = summarise(rows)
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
     stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
-    assert summary["factscore"]["interval"] == list(interval(2 / 3, stderr, 0, 1, 3))
+    assert summary["factscore"]["interval"] == list(score_interval(2 / 3, stderr, 0, 1, 3))
     assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (
         pytest.approx(2 / 4),
         pytest.approx(3 / 4),

@@ -129,9 +129,9 @@ def test_the_name_in_a_question(question, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": 3}, "'name': found 3, expected a text"),
-        ({"passages": None}, "'passages': found None, expected a list"),
-        ({"passages": [{"title": "a"}]}, r"passages\[0\]: no 'text'"),
+        ({"name": 3}, "name is 3; expected a valid string"),
+        ({"passages": None}, "passages is empty; expected a valid tuple"),
+        ({"passages": [{"title": "a"}]}, r"passages\[0\].text is missing"),
     ],
 )
 def test_documents_of_other_tasks(change, message):

@@ -153,7 +153,7 @@ def test_the_columns_in_configs_are_the_default(write):
     ("content", "expected"),
     [
         ({"colour": "x"}, "unknown key 'colour'"),
-        ({"shares": "percents"}, "shares is 'percents'; expected fractions or percent"),
+        ({"shares": "percents"}, "shares is 'percents'; expected 'fractions' or 'percent'"),
     ],
 )
 def test_broken_columns(tmp_path, content, expected):

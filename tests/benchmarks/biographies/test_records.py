@@ -26,19 +26,19 @@ def changed(*path, to):
 
 # what is changed, into what, and what the error must say
 WRONG = {
-    "groups are numbers": (("groups",), [0, 1], r"groups\[0\]: found 0, expected a list"),
+    "groups are numbers": (("groups",), [0, 1], r"groups\[0\] is 0; expected a valid tuple"),
     "no such fact": (
         ("groups", 0),
         [0, 2],
         r"groups\[0\]: fact: found 2, expected the number of one of 2, counted from 0",
     ),
     "negative fact": (("groups", 0), [-1], "fact: found -1"),
-    "fact by name": (("groups", 0), ["0"], r"groups\[0\]\[0\]: found '0', expected a whole number"),
-    "fact true": (("groups", 0), [True], r"groups\[0\]\[0\]: found True"),
+    "fact by name": (("groups", 0), ["0"], r"groups\[0\]\[0\] is '0'; expected a valid integer"),
+    "fact true": (("groups", 0), [True], r"groups\[0\]\[0\] is True; expected a valid integer"),
     "a fact twice": (("groups", 0), [1, 1], "a fact is in two groups"),
     "no such entity": (("links",), [2], r"links\[0\]: entity: found 2"),
     "negative link": (("links",), [-1], "entity: found -1"),
-    "fractional link": (("links",), [0.0], r"links\[0\]: found 0.0"),
+    "fractional link": (("links",), [0.0], r"links\[0\] is 0.0; expected a valid integer"),
     "more links than groups": (
         ("links",),
         [0, 0],
@@ -49,27 +49,51 @@ WRONG = {
     "outcome": (
         ("matrix", 0, 0, "outcome"),
         "true",
-        r"matrix\[0\]\[0\]: 'outcome': found 'true', expected supported",
+        r"matrix\[0\]\[0\].outcome is 'true'; expected 'supported', 'not_supported', 'irrelevant' or 'unscored'",
     ),
-    "score NaN": (("matrix", 0, 0, "score"), float("nan"), "'score': found nan"),
-    "score infinite": (("matrix", 0, 0, "score"), float("inf"), "'score': found inf"),
-    "score text": (("matrix", 0, 0, "score"), "1", "'score': found '1'"),
-    "score above 1": (("matrix", 0, 0, "score"), 95, "'score': found 95"),
-    "reason": (("matrix", 0, 0, "reason"), None, "'reason': found None, expected a text"),
+    "score NaN": (
+        ("matrix", 0, 0, "score"),
+        float("nan"),
+        r"matrix\[0\]\[0\].score is nan; expected less than or equal to 1",
+    ),
+    "score infinite": (
+        ("matrix", 0, 0, "score"),
+        float("inf"),
+        r"matrix\[0\]\[0\].score is inf; expected less than or equal to 1",
+    ),
+    "score text": (
+        ("matrix", 0, 0, "score"),
+        "1",
+        r"matrix\[0\]\[0\].score is '1'; expected a valid number",
+    ),
+    "score above 1": (
+        ("matrix", 0, 0, "score"),
+        95,
+        r"matrix\[0\]\[0\].score is 95; expected less than or equal to 1",
+    ),
+    "reason": (
+        ("matrix", 0, 0, "reason"),
+        None,
+        r"matrix\[0\]\[0\].reason is empty; expected a valid string",
+    ),
     "evidence": (("matrix", 0, 0, "evidence"), [9], "evidence: found 9"),
     "negative evidence": (("matrix", 0, 0, "evidence"), [-1], "evidence: found -1"),
     "sentence": (("facts", 0, "sentence"), 7, r"facts\[0\]: sentence: found 7"),
-    "fact without text": (("facts", 0), {}, r"facts\[0\]: no 'text'"),
+    "fact without text": (("facts", 0), {}, r"facts\[0\].text is missing"),
     "fact text": (
         ("facts", 0),
         "She rowed.",
-        r"facts\[0\]: found 'She rowed.', expected an object",
+        r"facts\[0\] is 'She rowed.'; expected a dictionary or an instance of Fact",
     ),
-    "entities text": (("entities",), "ab", "'entities': found 'ab', expected a list"),
-    "index number": (("generation", "index"), 0, "'index': found 0, expected a text"),
-    "passage": (("generation", "passages", 0), {"title": "a"}, r"passages\[0\]: no 'text'"),
-    "abstained": (("abstained",), "no", "'abstained': found 'no', expected true or false"),
-    "problem": (("problem",), 3, "'problem': found 3, expected a text"),
+    "entities text": (("entities",), "ab", "entities is 'ab'; expected a valid tuple"),
+    "index number": (("generation", "index"), 0, "generation.index is 0; expected a valid string"),
+    "passage": (
+        ("generation", "passages", 0),
+        {"title": "a"},
+        r"generation.passages\[0\].text is missing",
+    ),
+    "abstained": (("abstained",), "no", "abstained is 'no'; expected a valid boolean"),
+    "problem": (("problem",), 3, "problem is 3; expected a valid string"),
 }
 
 
@@ -99,7 +123,7 @@ def test_every_key_but_one_is_needed(key):
     if key in ("problem", "ungrouped"):  # texts or null
         assert from_record(record) == biography()
         return
-    with pytest.raises(ValueError, match=f"no '{key}'"):
+    with pytest.raises(ValueError, match=f"{key} is missing"):
         from_record(record)
 
 

@@ -147,7 +147,7 @@ BROKEN = {
     "other text": (
         {"dataset_path": "a.csv", "doc_to_text": "x"},
         {},
-        "doc_to_text: found 'x', expected ''",
+        "doc_to_text is 'x'; expected ''",
     ),
     "metric": (
         {"dataset_path": "a.csv", "metric_list": [{"metric": "acc"}]},
@@ -166,36 +166,52 @@ BROKEN = {
         "did you mean documents_of where metadata has document_of?",
     ),
     "both": ({"dataset_path": "a.csv"}, {"documents_of": "b.csv"}, "both name the texts; keep one"),
-    "no text": ({}, {"documents_of": ["a.csv"]}, "metadata.documents_of: found ['a.csv']"),
+    "no text": (
+        {},
+        {"documents_of": ["a.csv"]},
+        "metadata.documents_of is ['a.csv']; expected a published FACTOR file by name or a file's path",
+    ),
     "output type": (
         {"dataset_path": "a.csv", "output_type": "multiple_choice"},
         {},
-        "expected loglikelihood_rolling",
+        "output_type is 'multiple_choice'; expected 'loglikelihood_rolling'",
     ),
     "column role": (
         {"dataset_path": "a.csv"},
         {"columns": {"txt": "a"}},
-        "unknown key 'txt'; did you mean text?",
+        "unknown key 'txt' of metadata.columns; did you mean text?",
     ),
     "column role of rows": (
         {},
         {"documents_of": "a.csv", "columns": {"text": "a"}},
-        "metadata.columns: unknown key 'text'",
+        "unknown key 'text' of metadata.columns",
     ),
     "column name": (
         {"dataset_path": "a.csv"},
         {"columns": {"text": 3}},
-        "metadata.columns.text: found 3",
+        "metadata.columns.text is 3; expected a column name",
     ),
-    "stride": ({"dataset_path": "a.csv"}, {"stride": 0}, "metadata.stride: found 0"),
+    "stride": (
+        {"dataset_path": "a.csv"},
+        {"stride": 0},
+        "metadata.stride is 0; expected a number of tokens, at least 1, or null for half of the window",
+    ),
     "long stride": (
         {"dataset_path": "a.csv"},
         {"stride": 64, "window": 64},
         "expected less than the window of 64",
     ),
-    "window": ({"dataset_path": "a.csv"}, {"window": "wide"}, "metadata.window: found 'wide'"),
-    "demonstrations": ({"dataset_path": "a.csv", "num_fewshot": 2}, {}, "num_fewshot: found 2"),
-    "split": ({"dataset_path": "a.csv", "test_split": 2}, {}, "test_split: found 2"),
+    "window": (
+        {"dataset_path": "a.csv"},
+        {"window": "wide"},
+        "metadata.window is 'wide'; expected a number of tokens, at least 2, or null for no limit",
+    ),
+    "demonstrations": (
+        {"dataset_path": "a.csv", "num_fewshot": 2},
+        {},
+        "num_fewshot is 2; expected 0",
+    ),
+    "split": ({"dataset_path": "a.csv", "test_split": 2}, {}, "test_split is 2; expected text"),
 }
 
 

@@ -139,8 +139,8 @@ def test_the_yaml_names_the_rule(metadata, join):
             {"join": "authors", "delimiter": " "},
             "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two",
         ),
-        ({"join": "author"}, "metadata.join: found 'author', expected authors or delimiter"),
-        ({"delimiter": 1}, "metadata.delimiter: found 1, expected text"),
+        ({"join": "author"}, "metadata.join is 'author'; expected 'authors' or 'delimiter'"),
+        ({"delimiter": 1}, "metadata.delimiter is 1; expected text"),
     ],
 )
 def test_what_is_no_rule_is_refused(metadata, said):

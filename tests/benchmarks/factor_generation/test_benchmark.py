@@ -579,9 +579,9 @@ def test_a_judge_that_is_down_leaves_a_record():
 @pytest.mark.parametrize(
     ("changes", "responses", "problem"),
     [
-        ({"stem": None}, ["a"], "'stem': found None, expected a text"),
-        ({"choices": "x"}, ["a"], "'choices': found 'x', expected a list"),
-        ({"gold": None}, ["a"], "'gold'"),
+        ({"stem": None}, ["a"], "stem is empty; expected a valid string"),
+        ({"choices": "x"}, ["a"], "choices is 'x'; expected a valid list"),
+        ({"gold": None}, ["a"], "gold is empty; expected a valid integer"),
         ({"mean_logprob": [1.0]}, ["a"], "mean_logprob"),
         ({"mean_logprob": ["x"] * 4}, ["a"], "mean_logprob"),
         ({}, [], "expected at least one"),

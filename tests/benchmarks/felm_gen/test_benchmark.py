@@ -475,16 +475,16 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
     good = to_line(docs[0], ["So."])
     bad = {
         "{": "not JSON",
-        "[1]": "found [1], expected an object",
-        '{"doc": {}}': "no 'resps'",
-        to_line({"index": "5"}, ["So."]): "'doc': no 'domain'; found index",
+        "[1]": "found [1]; expected a dictionary or an instance of _Line",
+        '{"doc": {}}': "resps is missing",
+        to_line({"index": "5"}, ["So."]): "'doc': domain is missing; found index",
         to_line(
             {**docs[1], "reference_texts": [3]}, ["So."]
-        ): "'doc': reference_texts[0]: found 3, expected a text",
+        ): "'doc': reference_texts[0] is 3; expected a valid string",
         to_line(docs[1], ["So.", "So?"]): "found 2 responses, expected one",
         json.dumps(
             {"doc": docs[1], "resps": [[[-1.0, True]]]}
-        ): "resps[0][0]: found [-1.0, True], expected a text",
+        ): "resps[0][0] is [-1.0, True]; expected a valid string",
         good: "the same document as",
         json.dumps({**json.loads(good), "filter": "judge"}): "the same document as",
     }

@@ -127,7 +127,7 @@ def test_several_titles_are_candidates(read, tmp_path):
         ({"longfact": "objects"}, "expected one source of prompts"),
         (
             {"longfact": "objcts", "path": None},
-            "longfact: found 'objcts', expected concepts or objects; did you mean objects",
+            "metadata.longfact is 'objcts'; expected 'concepts' or 'objects'",
         ),
         (
             {"longfact": "objects", "path": None, "topics": "astronmy"},
@@ -136,7 +136,7 @@ def test_several_titles_are_candidates(read, tmp_path):
         ({"columns": {"passages": "p"}}, "expected one thing to verify facts against"),
         (
             {"columns": {"titel": "title"}},
-            "metadata.columns: unknown key 'titel'; did you mean title",
+            "unknown key 'titel' of metadata.columns; did you mean title?",
         ),
         (
             {"columns": {"title": "name"}},
@@ -147,10 +147,10 @@ def test_several_titles_are_candidates(read, tmp_path):
             "metadata.columns.prompt: no column 'ask'",
         ),
         ({"doc_to_text": "asks"}, "doc_to_text is 'asks': neither a column"),
-        ({"k": [0]}, "metadata.k: found 0, expected a whole number of 1 or more"),
+        ({"k": [0]}, "metadata.k[0] is 0; expected greater than or equal to 1"),
         (
             {"linking": "greed"},
-            "metadata.linking: found 'greed', expected greedy or hungarian; did you mean greedy",
+            "metadata.linking is 'greed'; expected 'greedy' or 'hungarian'",
         ),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_yaml_that_cannot_be_used(read, pages, given, message):
         (
             [{**PROMPT, "p": [{"titel": "x"}]}],
             {"columns": {"passages": "p"}, "knowledge": None},
-            "rows.jsonl:1: no 'text'",
+            "rows.jsonl:1: text is missing",
         ),
         (
             [PROMPT],

@@ -10,7 +10,6 @@ import yaml
 
 from factor_gen.output.card import PAPER_TYPES, dataset_card
 from factor_gen.output.counts import Counts
-from factor_gen.records import Example
 from factor_gen.settings import (
     ChooseSettings,
     CorpusSettings,
@@ -20,7 +19,7 @@ from factor_gen.settings import (
     NliSettings,
     TypesSettings,
 )
-from tests.factor_gen.output.conftest import make_chosen, make_settings
+from tests.factor_gen.output.conftest import make_settings
 
 
 @pytest.fixture
@@ -203,20 +202,3 @@ def test_engines_do_not_show(card):
 
 def test_text_that_no_file_can_hold_is_mended(card):
     assert "\ufffd" in card(corpus=CorpusSettings(path="x", source="half \ud800"))
-
-
-def test_a_stage_of_another_name_is_counted_too(provenance):
-    counts = Counts()
-    for item in (
-        Example("a").drop("polish", "too dull"),
-        Example("b", unused="no colon here"),
-        make_chosen(),
-    ):
-        counts.add(item)
-    assert ("polish", 2, 1) in counts.stages()
-    assert counts.to_json()["unused"][0] == {
-        "stage": "choose",
-        "reason": "no colon here",
-        "documents": 1,
-    }
-    assert dataclasses.asdict(counts)["rows"] == 1

@@ -15,9 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.choose import Chosen
-from factor_gen.output.rows import columns, csv_writer, parquet_writer
-from factor_gen.output.write import write_benchmark
-from factor_gen.records import Candidate, Example, last_words, whole
+from factor_gen.output.card import Provenance
+from factor_gen.output.write import make_row, write_benchmark
+from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, whole
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.ground.errors import DataError
@@ -211,56 +211,37 @@ TEXT = st.text(st.characters(codec=None), max_size=40)
 @example([("a\r\nb\rc\n", '"quoted", and,', "\x00null\x00", "\ud800half")])
 @example([("\ufeffmark", "NA", " ", "1.0")])
 def test_any_text_is_read_back_as_it_was(rows):
-    found = []
+    chosen = []
     for number, (prefix, completion, false, edit) in enumerate(rows):
-        texts = tuple(
+        candidates = tuple(
             Candidate(f"{number}{index}{false}", "entity", edit, "rules/x") for index in range(3)
         )
-        found.append(Chosen(Example(f"d{number}", prefix, completion, candidates=texts), texts))
-    from factor_gen.output.rows import make_row
+        example = Example(f"d{number}", prefix, completion, candidates=candidates)
+        chosen.append(Chosen(example, candidates))
 
-    heads = columns(3)
     with tempfile.TemporaryDirectory() as folder:
-        for writer, name in ((csv_writer, "rows.csv"), (parquet_writer, "rows.parquet")):
-            path = Path(folder) / name
-            with writer(path, heads) as write:
-                for chosen in found:
-                    write(make_row(chosen, 3))
-            read_back = read(path)
-            assert [row.prefix for row in read_back] == [
-                whole(each.example.prefix) for each in found
-            ]
-            assert [row.choices for row in read_back] == [
-                tuple(
-                    map(
-                        whole,
-                        (each.example.completion, *(false.text for false in each.contradictions)),
-                    )
-                )
-                for each in found
-            ]
-            assert [row.error_types for row in read_back] == [
-                ("", "entity", "entity", "entity")
-            ] * len(found)
+        write_benchmark(make_settings(), chosen, Path(folder), Provenance({}))
+        tables = [read(Path(folder) / f"harbours.{ending}") for ending in ("csv", "parquet")]
+
+    for table in tables:
+        for row, item in zip(table, chosen, strict=True):
+            texts = [item.example.completion, *(each.text for each in item.contradictions)]
+            assert row.prefix == whole(item.example.prefix)
+            assert row.choices == tuple(map(whole, texts))
+            assert row.error_types == ("", "entity", "entity", "entity")
 
 
-def test_row_groups_are_written_as_they_fill(tmp_path):
-    rows = 2500
-    heads = {"doc_id": str, "contradiction_0_nli": float}
-    with parquet_writer(tmp_path / "rows.parquet", heads) as write:
-        for number in range(rows):
-            write({"doc_id": str(number), "contradiction_0_nli": None})
-    file = pyarrow.parquet.ParquetFile(tmp_path / "rows.parquet")
-    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [
-        1000,
-        1000,
-        500,
-    ]
+def test_row_groups_are_written_as_they_fill(tmp_path, provenance):
+    rows = [make_chosen(number) for number in range(2500)]
+
+    write_benchmark(make_settings(), rows, tmp_path, provenance)
+
+    metadata = pyarrow.parquet.ParquetFile(tmp_path / "harbours.parquet").metadata
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert sizes == [1000, 1000, 500]
 
 
 def test_the_cut_prefix_is_the_end_of_the_whole():
-    from factor_gen.output.rows import CUT_WORDS, make_row
-
     words = [f"w{number}" for number in range(CUT_WORDS + 5)]
     row = make_row(make_chosen(prefix=" ".join(words) + "\n"), 3)
     assert row["full_prefix"] == " ".join(words) + "\n"

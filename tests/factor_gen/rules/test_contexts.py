@@ -16,7 +16,7 @@ from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.sentence import read
 from factor_gen.pipeline import build
 from factor_gen.records import Example
-from factor_gen.shards import StageFolder
+from factor_gen.shards import ShardFolder
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.rules.support import TAGGER, always  # noqa: F401
 
@@ -136,27 +136,27 @@ def test_a_word_keeps_so_many_companions(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_file_of_a_corpus(tmp_path: Path) -> None:
-    folder = StageFolder(tmp_path / "1-read")
+    folder = ShardFolder(tmp_path / "documents")
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
-    path = pipeline._contexts(folder, len(CODE))
+    path = pipeline._write_contexts(folder, len(CODE))
     assert load(path) == gather(CODE)
     assert json.loads(path.read_text(encoding="utf-8"))["librar"]
     before = path.stat().st_mtime_ns
-    assert pipeline._contexts(folder, len(CODE)) == path
+    assert pipeline._write_contexts(folder, len(CODE)) == path
     assert path.stat().st_mtime_ns == before
 
 
 def test_of_a_large_corpus_parts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = StageFolder(tmp_path / "1-read")
+    folder = ShardFolder(tmp_path / "documents")
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
     monkeypatch.setattr(
-        pipeline, "_READ", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3
+        pipeline, "_CONTEXT_BYTES", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3
     )
-    assert load(pipeline._contexts(folder, len(CODE))) == gather([CODE[0], CODE[2]])
+    assert load(pipeline._write_contexts(folder, len(CODE))) == gather([CODE[0], CODE[2]])
 
 
 def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:
@@ -165,5 +165,5 @@ def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:
     build(settings, tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert isinstance(
-        load((tmp_path / "one" / "stages" / "1-read" / "contexts.json").resolve()), Contexts
+        load((tmp_path / "one" / "stages" / "documents" / "contexts.json").resolve()), Contexts
     )

@@ -182,7 +182,6 @@ STAYS: list[tuple[str, Operator, str, str]] = [
     ("a bound of versions", numbers, "The ship prior to 29.3 had a mast.", "prior to 1"),
     ("more masses than two", numbers, "It uses many more masses than two.", "three"),
     ("years before our era", numbers, "The war lasted from 431 to 404 BC.", "from"),
-    ("a road", swapped_names, "The wall ran from Tarn to Vale.", "from Vale"),
     (
         "centuries in words",
         dates,
@@ -298,24 +297,6 @@ CHANGES: list[tuple[str, Operator, str, str]] = [
         "It fell in the 4th century BCE.",
     ),
     (
-        "peoples",
-        swapped_names,
-        "The Helvetians succumbed to the Romans.",
-        "The Romans succumbed to the Helvetians.",
-    ),
-    (
-        "passives",
-        swapped_names,
-        "The Frisii were beaten by the Batavi.",
-        "The Batavi were beaten by the Frisii.",
-    ),
-    (
-        "a way",
-        swapped_names,
-        "He moved it from Oviedo to Leon.",
-        "He moved it from Leon to Oviedo.",
-    ),
-    (
         "what is pointed at",
         denied,
         "This was the work of a miller.",
@@ -380,7 +361,7 @@ def test_changes(operator: Operator, text: str, expected: str) -> None:
     ],
 )
 def test_verbs_of_another_sense_are_not_paired(one: str, other: str) -> None:
-    pairs = {(verb.base, verb.other) for each in verbs().values() for verb, _ in each}
+    pairs = {(verb.base, verb.opposite) for each in verbs().values() for verb, _ in each}
     assert (one, other) not in pairs
 
 

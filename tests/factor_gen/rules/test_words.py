@@ -173,7 +173,7 @@ def test_each_way_is_taken_as_often_as_the_other() -> None:
 
 
 def test_the_lists_are_large_and_go_both_ways() -> None:
-    pairs = {(verb.base, verb.other) for each in verbs().values() for verb, _ in each}
+    pairs = {(verb.base, verb.opposite) for each in verbs().values() for verb, _ in each}
     assert len(pairs) >= 600
     assert all((other, base) in pairs for base, other in pairs)
     assert len({form for each in nouns().values() for form, _, _ in each}) >= 500

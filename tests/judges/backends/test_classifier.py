@@ -122,8 +122,8 @@ def test_the_identity_is_of_the_weights_and_of_all_that_can_change_a_probability
 
 def test_wrong_settings_are_told_before_anything_is_asked(write_judge, tmp_path):
     for keys, message in (
-        ({"threshold": 0.99}, "threshold is 0.99; expected a number from 0.1 to 0.9"),
-        ({"window": 4}, "window is 4; expected a whole number of 16 or more"),
+        ({"threshold": 0.99}, "threshold is 0.99; expected less than or equal to 0.9"),
+        ({"window": 4}, "window is 4; expected greater than or equal to 16"),
         ({"temperature": 1}, "unknown key 'temperature'"),
         ({"model": ""}, "model is missing: a model on the Hub, or its folder"),
     ):

@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.pairs import Pair, written
 from lm_factuality.ground import plots
 from lm_factuality.ground.model_names import family, short_name, size_label
 from lm_factuality.ground.plots import Dot, dots, save_figure, scatter
-from lm_factuality.scores.statistics import interval
+from lm_factuality.scores.statistics import score_interval
 
 _TAU = (
     "Kendall's tau-b of perplexity and accuracy: 1 if the lower perplexity always goes with the"
@@ -242,5 +242,7 @@ def _point(point: Point, x: Dot) -> plots.Point:
 def _perplexity(point: Point) -> Dot | None:
     value, stderr = point.perplexity, point.perplexity_stderr
     return (
-        None if value is None else Dot(value, *((stderr and interval(value, stderr, low=1)) or ()))
+        None
+        if value is None
+        else Dot(value, *((stderr and score_interval(value, stderr, low=1)) or ()))
     )
