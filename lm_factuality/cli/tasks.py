@@ -17,9 +17,8 @@ from lm_factuality.ground.console import interval, print_table, shown
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.before import unknown_keys
 from lm_factuality.harness.suite_task import Report, check_built, quietly, shortened
-from lm_factuality.harness.tasks import find_configs, suite_tasks
+from lm_factuality.harness.tasks import find_configs, suite_tasks, unknown_keys
 from lm_factuality.sample import quickstart as samples
 
 

@@ -1,9 +1,10 @@
 """BM25 by Tantivy, over an index on disk or over a few texts in memory.
 
-A text is split at everything that is neither letter nor digit, and lower-cased. Under the stemmer
-``english`` the 33 stopwords of Lucene are left out and the rest stemmed as Snowball does; ``none``
-takes words as they are. Tantivy fixes k1 = 1.2 and b = 0.75, the defaults of Lucene, whose BM25 it
-computes; a passage's length is kept in one byte, as there."""
+A text is split at everything that is neither letter nor digit, and lower-cased. With the stemmer
+``english``, the 33 stopwords of Lucene are left out and the rest is stemmed as Snowball does.
+``none`` takes words as they are. Tantivy fixes k1 = 1.2 and b = 0.75, the defaults of Lucene, whose
+BM25 it computes. A passage's length is kept in one byte, as there.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +27,23 @@ from lm_factuality.retrieval.passages import PASSAGES, PassageStore
 
 STEMMERS = ("english", "none")
 FOLDER = "tantivy"
-_CONTENTS, _NUMBER, _ANALYZER = "contents", "number", "words"
-_HEAP, _SMALL_HEAP = (
-    150_000_000,
-    15_000_000,
-)  # bytes of postings before they are written; the latter is Tantivy's least
-_COMMIT = 50_000  # passages; a build that is interrupted goes on after its last commit
-_DIGITS = (
-    5  # of a score that count; sums of 32-bit floats differ behind them with the order of the terms
-)
+
+# Fields of Tantivy's documents, and the name of the analyzer of the first.
+_CONTENTS = "contents"
+_NUMBER = "number"
+_ANALYZER = "words"
+# Bytes of postings in memory before they are written. The second is Tantivy's least.
+_HEAP = 150_000_000
+_SMALL_HEAP = 15_000_000
+# A build that is interrupted goes on after its last commit of so many passages.
+_COMMIT = 50_000
+# Digits of a score that count. Further ones of a sum of 32-bit floats depend on its order.
+_DIGITS = 5
 
 
 @dataclass(frozen=True)
 class BM25Parameters:
-    """The stemmer; the rest is Tantivy's."""
+    """What a user can choose. Tantivy fixes the rest."""
 
     stemmer: str = "english"
     kind: ClassVar[Literal["bm25"]] = "bm25"
@@ -49,29 +53,36 @@ class BM25Parameters:
             raise ConfigError(f"stemmer: found {self.stemmer!r}, expected {' or '.join(STEMMERS)}")
 
     def recorded(self) -> dict[str, Any]:
-        """What the manifest says."""
+        """Return what the manifest says."""
         return {"method": "tantivy", "k1": 1.2, "b": 0.75, "stemmer": self.stemmer}
 
     def write(self, folder: Path, passages: PassageStore) -> str:
-        """Makes or goes on with the index; returns a sum of what it finds. Raises DataError: no
-        words, or the disk is full."""
-        (folder / FOLDER).mkdir(exist_ok=True)
+        """Make an index of passages, or go on with one.
+
+        Returns:
+            A sum of what it finds.
+
+        Raises:
+            DataError: There are no words, or the disk is full.
+        """
+        tantivy_folder = folder / FOLDER
+        tantivy_folder.mkdir(exist_ok=True)
         try:
-            index = _index(self.stemmer, folder / FOLDER)
-            begin = index.searcher().num_docs  # whole commits: passages are added in order
-            texts = (passage.contents for passage in passages.since(begin))
-            with tqdm(total=len(passages), initial=begin, desc="index", unit=" passages") as bar:
-                _fill(index, texts, begin, _HEAP, bar)
+            index = _open(self.stemmer, tantivy_folder)
+            # Passages are added in order and in whole commits.
+            start = index.searcher().num_docs
+            texts = (passage.contents for passage in passages.since(start))
+            with tqdm(texts, "index", len(passages), initial=start, unit=" passages") as bar:
+                _fill(index, bar, start, _HEAP)
             index.reload()
             if not index.searcher().terms_with_prefix(_CONTENTS, "", limit=1):
                 raise DataError("no passage has a word, stopwords aside; expected texts")
-            for path in (folder / FOLDER).iterdir():
+            for path in tantivy_folder.iterdir():
                 if path.suffix == ".lock":
                     path.unlink()
                 else:
-                    path.chmod(
-                        (folder / PASSAGES).stat().st_mode
-                    )  # Tantivy's own lets nobody else read it
+                    # Tantivy lets nobody else read its files.
+                    path.chmod((folder / PASSAGES).stat().st_mode)
         except (ValueError, OSError) as error:
             raise DataError(
                 f"{folder}: Tantivy cannot write the index: {error}; make room and give the same"
@@ -81,15 +92,14 @@ class BM25Parameters:
 
 
 class BM25Index(Index):
-    """A BM25 index that was opened; only what queries touch is read from disk."""
+    """A BM25 index on disk, of which only what queries touch is read."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         super().__init__(folder, manifest)
         try:
             stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            links = (
-                tempfile.mkdtemp()
-            )  # Tantivy writes locks even to read, and the folder may be read-only
+            # Tantivy writes locks even to read, and the folder may be read-only.
+            links = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
             for path in (folder / FOLDER).iterdir():
                 Path(links, path.name).symlink_to(path.resolve())
@@ -109,37 +119,42 @@ class Searcher:
     def __init__(self, index: tantivy.Index, stemmer: str) -> None:
         index.config_reader("manual")
         index.reload()
-        self._index, self._searcher, self._analyzer = index, index.searcher(), _analyzer(stemmer)
+        self._index = index
+        self._searcher = index.searcher()
+        self._analyzer = _analyzer(stemmer)
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Searcher:
-        """Over a few English texts, in memory."""
-        index = _index("english")
+        """Make a searcher over a few English texts in memory."""
+        index = _open("english")
         _fill(index, texts, 0, _SMALL_HEAP)
         return cls(index, "english")
 
     def best(self, query: str, k: int) -> Ranking:
-        """The ``k`` best texts that have a word of ``query``, best first, equal ones by number.
-        Scores are rounded: the order of sums must tell no equals apart. Of these Tantivy returns
-        any: more are asked for until one is worse than the ``k``-th."""
-        terms = sorted(Counter(self._analyzer.analyze(_encodable(query))).items())
-        parts = [
-            (Query.term_query(self._index.schema, _CONTENTS, term, "freq"), float(count))
-            for term, count in terms
-        ]
-        asked = Query.boolean_query(
-            [(Occur.Should, Query.boost_query(part, count)) for part, count in parts]
-        )
+        """Return the ``k`` best texts that have a word of the query.
+
+        Scores are rounded, because the order of a sum must tell no equal texts apart. Of equal
+        texts Tantivy returns any, so more are asked for until one is worse than the ``k``-th.
+        """
+        counts = Counter(self._analyzer.analyze(_encodable(query)))
+        clauses = []
+        for term, count in sorted(counts.items()):
+            term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
+            clauses.append((Occur.Should, Query.boost_query(term_query, float(count))))
+        boolean_query = Query.boolean_query(clauses)
         limit = k + 1
         while True:
-            found = self._searcher.search(asked, limit, count=False).hits
-            scores = [float(f"{score:.{_DIGITS}g}") for score, _ in found]
-            if len(found) < limit or scores[-1] < scores[k - 1]:
+            hits = self._searcher.search(boolean_query, limit, count=False).hits
+            scores = [float(f"{score:.{_DIGITS}g}") for score, _ in hits]
+            if len(hits) < limit or scores[-1] < scores[k - 1]:
                 break
             limit *= 4
-        numbers = self._searcher.fast_field_values(_NUMBER, [address for _, address in found])
-        ranking: Ranking = list(zip(map(int, numbers), scores, strict=True))  # type: ignore[arg-type]
-        return sorted(ranking, key=lambda each: (-each[1], each[0]))[:k]
+        numbers = self._searcher.fast_field_values(_NUMBER, [address for _, address in hits])
+        ranking: Ranking = [
+            (int(number), score)  # type: ignore[arg-type]
+            for number, score in zip(numbers, scores, strict=True)
+        ]
+        return sorted(ranking, key=lambda entry: (-entry[1], entry[0]))[:k]
 
 
 def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
@@ -149,32 +164,27 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
     return builder.build()
 
 
-def _index(stemmer: str, folder: Path | None = None) -> tantivy.Index:
-    """The index in ``folder``, new if there is none; without a folder one in memory."""
-    schema = tantivy.SchemaBuilder().add_text_field(
-        _CONTENTS, tokenizer_name=_ANALYZER, index_option="freq"
-    )
-    index = tantivy.Index(
-        schema.add_unsigned_field(_NUMBER, fast=True).build(), str(folder) if folder else None
-    )
+def _open(stemmer: str, folder: Path | None = None) -> tantivy.Index:
+    """Open the index in a folder, which may be new, or one in memory."""
+    schema = tantivy.SchemaBuilder()
+    schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
+    schema.add_unsigned_field(_NUMBER, fast=True)
+    index = tantivy.Index(schema.build(), str(folder) if folder else None)
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index
 
 
-def _fill(
-    index: tantivy.Index, texts: Iterable[str], begin: int, heap: int, bar: tqdm[Any] | None = None
-) -> None:
-    """Adds ``texts``, numbered from ``begin``; one thread, so that a commit holds them in their
-    order."""
+def _fill(index: tantivy.Index, texts: Iterable[str], start: int, heap: int) -> None:
+    """Add texts, numbered from ``start``."""
+    # One thread, so that a commit holds the texts in their order.
     writer = index.writer(heap, 1)
-    writer.garbage_collect_files()  # of a build that was killed
-    for number, text in enumerate(texts, begin):
+    # A build that was killed has left files.
+    writer.garbage_collect_files()
+    for number, text in enumerate(texts, start):
         document = tantivy.Document()
         document.add_text(_CONTENTS, _encodable(text))
         document.add_unsigned(_NUMBER, number)
         writer.add_document(document)
-        if bar is not None:
-            bar.update()
         if (number + 1) % _COMMIT == 0:
             writer.commit()
     writer.commit()
@@ -182,6 +192,5 @@ def _fill(
 
 
 def _encodable(text: str) -> str:
-    """``text`` with question marks for halves of surrogate pairs, which models may write and UTF-8
-    does not have."""
+    """Replace halves of surrogate pairs, which models may write and UTF-8 does not have."""
     return text.encode("utf-8", "replace").decode("utf-8")

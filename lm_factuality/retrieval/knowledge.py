@@ -1,84 +1,116 @@
-"""Pages by title in one SQLite file, as FActScore keeps Wikipedia: opening one of ours or
-FActScore's own, and its passages."""
+"""Pages by title in one SQLite file, as FActScore keeps Wikipedia.
 
+`Knowledge` opens a file of ours or FActScore's own. `build` fills a new one through `PageStore`.
+"""
+
+import datetime
 import hashlib
 import json
 import re
 import sqlite3
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
-from lm_factuality.retrieval.passages import SourceRecord
+from lm_factuality.retrieval.passages import Passage, SourceRecord
 
-TABLE, MANIFEST = "documents", "lm_factuality_manifest"
-STATE = "lm_factuality_build"  # how far an unfinished build has come
-FORMAT = 1
-_MAGIC = b"SQLite format 3\0"
-_ENDS = 1 << 20  # bytes at either end of a file that its identity depends on
+# FActScore's separator of passages.
+SEPARATOR = "####SPECIAL####SEPARATOR####"
+# Words of a passage. FActScore has as many tokens of RoBERTa.
+WORDS = 256
+
+_FORMAT = 1
+# The identity of a file without a manifest depends on so many bytes at either end.
+_NUM_END_BYTES = 1 << 20
 _AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
-SEPARATOR = "####SPECIAL####SEPARATOR####"  # FActScore's
-WORDS = 256  # of a passage; FActScore has as many tokens of RoBERTa
-_MARKS = re.compile("</?s>")  # RoBERTa's, which FActScore leaves in its pages
+# RoBERTa's marks, which FActScore leaves in its pages.
+_MARKS = re.compile("</?s>")
 _PLAIN = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"}
+)
+_NEW = """BEGIN;
+DROP TABLE IF EXISTS documents;
+DROP TABLE IF EXISTS lm_factuality_manifest;
+DROP TABLE IF EXISTS lm_factuality_build;
+CREATE TABLE documents(title PRIMARY KEY, text);
+CREATE TABLE lm_factuality_build(content);
+INSERT INTO lm_factuality_build VALUES (NULL);
+COMMIT;"""
+_APPEND = (
+    "INSERT INTO documents(title, text) VALUES (?, ?) ON CONFLICT(title)"
+    " DO UPDATE SET text = text || ? || excluded.text"
 )
 
 
 @dataclass(frozen=True)
 class KnowledgeManifest:
-    """What a file was made of: its sources, rows read, pages made of them, when (UTC), by which
-    version of the suite."""
+    """What a file was made of."""
 
     sources: tuple[SourceRecord, ...]
     rows: int
     pages: int
     built: str
+    """The time in UTC."""
+
     suite_version: str
-    format: int = FORMAT
+    format: int = _FORMAT
 
     def to_json(self) -> str:
+        """Return the text that the file keeps."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
 
 class Knowledge:
-    """Pages by title, looked up as it is, then as ``spellings`` has it. Files that FActScore made
-    have no manifest."""
+    """Pages by title. Files that FActScore made have no manifest."""
 
     def __init__(self, path: str | Path) -> None:
-        """Opens ``path`` for reading. Raises DataError: no SQLite file with ``documents(title,
-        text)``, or unfinished."""
+        """Open a file for reading.
+
+        Raises:
+            DataError: It is no SQLite file with ``documents(title, text)``, or is unfinished.
+        """
         self.path = Path(path)
-        _check_magic(self.path)
-        self._connection = sqlite3.connect(
-            f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False
-        )
-        columns = [row[1] for row in self._rows(f"PRAGMA table_info({TABLE})")]
-        tables = [
-            row[0] for row in self._rows("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        if not {"title", "text"} <= set(columns):
-            found = (
-                f"columns {', '.join(columns)}"
-                if columns
-                else f"the tables {', '.join(tables) or 'none'}"
+        if not self.path.is_file():
+            raise DataError(
+                f"{self.path}: no such file; make it with: lm-factuality knowledge build SOURCE"
+                f" --out {self.path}"
             )
-            expected = f"a table {TABLE} with the columns title and text, as FActScore has it"
-            raise DataError(f"{self.path}: found {found}, expected {expected}; {_AGAIN}")
-        if STATE in tables:
+        uri = f"{self.path.resolve().as_uri()}?mode=ro"
+        self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        columns = [row[1] for row in self._query("PRAGMA table_info(documents)")]
+        names = self._query("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = [name for (name,) in names]
+        if not {"title", "text"} <= set(columns):
+            raise DataError(
+                f"{self.path}: found the tables {', '.join(tables) or 'none'} and in documents the"
+                f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
+                f" columns title and text, as FActScore has it; {_AGAIN}"
+            )
+        if "lm_factuality_build" in tables:
             raise DataError(f"{self.path}: a build that was not finished; give its command again")
-        self.manifest = self._read_manifest() if MANIFEST in tables else None
+        has_manifest = "lm_factuality_manifest" in tables
+        self.manifest = self._read_manifest() if has_manifest else None
 
     def passages(self, title: str) -> list[str] | None:
-        """The passages of the page called ``title``, in their order; None without one. Raises
-        DataError: the file is damaged."""
+        """Return the passages of a page, looked up by the `spellings` of its title.
+
+        Returns:
+            None if there is no such page.
+
+        Raises:
+            DataError: The file is damaged.
+        """
         for spelling in spellings(title):
-            for (text,) in self._rows(f"SELECT text FROM {TABLE} WHERE title = ?", spelling):  # noqa: S608
+            rows = self._query("SELECT text FROM documents WHERE title = ?", spelling)
+            if rows:
+                text = rows[0][0]
                 if not isinstance(text, str):
                     raise DataError(
                         f"{self.path}: the page {spelling!r} is a {type(text).__name__}, expected"
@@ -88,94 +120,84 @@ class Knowledge:
         return None
 
     def __len__(self) -> int:
-        """The number of pages; counted in files without a manifest."""
-        return self._count() if self.manifest is None else self.manifest.pages
+        """Return the number of pages. In files without a manifest they are counted."""
+        return self._count_pages() if self.manifest is None else self.manifest.pages
 
     @cached_property
     def identity(self) -> str:
-        """16 hexadecimal digits that differ between files: of the manifest, or else of the file's
-        size, beginning and end."""
+        """16 hexadecimal digits that differ between files.
+
+        They are of the manifest, or else of the file's size, beginning and end.
+        """
         if self.manifest is not None:
             return hashlib.sha256(self.manifest.to_json().encode()).hexdigest()[:16]
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
-            digest = hashlib.sha256(b"%d\0" % size + file.read(_ENDS))
-            file.seek(max(0, size - _ENDS))
+            digest = hashlib.sha256(b"%d\0" % size + file.read(_NUM_END_BYTES))
+            file.seek(max(0, size - _NUM_END_BYTES))
             digest.update(file.read())
         return digest.hexdigest()[:16]
 
     def check(self) -> None:
-        """Reads the whole file. Raises DataError: it is damaged, or has not as many pages as its
-        manifest says."""
-        ((answer,),) = self._rows("PRAGMA integrity_check(1)")
+        """Read the whole file.
+
+        Raises:
+            DataError: It is damaged, or has not as many pages as its manifest says.
+        """
+        ((answer,),) = self._query("PRAGMA integrity_check(1)")
         if answer != "ok":
             raise DataError(f"{self.path}: damaged: {answer}; {_AGAIN}")
-        if self.manifest is not None and (count := self._count()) != self.manifest.pages:
+        if self.manifest is not None and self._count_pages() != self.manifest.pages:
             raise DataError(
-                f"{self.path}: {count} pages, expected {self.manifest.pages} as its manifest says;"
-                f" {_AGAIN}"
+                f"{self.path}: {self._count_pages()} pages, expected {self.manifest.pages} as its"
+                f" manifest says; {_AGAIN}"
             )
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()
 
-    def _count(self) -> int:
-        return int(self._rows(f"SELECT count(*) FROM {TABLE}")[0][0])  # noqa: S608
+    def _count_pages(self) -> int:
+        return int(self._query("SELECT count(*) FROM documents")[0][0])
 
     def _read_manifest(self) -> KnowledgeManifest:
-        rows = self._rows(f"SELECT content FROM {MANIFEST}")  # noqa: S608
+        rows = self._query("SELECT content FROM lm_factuality_manifest")
         try:
-            if not rows:
-                raise ValueError("it is empty")
             values: dict[str, Any] = parse_json(rows[0][0])
-            if values["format"] != FORMAT:
+            if values["format"] != _FORMAT:
                 raise ValueError(
-                    f"format {values['format']!r}, but this version of the suite reads {FORMAT}"
+                    f"format {values['format']!r}, but this version of the suite reads {_FORMAT}"
                 )
             return to_model(KnowledgeManifest, values)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise DataError(
                 f"{self.path}: its manifest cannot be read: {error}; {_AGAIN}"
             ) from error
 
-    def _rows(self, query: str, *values: str) -> list[Any]:
+    def _query(self, query: str, *values: str) -> list[Any]:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise DataError(f"{self.path}: cannot be read: {error}; {_AGAIN}") from error
 
 
-def _check_magic(path: Path) -> None:
-    if path.is_dir():
-        raise DataError(
-            f"{path}: is a folder, expected a knowledge source: a SQLite file; an index is not a"
-            " knowledge source"
-        )
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{path}: no such file; make it with: lm-factuality knowledge build SOURCE --out {path}"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    if start != _MAGIC:
-        raise DataError(f"{path}: not a SQLite file (it starts with {start[:16]!r}); {_AGAIN}")
-
-
 def split_page(text: str) -> list[str]:
-    """The passages of a page in their order, none of them empty: what stands between separators;
-    where that has more than ``WORDS`` words (by white space), or there are no separators, cut after
-    so many, line breaks becoming spaces."""
+    """Return the passages of a page in their order, none of them empty.
+
+    They are what stands between separators. A longer one than `WORDS` words, or a page without
+    separators, is cut after so many words, and its line breaks become spaces.
+    """
     if SEPARATOR not in text:
         return _cut(_MARKS.sub(" ", text).split())
-    found: list[str] = []
+    passages: list[str] = []
     for part in text.split(SEPARATOR):
         passage = _MARKS.sub(" ", part).strip()
         words = passage.split()
-        found += _cut(words) if len(words) > WORDS else [passage] if passage else []
-    return found
+        if len(words) > WORDS:
+            passages += _cut(words)
+        elif passage:
+            passages.append(passage)
+    return passages
 
 
 def _cut(words: list[str]) -> list[str]:
@@ -183,13 +205,83 @@ def _cut(words: list[str]) -> list[str]:
 
 
 def spellings(title: str) -> list[str]:
-    """``title`` itself first, then what it may be called elsewhere, most alike first: without
-    surrounding and doubled spaces, underscores as spaces, composed (NFC) and decomposed (NFD)
-    accents, typographic quotes and dashes as plain ones, the first letter a capital. Each once;
-    case and brackets are otherwise part of a title."""
+    """Return a title and what it may be called elsewhere, most similar first.
+
+    Variants are without surrounding and doubled spaces, with spaces for underscores, with composed
+    (NFC) or decomposed (NFD) accents, with plain quotes and dashes for typographic ones, and with a
+    capital first letter. Case and brackets are otherwise part of a title.
+    """
     spaced = " ".join(title.replace("_", " ").split())
     plain = spaced.translate(_PLAIN)
-    found = [title, title.strip()]
+    variants = [title, title.strip()]
     for text in (spaced, plain, spaced[:1].upper() + spaced[1:], plain[:1].upper() + plain[1:]):
-        found += [unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]
-    return [text for text in dict.fromkeys(found) if text or not title]
+        variants += [unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]
+    return [text for text in dict.fromkeys(variants) if text or not title]
+
+
+class PageStore:
+    """The pages of a build that is under way. Its length is the number of rows that were read."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Begin a build, or go on with the one in the file.
+
+        Raises:
+            DataError: The file is no unfinished build.
+        """
+        self.path = path
+        self._connection = connection
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        try:
+            tables = {name for (name,) in connection.execute(query)}
+            if not tables or "lm_factuality_manifest" in tables:
+                # New, or complete but not yet renamed: it starts over.
+                connection.executescript(_NEW)
+            (content,) = connection.execute("SELECT content FROM lm_factuality_build").fetchone()
+        except (sqlite3.Error, TypeError) as error:
+            raise DataError(
+                f"{path}: not an unfinished build: {error}; delete it to start over"
+            ) from error
+        self.state: dict[str, Any] | None = None if content is None else json.loads(content)
+        self._num_rows = int(self.state["rows"]) if self.state else 0
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def add(self, passages: Sequence[Passage], state: Mapping[str, Any]) -> None:
+        """Append passages to their pages and keep the state with them: both are on disk or neither.
+
+        Raises:
+            DataError: A passage has no title.
+        """
+        # Rows of one title are joined, so that a long page is not rewritten for each of them.
+        pages: dict[str, list[str]] = {}
+        for passage in passages:
+            title = passage.title.strip()
+            if not title:
+                names = ", ".join(source["path"] for source in state["plan"]["sources"])
+                raise DataError(
+                    f"{names}: the row with the id {passage.id!r} has no title, by which a page is"
+                    " found; name the column: --fields title=NAME"
+                )
+            pages.setdefault(title, []).append(passage.text)
+        num_rows = self._num_rows + len(passages)
+        content = json.dumps({**state, "rows": num_rows})
+        with self._connection:
+            texts = [(title, SEPARATOR.join(parts), SEPARATOR) for title, parts in pages.items()]
+            self._connection.executemany(_APPEND, texts)
+            self._connection.execute("UPDATE lm_factuality_build SET content = ?", (content,))
+        self._num_rows = num_rows
+
+    def finish(self, sources: tuple[SourceRecord, ...]) -> None:
+        """Write the manifest in the place of the state."""
+        (num_pages,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
+        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        manifest = KnowledgeManifest(sources, len(self), num_pages, now, __version__)
+        with self._connection:
+            # sqlite3 begins no transaction of its own before it makes a table.
+            self._connection.execute("BEGIN")
+            self._connection.execute("CREATE TABLE lm_factuality_manifest(content)")
+            self._connection.execute(
+                "INSERT INTO lm_factuality_manifest VALUES (?)", (manifest.to_json(),)
+            )
+            self._connection.execute("DROP TABLE lm_factuality_build")

@@ -1,5 +1,7 @@
-"""A passage, how the values of a row become one, and the SQLite file that an index keeps them
-in."""
+"""A passage, how the values of a row become one, and the SQLite file of an index's passages.
+
+`sources` makes passages of rows, `build` fills a `PassageStore`, and `index` reads from it.
+"""
 
 import hashlib
 import json
@@ -12,36 +14,37 @@ from typing import Any
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 
 PASSAGES = "passages.sqlite"
-_TABLES = (
-    (
-        "CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text"
-        " TEXT)"
-    ),
-    # how far an unfinished build has come
-    "CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT)",
-)
+_TABLES = """
+CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT);
+CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT);
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that can be retrieved: its id in the source, its title (may be empty), its
-    text."""
+    """A piece of text that can be retrieved."""
 
     id: str
+    """Its id in the source."""
+
     title: str
+    """It may be empty."""
+
     text: str
 
     @property
     def contents(self) -> str:
-        """What an index sees of it: title, line break, text, as in Pyserini's Wikipedia indexes."""
+        """What an index sees of it, as in Pyserini's Wikipedia indexes: title, line break, text."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns or keys of a source that hold a passage's parts. ``None`` stands for ``id`` and
-    ``title`` where a source has them; a row without an id gets its number, from 1, and one without
-    a title none. A name that is given must be there."""
+    """The columns or keys of a source that hold a passage's parts.
+
+    None stands for ``id`` and ``title`` where a source has them. A row without an id gets its
+    number, from 1, and one without a title none. A name that was given must be there.
+    """
 
     id: str | None = None
     title: str | None = None
@@ -50,34 +53,38 @@ class Fields:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What a source was when it was read: path, size in bytes and SHA-256; of a dataset of the Hub
-    its commit (``revision``)."""
+    """What a source was when it was read."""
 
     path: str
     size: int | None = None
+    """In bytes."""
+
     sha256: str | None = None
     revision: str | None = None
+    """The commit of a dataset of the Hub."""
 
     @property
     def version(self) -> str:
-        return (
-            f"revision {self.revision}"
-            if self.revision
-            else f"{self.size:,} bytes, SHA-256 {self.sha256}"
-        )
+        """The commit, or size and sum."""
+        if self.revision:
+            return f"revision {self.revision}"
+        return f"{self.size:,} bytes, SHA-256 {self.sha256}"
 
 
 def parse_fields(argument: str) -> Fields:
-    """``id=..,title=..,text=..``, in any order and number. Raises ConfigError: another key, or no
-    value."""
-    known = [field.name for field in fields(Fields)]
+    """Read ``id=..,title=..,text=..``, in any order and number.
+
+    Raises:
+        ConfigError: A key is unknown or has no value.
+    """
+    names = [field.name for field in fields(Fields)]
     values: dict[str, str] = {}
     for part in argument.split(","):
         key, _, value = part.strip().partition("=")
-        if key not in known:
+        if key not in names:
             raise ConfigError(
                 f"--fields: unknown key {key!r}, expected"
-                f" {', '.join(known)}{did_you_mean(key, known)}"
+                f" {', '.join(names)}{did_you_mean(key, names)}"
             )
         if not value:
             raise ConfigError(f"--fields: {key} names no column, expected {key}=NAME")
@@ -86,118 +93,130 @@ def parse_fields(argument: str) -> Fields:
 
 
 def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -> Passage:
-    """The passage in ``values``, the ``row``-th row, from 1. Raises DataError, which begins with
-    ``place``: it is none."""
+    """Make a passage of a row's values.
+
+    Args:
+        row: The number of the row, from 1.
+        place: Where the row is, for errors.
+
+    Raises:
+        DataError: The row is no passage.
+    """
     text = values.get(names.text)
-    if not isinstance(text, str) or not text.strip():
-        if names.text not in values:
-            raise DataError(
-                f"{place}: no column {names.text!r}; found {_listed(values)}; name the one with the"
-                " text: --fields text=NAME"
-            )
+    if names.text not in values:
         raise DataError(
-            f"{place}: {names.text!r} is {_shown(text)}, expected a text that is not empty"
+            f"{place}: no column {names.text!r}; found {', '.join(map(str, values)) or 'none'};"
+            " name the one with the text: --fields text=NAME"
         )
-    identity = _part(values, "id", names.id, place)
-    title = _part(values, "title", names.title, place)
-    passage = Passage(str(row) if identity is None else identity, title or "", text)
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(
+            f"{place}: {names.text!r} is {_describe(text)}, expected a text that is not empty"
+        )
+    title = _optional_part(values, "title", names.title, place) or ""
+    identity = _optional_part(values, "id", names.id, place)
+    if identity is None:
+        identity = str(row)
     try:
-        f"{passage.id}{passage.title}{text}".encode()
+        f"{identity}{title}{text}".encode()
     except UnicodeEncodeError as error:
         raise DataError(
             f"{place}: holds half of a surrogate pair, expected text; write the file as UTF-8"
         ) from error
-    return passage
+    return Passage(identity, title, text)
 
 
-def split_words(passage: Passage, words: int) -> Iterator[Passage]:
-    """Passages of so many ``words`` by white space, as DPR's, with ids ``ID#0``, ``ID#1``, ...;
-    line breaks become spaces."""
-    tokens = passage.text.split()
-    for number, start in enumerate(range(0, len(tokens), words)):
-        yield Passage(
-            f"{passage.id}#{number}", passage.title, " ".join(tokens[start : start + words])
-        )
-
-
-def _part(values: Mapping[str, Any], part: str, name: str | None, place: str) -> str | None:
-    value = values.get(name or part)
-    if isinstance(value, str):
-        return value
+def _optional_part(
+    values: Mapping[str, Any], part: str, name: str | None, place: str
+) -> str | None:
     if name is not None and name not in values:
         raise DataError(
-            f"{place}: no column {name!r}; found {_listed(values)}; correct --fields {part}={name}"
+            f"{place}: no column {name!r}; found {', '.join(map(str, values)) or 'none'}; correct"
+            f" --fields {part}={name}"
         )
-    if value is None:
-        return None
+    value = values.get(name or part)
+    if value is None or isinstance(value, str):
+        return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise DataError(
-        f"{place}: {name or part!r} is {_shown(value)}, expected a text or a whole number"
+        f"{place}: {name or part!r} is {_describe(value)}, expected a text or a whole number"
     )
 
 
-def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, values)) or "none"
-
-
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, str):
         return "empty"
     return "null" if value is None else f"a {type(value).__name__}"
 
 
+def split_words(passage: Passage, words: int) -> Iterator[Passage]:
+    """Split a passage into passages of so many words, as DPR's, with ids ``ID#0``, ``ID#1``, ...
+
+    Line breaks become spaces.
+    """
+    tokens = passage.text.split()
+    for number, start in enumerate(range(0, len(tokens), words)):
+        text = " ".join(tokens[start : start + words])
+        yield Passage(f"{passage.id}#{number}", passage.title, text)
+
+
 class PassageStore:
-    """Passages by number, 0 to ``len(store) - 1``; ``write`` opens, or begins, one that is still
-    being filled."""
+    """Passages by number, from 0, and the state of their build."""
 
     def __init__(self, folder: Path, write: bool = False) -> None:
-        uri = f"{(folder / PASSAGES).resolve().as_uri()}?{'mode=rwc' if write else 'mode=ro&immutable=1'}"  # noqa: E501
+        """Open the passages of an index, or with ``write`` those of a build.
+
+        Raises:
+            DataError: They cannot be read.
+        """
+        path = folder / PASSAGES
+        if write:
+            folder.mkdir(parents=True, exist_ok=True)
+        mode = "mode=rwc" if write else "mode=ro&immutable=1"
         try:
-            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            for table in _TABLES if write else ():
-                self._connection.execute(table)
+            self._connection = sqlite3.connect(
+                f"{path.resolve().as_uri()}?{mode}", uri=True, check_same_thread=False
+            )
+            if write:
+                self._connection.executescript(_TABLES)
             (self._size,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
         except sqlite3.Error as error:
             raise DataError(
-                f"{folder / PASSAGES}: the passages cannot be read: {error}; build the index again"
+                f"{path}: the passages cannot be read: {error}; build the index again"
             ) from error
 
     def __len__(self) -> int:
         return int(self._size)
 
     def __getitem__(self, number: int) -> Passage:
-        """The passage with this number; IndexError if there is none."""
-        found = self._connection.execute(
-            "SELECT id, title, text FROM passages WHERE number = ?", (number,)
-        ).fetchone()
-        if found is None:
+        """Return a passage by its number."""
+        query = "SELECT id, title, text FROM passages WHERE number = ?"
+        row = self._connection.execute(query, (number,)).fetchone()
+        if row is None:
             raise IndexError(f"passage {number} of {len(self)}")
-        return Passage(*found)
+        return Passage(*row)
 
     def __iter__(self) -> Iterator[Passage]:
         return self.since(0)
 
     def since(self, number: int) -> Iterator[Passage]:
-        """The passages from ``number`` on, in their order."""
-        rows = self._connection.execute(
-            "SELECT id, title, text FROM passages WHERE number >= ? ORDER BY number", (number,)
-        )
-        return (Passage(*row) for row in rows)
+        """Read the passages from a number on."""
+        query = "SELECT id, title, text FROM passages WHERE number >= ? ORDER BY number"
+        for row in self._connection.execute(query, (number,)):
+            yield Passage(*row)
 
     def sha256(self) -> str:
-        """A sum of all passages, the same wherever they were stored."""
+        """Return a sum of all passages, the same wherever they were stored."""
         digest = hashlib.sha256()
         for passage in self:
             digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
         return digest.hexdigest()
 
     def add(self, passages: Sequence[Passage], state: Mapping[str, Any]) -> None:
-        """Appends ``passages`` and keeps ``state`` with them: either both are on disk or
-        neither."""
+        """Append passages and keep the state with them: both are on disk or neither."""
         rows = [
-            (number, each.id, each.title, each.text)
-            for number, each in enumerate(passages, len(self))
+            (number, passage.id, passage.title, passage.text)
+            for number, passage in enumerate(passages, len(self))
         ]
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
@@ -205,23 +224,22 @@ class PassageStore:
         self._size += len(rows)
 
     def keep(self, name: str, content: Any) -> None:
-        """Keeps a part of the build's state."""
+        """Keep a part of the build's state."""
+        row = (name, json.dumps(content))
         with self._connection:
-            self._connection.execute(
-                "INSERT OR REPLACE INTO state VALUES (?, ?)", (name, json.dumps(content))
-            )
+            self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", row)
 
     def kept(self, name: str) -> Any:
-        """What was kept last under ``name``; None if nothing was."""
-        found = self._connection.execute(
-            "SELECT content FROM state WHERE name = ?", (name,)
-        ).fetchone()
-        return None if found is None else json.loads(found[0])
+        """Return what was last kept under a name. None if nothing was."""
+        query = "SELECT content FROM state WHERE name = ?"
+        row = self._connection.execute(query, (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
     def finish(self) -> None:
-        """Drops the state and closes the file."""
+        """Drop the state and close the file."""
         self._connection.execute("DROP TABLE state")
         self.close()
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()

@@ -13,17 +13,17 @@ from factor_gen.filter_models import FluencyModel
 from lm_factuality.models.hf_decoding import HFDoLa
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.cached import CachedEngine
-from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import Budget, score
+from lm_factuality.models.tree.scorer import Budget
 from tests.conftest import TASKS
-from tests.models.test_hf_tree import (
+from tests.models.architectures import (
     ARCHITECTURES,
     POSITIONS,
     VOCABULARY,
     build,
+    largest_difference,
+    score_in_passes,
     some_requests,
-    together,
-    worst,
+    tree_and_plain,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -35,23 +35,19 @@ LARGER = str(TASKS / "sample" / "models" / "larger")
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
     requests = some_requests(VOCABULARY, POSITIONS, 60)
-    expected = together(build(name), checkpoint)[1]._loglikelihood_tokens(requests, True)
-    tree, plain = together(build(name).to("cuda"), checkpoint)
+    expected = tree_and_plain(build(name), checkpoint)[1]._loglikelihood_tokens(requests, True)
+    tree, plain = tree_and_plain(build(name).to("cuda"), checkpoint)
     assert tree.device.type == "cuda"
     found = tree._loglikelihood_tokens(requests, True)
-    assert tree.engine.name == ARCHITECTURES[name][3]
-    assert worst(found, expected, requests) < 1e-3
-    assert worst(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
-    sequences = [
-        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
-    ]
-    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    assert tree.engine.name == ARCHITECTURES[name][2]
+    assert largest_difference(found, expected, requests) < 1e-3
+    assert (
+        largest_difference(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
+    )
     for engine in (tree.engine, CachedEngine(tree.model)):
         for budget in (Budget(5, 2), Budget(200, 100)):
-            with torch.inference_mode():
-                cut = score(forest, engine, budget)
-            again = [(cut.logprobs[targets].sum(), True) for targets in forest.answers]
-            assert worst(again, expected, requests) < 1e-3
+            answers = score_in_passes(requests, engine, budget)
+            assert largest_difference(answers, expected, requests) < 1e-3
 
 
 def many(count: int) -> list[tuple]:
@@ -81,7 +77,7 @@ def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "out of memory; going on with" in caplog.text
-    assert worst(found, expected, requests) < 1e-4
+    assert largest_difference(found, expected, requests) < 1e-4
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.3), ("float16", 0.03)])
@@ -92,7 +88,10 @@ def test_half_precision_is_near_full_precision(dtype, tolerance):
         requests, True
     )
     half = HFTree(**options, device="cuda:0", dtype=dtype)
-    assert worst(half._loglikelihood_tokens(requests, True), expected, requests) < tolerance
+    assert (
+        largest_difference(half._loglikelihood_tokens(requests, True), expected, requests)
+        < tolerance
+    )
     assert half.engine.name == "packed"
 
 
@@ -107,7 +106,7 @@ def test_dola_has_the_scores_of_the_cpu():
     }
     expected = HFDoLa(**options, device="cpu")._loglikelihood_tokens(requests, True)
     found = HFDoLa(**options, device="cuda")._loglikelihood_tokens(requests, True)
-    assert worst(found, expected, requests) < 1e-3
+    assert largest_difference(found, expected, requests) < 1e-3
 
 
 def test_the_fluency_filter_has_the_scores_of_the_cpu_whatever_the_process_allows():

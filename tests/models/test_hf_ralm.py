@@ -122,7 +122,7 @@ def test_a_row_without_the_key_of_its_id():
     ("options", "message"),
     [
         ({"retrieval_stride": 0}, "retrieval_stride is 0"),
-        ({"insertion": "both"}, "insertion is 'both'; expected paper or code"),
+        ({"insertion": "both"}, "insertion is 'both'; expected 'paper' or 'code'"),
         ({"exclude": "title+name"}, "unknown rule 'name'"),
         (
             {"exclude": "id+title"},
@@ -130,7 +130,6 @@ def test_a_row_without_the_key_of_its_id():
         ),
         ({"exclude": "id:+title"}, "unknown rule 'id:'"),
         ({"num_documents": 2}, "leave no room"),
-        ({"overlap_words": 0}, "overlap_words is 0"),
         ({"index": ""}, "lm-factuality index build"),
         ({"protocol": "code"}, "protocol is a setting of tasks.*; pass insertion="),
         ({"stride": 4}, "stride is a setting of tasks.*; pass retrieval_stride="),

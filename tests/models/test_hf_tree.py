@@ -4,11 +4,9 @@ positions for them."""
 from __future__ import annotations
 
 import logging
-import random
 
 import pytest
 import torch
-import transformers
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
@@ -19,225 +17,33 @@ from lm_factuality.models.tree.cached import CachedEngine
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import Budget, choose_engine, score
+from tests.models.architectures import (
+    ARCHITECTURES,
+    POSITIONS,
+    UNSHARED,
+    VOCABULARY,
+    build,
+    forest_of,
+    largest_difference,
+    score_in_passes,
+    some_requests,
+    tree_and_plain,
+)
 from tests.tiny_models import save_t5
-
-VOCABULARY, POSITIONS = 97, 64
-_COMMON = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-}
-_GATED = {
-    **_COMMON,
-    "intermediate_size": 48,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": POSITIONS,
-}
-_SMALL = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 2,
-}
-# Class prefix, options of the config, engine that has to carry it; windows and chunks are shorter
-# than the requests.
-ARCHITECTURES = {
-    "gpt2": (
-        "GPT2LMHeadModel",
-        "GPT2Config",
-        {
-            "vocab_size": VOCABULARY,
-            "n_positions": POSITIONS,
-            "n_embd": 32,
-            "n_layer": 2,
-            "n_head": 2,
-        },
-        "packed",
-    ),
-    "opt": (
-        "OPTForCausalLM",
-        "OPTConfig",
-        {**_SMALL, "ffn_dim": 64, "max_position_embeddings": POSITIONS, "word_embed_proj_dim": 32},
-        "packed",
-    ),
-    "gpt-neox": (
-        "GPTNeoXForCausalLM",
-        "GPTNeoXConfig",
-        {**_COMMON, "intermediate_size": 64, "max_position_embeddings": POSITIONS},
-        "packed",
-    ),
-    "llama": ("LlamaForCausalLM", "LlamaConfig", _GATED, "packed"),
-    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", _GATED, "packed"),
-    "mistral-sliding": (
-        "MistralForCausalLM",
-        "MistralConfig",
-        {**_GATED, "sliding_window": 7},
-        "packed",
-    ),
-    "mixtral": (
-        "MixtralForCausalLM",
-        "MixtralConfig",
-        {**_GATED, "sliding_window": None},
-        "packed",
-    ),
-    "gemma": ("GemmaForCausalLM", "GemmaConfig", {**_GATED, "head_dim": 8}, "packed"),
-    "gemma2-softcap": (
-        "Gemma2ForCausalLM",
-        "Gemma2Config",
-        {**_GATED, "head_dim": 8, "sliding_window": 7},
-        "packed",
-    ),
-    "gpt-oss-sinks": (
-        "GptOssForCausalLM",
-        "GptOssConfig",
-        {**_GATED, "head_dim": 8, "sliding_window": 7, "num_local_experts": 4},
-        "packed",
-    ),
-    "llama4-chunks": (
-        "Llama4ForCausalLM",
-        "Llama4TextConfig",
-        {
-            **_GATED,
-            "intermediate_size_mlp": 48,
-            "head_dim": 8,
-            "attention_chunk_size": 8,
-            "num_local_experts": 2,
-        },
-        "packed",
-    ),
-    "gpt-neo-local": (
-        "GPTNeoForCausalLM",
-        "GPTNeoConfig",
-        {
-            "vocab_size": VOCABULARY,
-            "hidden_size": 32,
-            "num_layers": 2,
-            "num_heads": 2,
-            "window_size": 7,
-            "attention_types": [[["global", "local"], 1]],
-            "max_position_embeddings": POSITIONS,
-        },
-        "cached",
-    ),
-    "gpt-j": (
-        "GPTJForCausalLM",
-        "GPTJConfig",
-        {
-            "vocab_size": VOCABULARY,
-            "n_positions": POSITIONS,
-            "n_embd": 32,
-            "n_layer": 2,
-            "n_head": 2,
-            "rotary_dim": 8,
-        },
-        "cached",
-    ),
-    "bloom-alibi": (
-        "BloomForCausalLM",
-        "BloomConfig",
-        {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 2},
-        "cached",
-    ),
-}
-UNSHARED = {
-    "mamba": (
-        "MambaForCausalLM",
-        "MambaConfig",
-        {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2},
-    ),
-    "jamba": (
-        "JambaForCausalLM",
-        "JambaConfig",
-        {
-            **_GATED,
-            "attn_layer_period": 2,
-            "attn_layer_offset": 1,
-            "num_experts": 2,
-            "use_mamba_kernels": False,
-        },
-    ),
-    "dynamic-rope": (
-        "LlamaForCausalLM",
-        "LlamaConfig",
-        {
-            **_GATED,
-            "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0},
-        },
-    ),
-}
-
-
-def build(name: str):
-    """A model with weights so large that a position which sees the wrong keys shows."""
-    kind, config, options = (ARCHITECTURES.get(name) or UNSHARED[name])[:3]
-    torch.manual_seed(0)
-    model = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            parameter.data.mul_(6)
-    return model
-
-
-def some_requests(vocabulary: int, longest: int, count: int, seed: int = 0) -> list[tuple]:
-    """Shared and nested contexts, continuations of one token and of many, the same request twice,
-    over-long ones."""
-    rng = random.Random(seed)
-
-    def some(number: int) -> list[int]:
-        return [rng.randrange(vocabulary) for _ in range(number)]
-
-    stems = [some(rng.choice([1, 3, longest // 3, longest])) for _ in range(8)]
-    requests = []
-    for index in range(count):
-        stem = rng.choice(stems)
-        context = [*stem[: rng.randint(1, len(stem))], *some(rng.choice([0, 0, 0, 2, 9]))]
-        requests.append((("", str(index)), context, some(rng.choice([1, 1, 2, 5, longest // 4]))))
-    return [*requests, requests[0]]
-
-
-def together(model, checkpoint, **options):
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    common = {
-        "pretrained": model,
-        "tokenizer": tokenizer,
-        "max_length": POSITIONS,
-        "batch_size": 2,
-        **options,
-    }
-    # hf's logits_cache gives wrong sums to requests with the same tokens but the last that are
-    # split at other points.
-    return HFTree(**common), HFLM(**common, logits_cache=False)
-
-
-def worst(found, expected, requests) -> float:
-    """The largest difference in nats a token."""
-    return max(
-        abs(one[0] - other[0]) / len(request[2])
-        for one, other, request in zip(found, expected, requests, strict=True)
-    )
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_hf_scores(name, checkpoint):
-    tree, plain = together(build(name), checkpoint)
+    tree, plain = tree_and_plain(build(name), checkpoint)
     requests = some_requests(VOCABULARY, POSITIONS, 60)
-    found, expected = (
-        tree._loglikelihood_tokens(requests, True),
-        plain._loglikelihood_tokens(requests, True),
-    )
-    assert tree.engine.name == ARCHITECTURES[name][3]
-    assert worst(found, expected, requests) < 1e-4
-    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
-    # Other batch sizes cut the forest elsewhere, down to a few tokens a pass.
-    sequences = [
-        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
-    ]
-    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
-    with torch.inference_mode():
-        cut = score(forest, tree.engine, Budget(5, 2))
-    again = [(cut.logprobs[targets].sum(), True) for targets in forest.answers]
-    assert worst(again, expected, requests) < 1e-4
+    expected = plain._loglikelihood_tokens(requests, True)
+    answers = tree._loglikelihood_tokens(requests, True)
+    assert tree.engine.name == ARCHITECTURES[name][2]
+    assert largest_difference(answers, expected, requests) < 1e-4
+    assert [greedy for _, greedy in answers] == [greedy for _, greedy in expected]
+    # Small passes cut the forest elsewhere.
+    answers = score_in_passes(requests, tree.engine, Budget(5, 2))
+    assert largest_difference(answers, expected, requests) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -246,42 +52,33 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
 def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, checkpoint, monkeypatch):
     sizes: list[int] = []
 
-    def together_in_batches(blocks, most_keys):
+    def batch_as_on_a_gpu(blocks, most_keys):
         assert most_keys == 0, "on a CPU each alone"
         batches, rows = batched(blocks, 2000)
-        sizes.extend(len(each.queries) for each in batches)
+        sizes.extend(len(batch.queries) for batch in batches)
         return batches, rows
 
-    tree, plain = together(build(name), checkpoint, batch_size=40)
+    tree, plain = tree_and_plain(build(name), checkpoint, batch_size=40)
     requests = some_requests(VOCABULARY, POSITIONS, 60)
     expected = plain._loglikelihood_tokens(requests, True)
-    monkeypatch.setattr("lm_factuality.models.tree.packed.batched", together_in_batches)
+    monkeypatch.setattr("lm_factuality.models.tree.packed.batched", batch_as_on_a_gpu)
     monkeypatch.setattr(tree, "_cores", lambda: 1)
-    assert worst(tree._loglikelihood_tokens(requests, True), expected, requests) < 1e-4
+    answers = tree._loglikelihood_tokens(requests, True)
+    assert largest_difference(answers, expected, requests) < 1e-4
     assert tree.engine.name == "packed"
     assert max(sizes) > 2
-    sequences = [
-        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
-    ]
-    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
-    with torch.inference_mode():
-        cut = score(forest, tree.engine, Budget(130, 100))
-    assert (
-        worst(
-            [(cut.logprobs[targets].sum(), True) for targets in forest.answers], expected, requests
-        )
-        < 1e-4
-    )
+    answers = score_in_passes(requests, tree.engine, Budget(130, 100))
+    assert largest_difference(answers, expected, requests) < 1e-4
 
 
 @pytest.mark.parametrize("name", UNSHARED)
 def test_what_cannot_be_shared_is_scored_as_hf_does_with_one_warning(name, checkpoint, caplog):
-    tree, plain = together(build(name), checkpoint)
+    tree, plain = tree_and_plain(build(name), checkpoint)
     requests = some_requests(VOCABULARY, POSITIONS, 8)
     with caplog.at_level(logging.WARNING, "lm_factuality"):
         for _ in range(2):
             found = tree._loglikelihood_tokens(requests, True)
-    assert worst(found, plain._loglikelihood_tokens(requests, True), requests) < 1e-4
+    assert largest_difference(found, plain._loglikelihood_tokens(requests, True), requests) < 1e-4
     assert tree.engine is None
     assert sum("cannot share positions" in record.message for record in caplog.records) == 1
 
@@ -305,7 +102,7 @@ def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
 
 
 def test_generation_still_uses_the_models_own_attention(checkpoint):
-    tree, plain = together(build("llama"), checkpoint)
+    tree, plain = tree_and_plain(build("llama"), checkpoint)
     tree._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 4), True)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
     assert tree.generate_until([request], disable_tqdm=True) == plain.generate_until(
@@ -337,7 +134,7 @@ def test_five_hundred_requests_of_mixed_shapes(pair):
         tree._loglikelihood_tokens(requests, True),
         plain._loglikelihood_tokens(requests, True),
     )
-    assert worst(found, expected, requests) < 1e-4
+    assert largest_difference(found, expected, requests) < 1e-4
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
 
 
@@ -371,7 +168,10 @@ def test_half_precision_is_near_full_precision(pair, dtype, tolerance):
     expected = pair[1]._loglikelihood_tokens(requests, True)
     half = HFTree(pretrained=pair[0].pretrained, device="cpu", dtype=dtype, batch_size="auto")
     assert half.engine.name == "packed"
-    assert worst(half._loglikelihood_tokens(requests, True), expected, requests) < tolerance
+    assert (
+        largest_difference(half._loglikelihood_tokens(requests, True), expected, requests)
+        < tolerance
+    )
 
 
 @pytest.mark.parametrize("engine", [PackedEngine, CachedEngine])
@@ -386,10 +186,7 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
 
     requests = some_requests(VOCABULARY, POSITIONS, 30)
-    sequences = [
-        (context + continuation)[-POSITIONS - 1 :] for _, context, continuation in requests
-    ]
-    forest = plant(sequences, [len(continuation) for _, _, continuation in requests])
+    forest = forest_of(requests)
     with torch.inference_mode():
         expected = score(forest, engine(model), Budget(1000, 1000))
         model.register_forward_pre_hook(limited, with_kwargs=True)

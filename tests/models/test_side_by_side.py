@@ -16,7 +16,7 @@ from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.logits import UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import ENGINES, Budget, score, score_side_by_side
-from tests.models.test_hf_tree import VOCABULARY, build
+from tests.models.architectures import VOCABULARY, build
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 
 import numpy
 import pytest
@@ -149,10 +150,10 @@ def test_a_model_that_is_not_there(tmp_path, source):
 
 
 def test_a_package_that_is_not_there(monkeypatch, tmp_path, source, folder):
-    monkeypatch.setattr(dense.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(
         ConfigError,
-        match=r"needs the package sentence-transformers; install it: pip install 'lm-factuality\[dense\]'",
+        match=r"needs sentence_transformers, which .*: pip install 'lm-factuality\[dense\]'",
     ):
         build_index(source, tmp_path / "index", PARAMETERS)
     with pytest.raises(ConfigError, match=r"pip install 'lm-factuality\[dense\]'"):

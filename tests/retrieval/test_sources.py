@@ -14,7 +14,7 @@ import pytest
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.retrieval.passages import Fields, Passage, parse_fields, split_words
-from lm_factuality.retrieval.sources import Sources
+from lm_factuality.retrieval.sources import open_sources
 
 PASSAGES = [
     Passage("7", "Harbour", "The harbour froze in 1840."),
@@ -94,58 +94,51 @@ FORMATS = {
 }
 
 
+def read(*paths: Path, fields: str = "") -> list[Passage]:
+    """All passages of some sources."""
+    names = parse_fields(fields) if fields else Fields()
+    sources = open_sources([str(path) for path in paths], names)
+    return [passage for source in sources for passage in source.passages(names)]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_gives_the_same_passages(name, tmp_path):
-    FORMATS[name](tmp_path / name)
-    sources = Sources([str(tmp_path / name)], Fields())
-    assert list(sources.read()) == PASSAGES
-    (record,) = sources.records
-    assert record.path == str(tmp_path / name)
-    if (tmp_path / name).is_file():
-        assert record.size == (tmp_path / name).stat().st_size
-        assert record.sha256 == sha256_of(tmp_path / name)
+    path = tmp_path / name
+    FORMATS[name](path)
+    (source,) = open_sources(str(path), Fields())
+    assert list(source.passages(Fields())) == PASSAGES
+    assert source.record.path == str(path)
+    if path.is_file():
+        assert source.record.size == path.stat().st_size
+        assert source.record.sha256 == sha256_of(path)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("done", range(len(PASSAGES) + 1))
-def test_every_format_goes_on_in_the_middle(name, done, tmp_path):
+@pytest.mark.parametrize("num_skipped", range(len(PASSAGES) + 1))
+def test_every_format_goes_on_in_the_middle(name, num_skipped, tmp_path):
     FORMATS[name](tmp_path / name)
-    before = Sources([str(tmp_path / name)], Fields())
-    rows = before.read()
-    assert [next(rows) for _ in range(done)] == PASSAGES[:done]
-    state = json.loads(json.dumps(before.state()))
-    after = Sources([str(tmp_path / name)], Fields())
-    after.resume(state)
-    assert list(after.read()) == PASSAGES[done:]
-    list(rows)
-    assert after.records == before.records
+    (source,) = open_sources(str(tmp_path / name), Fields())
+    assert list(source.passages(Fields(), num_skipped)) == PASSAGES[num_skipped:]
 
 
 @pytest.mark.parametrize("name", ["passages.tsv", "passages.jsonl.gz", "passages.parquet", "saved"])
-@pytest.mark.parametrize("done", [2, 5], ids=["in the middle", "after the end"])
-def test_a_source_that_changed_is_not_taken_up(name, done, tmp_path):
+def test_the_record_of_a_source_changes_with_its_bytes(name, tmp_path):
     FORMATS[name](tmp_path / name)
-    before = Sources([str(tmp_path / name)], Fields())
-    list(zip(range(done), before.read(), strict=False))
+    (before,) = open_sources(str(tmp_path / name), Fields())
     path = next(tmp_path.rglob("*.arrow")) if name == "saved" else tmp_path / name
     content = bytearray(path.read_bytes())
     content[max(10, content.find(b"harbour"))] ^= 1
-    after = Sources([str(tmp_path / name)], Fields())
     path.write_bytes(content)
-    if name == "saved":  # its sum is computed when it is opened
-        after = Sources([str(tmp_path / name)], Fields())
-    with pytest.raises(DataError, match="not .* read before"):
-        after.resume(before.state())
+    (after,) = open_sources(str(tmp_path / name), Fields())
+    assert after.record.size == before.record.size
+    assert after.record.sha256 != before.record.sha256
 
 
 def test_sources_follow_each_other(tmp_path):
-    for name in ("passages.tsv", "passages.parquet"):
-        FORMATS[name](tmp_path / name)
-    sources = Sources(
-        [str(tmp_path / "passages.tsv"), str(tmp_path / "passages.parquet")], Fields()
-    )
-    assert list(sources.read()) == PASSAGES + PASSAGES
-    assert [Path(record.path).suffix for record in sources.records] == [".tsv", ".parquet"]
+    paths = [tmp_path / "passages.tsv", tmp_path / "passages.parquet"]
+    for path in paths:
+        FORMATS[path.name](path)
+    assert read(*paths) == PASSAGES + PASSAGES
 
 
 def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
@@ -153,14 +146,12 @@ def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
     path.write_text(
         '\ufeff{"text": "One."}\n\n{"text": "Two.", "id": 5, "title": null}\n', encoding="utf-8"
     )
-    assert list(Sources([str(path)], Fields()).read()) == [
+    assert read(path) == [
         Passage("1", "", "One."),
         Passage("5", "", "Two."),
     ]
     path.write_text('{"body": "One.", "page": 3, "text": 1}\n', encoding="utf-8")
-    assert list(Sources([str(path)], parse_fields("text=body, id=page")).read()) == [
-        Passage("3", "", "One.")
-    ]
+    assert read(path, fields="text=body, id=page") == [Passage("3", "", "One.")]
 
 
 def test_texts_are_split_into_words():
@@ -285,28 +276,28 @@ def test_a_bad_row_is_named(kind, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError) as error:
-        list(Sources([str(tmp_path / name)], parse_fields(fields) if fields else Fields()).read())
+        read(tmp_path / name, fields=fields)
     assert expected in str(error.value)
 
 
 def test_bad_rows_of_tables_are_named_by_number(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a", None]}), tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="rows.parquet, row 2: 'text' is null"):
-        list(Sources([str(tmp_path / "rows.parquet")], Fields()).read())
+        read(tmp_path / "rows.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"body": ["a"]}), tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="rows.parquet, row 1: no column 'text'; found body"):
-        list(Sources([str(tmp_path / "rows.parquet")], Fields()).read())
+        read(tmp_path / "rows.parquet")
 
 
 def test_datasets_that_cannot_be_read(tmp_path):
     saved_splits(tmp_path / "splits")
     with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
-        Sources([f"hub:{tmp_path / 'splits'}::test"], Fields())
+        open_sources([f"hub:{tmp_path / 'splits'}::test"], Fields())
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty: cannot be read"):
-        Sources([str(tmp_path / "empty")], Fields())
+        open_sources([str(tmp_path / "empty")], Fields())
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        Sources(["hub:nobody/nothing"], Fields())
+        open_sources(["hub:nobody/nothing"], Fields())
 
 
 def test_a_hub_that_is_not_there(monkeypatch):
@@ -318,7 +309,7 @@ def test_a_hub_that_is_not_there(monkeypatch):
     with pytest.raises(
         DataError, match="the Hub does not answer for 'nobody/nothing' .*check the name"
     ):
-        Sources(["hub:nobody/nothing"], Fields())
+        open_sources(["hub:nobody/nothing"], Fields())
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""References on disk, one JSON file a link, written whole or not at all, and the report on what
-became of the links."""
+"""Fetched pages on disk, one JSON file per link, and the report on what became of the links.
+
+`fetcher` fills the cache. FELM's and FELM-gen's tasks read the texts from it.
+"""
 
 import hashlib
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
@@ -15,65 +16,69 @@ from lm_factuality.ground.published import cache_folder
 from lm_factuality.retrieval.references.links import KINDS
 
 _FORMAT = 1
-_COLUMNS = (
-    "url",
-    "outcome",
-    "from_cache",
-    "status",
-    "final_url",
-    "error",
-    "fetched_at",
-    "num_characters",
-    "note",
-)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a link gave: a ``text``, or the ``error`` why there is none, in a sentence, and its
-    ``kind`` (a key of ``links.KINDS``). ``final_url`` is where redirects led, ``status`` the last
-    HTTP status (None if no server answered), ``fetched_at`` a moment in UTC, ``sha256`` and
-    ``num_bytes`` of the decompressed document, ``note`` what was left out."""
+    """What a link gave. The fields are the keys of its JSON file."""
 
     url: str
     text: str | None = None
+    """None if the link is dead."""
+
     title: str | None = None
     kind: str | None = None
+    """Why the link is dead: a key of `KINDS`."""
+
     error: str | None = None
+    """Why the link is dead, in a sentence."""
+
     final_url: str | None = None
+    """Where redirects led."""
+
     status: int | None = None
+    """The last HTTP status. None if no server answered."""
+
     fetched_at: str | None = None
+    """The time in UTC."""
+
     content_type: str | None = None
     sha256: str | None = None
+    """Of the decompressed document, as ``num_bytes``."""
+
     num_bytes: int | None = None
     note: str | None = None
+    """What was left out of the text."""
 
     @property
     def is_dead(self) -> bool:
+        """Whether the link gave no text."""
         return self.text is None
 
     @property
     def outcome(self) -> str:
-        """``fetched``, ``http 404`` and the like, or the kind of death."""
+        """``fetched``, ``http 404`` and the like, or why the link is dead."""
         if self.text is not None:
             return "fetched"
         return f"http {self.status}" if self.kind == "http" else str(self.kind)
 
 
 class ReferenceCache:
-    """The references in ``folder`` (default: in the suite's cache), by normalised address as of
-    ``collect_links``."""
+    """The references in a folder, by address as `collect_links` normalises it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_folder() / "references"
 
     def path(self, url: str) -> Path:
-        """Where ``url`` is or would be kept."""
+        """Return where the reference of an address is or would be kept."""
         return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
 
     def get(self, url: str) -> Reference | None:
-        """What was found at ``url``; None if it was never asked for. Raises DataError: its file is
-        damaged."""
+        """Return what was found at an address. None if nobody asked for it.
+
+        Raises:
+            DataError: The file is damaged.
+        """
         path = self.path(url)
         try:
             content = parse_json(path.read_text(encoding="utf-8"))
@@ -89,48 +94,72 @@ class ReferenceCache:
             ) from error
 
     def put(self, reference: Reference) -> None:
-        """Keeps ``reference``, in the place of an earlier one. Raises DataError: the folder cannot
-        be written."""
+        """Keep a reference in the place of an earlier one.
+
+        Raises:
+            DataError: The folder cannot be written.
+        """
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
-        # A page may hold half a surrogate pair as an entity; it is no character.
+        # A page may hold half a surrogate pair as an entity, which UTF-8 does not have.
         write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of one run: what ``fetch_references`` yielded, and the entries that hold no
-    address."""
+    """The outcome of one run."""
 
     found: tuple[tuple[Reference, bool], ...]
+    """What `fetch_references` yielded."""
+
     not_links: tuple[str, ...] = ()
 
     def counts(self) -> list[tuple[str, int, int, str]]:
-        """(outcome, number in this run, number from the cache, what it means), live ones first,
-        then the most frequent."""
-        counts = Counter((reference.outcome, from_cache) for reference, from_cache in self.found)
-        kinds = {reference.outcome: reference.kind for reference, _ in self.found}
-        ordered = sorted(
-            kinds,
-            key=lambda name: (name != "fetched", -counts[name, False] - counts[name, True], name),
+        """Count the outcomes, live links first and then the most frequent.
+
+        Returns:
+            For each outcome its name, the number in this run, the number from the cache, and what
+            it means.
+        """
+        fetched = Counter(
+            reference.outcome for reference, from_cache in self.found if not from_cache
         )
+        cached = Counter(reference.outcome for reference, from_cache in self.found if from_cache)
         meanings = {
-            name: KINDS.get(kind or "", "text is in the cache") for name, kind in kinds.items()
+            reference.outcome: KINDS.get(reference.kind or "", "text is in the cache")
+            for reference, _ in self.found
         }
-        return [(name, counts[name, False], counts[name, True], meanings[name]) for name in ordered]
+        names = sorted(
+            meanings, key=lambda name: (name != "fetched", -fetched[name] - cached[name], name)
+        )
+        return [(name, fetched[name], cached[name], meanings[name]) for name in names]
 
     def write(self, path: Path) -> None:
-        """As JSON: counts, dead links, all links, entries that are none. Raises DataError: the file
-        cannot be written."""
-        rows: list[dict[str, Any]] = [
-            {name: getattr(reference, name, None) for name in _COLUMNS}
-            | {"from_cache": from_cache, "num_characters": len(reference.text or "")}
+        """Write counts, dead links, all links, and entries that are none as JSON.
+
+        Raises:
+            DataError: The file cannot be written.
+        """
+        rows = [
+            {
+                "url": reference.url,
+                "outcome": reference.outcome,
+                "from_cache": from_cache,
+                "status": reference.status,
+                "final_url": reference.final_url,
+                "error": reference.error,
+                "fetched_at": reference.fetched_at,
+                "num_characters": len(reference.text or ""),
+                "note": reference.note,
+            }
             for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url)
         ]
+        counts = {
+            name: {"this_run": num_fetched, "from_cache": num_cached}
+            for name, num_fetched, num_cached, _ in self.counts()
+        }
         content = {
             "suite_version": __version__,
-            "counts": {
-                name: {"this_run": new, "from_cache": old} for name, new, old, _ in self.counts()
-            },
+            "counts": counts,
             "dead": [row for row in rows if row["outcome"] != "fetched"],
             "links": rows,
             "not_links": list(self.not_links),

@@ -1,199 +1,212 @@
-"""One GET by httpx, to an address that was checked, within a time that nothing can stretch.
+"""One GET by httpx, to an address that was checked, within a time that no server can stretch.
 
-Bodies are decompressed here: httpx reads the first member of a gzip stream alone, and does not
-notice that one ends early."""
+`fetcher` asks for pages and robots.txt with it.
+"""
 
 import ssl
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
 
 import anyio
 import httpx
 
-from lm_factuality.ground.published import tls_context
-from lm_factuality.retrieval.references.links import Dead, Endpoint, resolve
+from lm_factuality.ground.published import seconds_of, tls_context
+from lm_factuality.retrieval.references.links import DeadLink, Endpoint, normalise, resolve
 
-Accept = Callable[[httpx.Headers], None]
-ACCEPTED = "gzip, deflate"
+_ENCODINGS = "gzip, deflate"
 _HEADERS = {
     "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.1",
     "Accept-Language": "en,*;q=0.5",
-    "Accept-Encoding": ACCEPTED,
+    "Accept-Encoding": _ENCODINGS,
     "Connection": "close",
 }
-_GZIP = b"\x1f\x8b"
-# bytes that are decompressed at a time: of many small members each would copy all that follows it
-_BLOCK = 4096
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one document. Seconds, bytes (as sent and as decompressed alike), redirects, PDF
-    pages. ``seconds`` is for the whole document, redirects and retries included, time spent waiting
-    for a turn not; ``connect`` and ``read`` for a connection and a pause between bytes; ``reading``
-    for the extraction of its text, by a process that may use ``memory`` bytes."""
+    """Bounds on one document."""
 
     seconds: float = 60.0
+    """For one request."""
+
     connect: float = 10.0
+    """Seconds for a connection."""
+
     read: float = 20.0
+    """Seconds between two bytes."""
+
     max_bytes: int = 20_000_000
+    """Of a document as it is decompressed."""
+
     max_redirects: int = 5
     max_pages: int = 300
+    """Of a PDF."""
+
     reading: float = 60.0
+    """Seconds for the extraction of the text, by a process of its own."""
+
     memory: int = 2 << 30
+    """Bytes that this process may use."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """The answer to one GET. ``body`` is empty unless the status is 200."""
+    """The answer to one GET."""
 
+    url: str
     status: int
     headers: httpx.Headers
     body: bytes
+    """Empty unless the status is 200."""
+
+    @property
+    def redirect(self) -> str | None:
+        """Where the answer leads, normalised. None if it is no redirect.
+
+        Raises:
+            DeadLink: It leads to no address that may be asked for.
+        """
+        location = self.headers.get("Location")
+        if not location or self.status not in (301, 302, 303, 307, 308):
+            return None
+        # httpx has refused a location that is no address.
+        return normalise(str(httpx.URL(self.url).join(location)))
+
+    @property
+    def error(self) -> DeadLink:
+        """What a status other than 200 means."""
+        return DeadLink(
+            "http",
+            f"status {self.status}",
+            status=self.status,
+            is_transient=self.status in _TRANSIENT,
+            wait=seconds_of(self.headers.get("Retry-After")),
+        )
 
 
 @dataclass(frozen=True)
 class Network:
-    """What may be connected to, and how. No proxy is used: it would resolve names itself, to
-    whatever address."""
+    """What may be connected to, and how.
+
+    No proxy is used, because it would resolve names itself, to any address.
+    """
 
     limits: Limits = Limits()
     user_agent: str = "lm-factuality"
     allowed: frozenset[Endpoint] = frozenset()
+    """Endpoints that may be connected to though they are private."""
 
     async def get(
-        self, url: str, seconds: float, most: int, accept: Accept | None = None
+        self, url: str, max_bytes: int, accept: Callable[[httpx.Headers], None] | None = None
     ) -> Response:
-        """GETs ``url`` (normalised) within ``seconds``; follows no redirect. ``accept`` sees the
-        headers of a 200 before its body of at most ``most`` bytes is read, and may raise ``Dead``.
-        Raises Dead: there is no answer, or none within the limits."""
-        parts = urlsplit(url)
-        try:
-            with anyio.fail_after(seconds):
-                return await self._get(parts, most, accept)
-        except TimeoutError:
-            raise Dead("timeout", f"{parts.netloc}: not done after {seconds:.0f} s") from None
-        except httpx.InvalidURL as error:
-            raise Dead("malformed", f"not an address that can be asked for: {error}") from None
+        """Ask for a normalised address. Redirects are not followed.
 
-    async def _get(self, parts: SplitResult, most: int, accept: Accept | None) -> Response:
-        host = parts.hostname or ""
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        failure = Dead("dns", f"{host}: no address for this name")
-        for address in await resolve(host, port, self.allowed, self.limits.connect):
-            # A transport of its own for each request: names that have one address never share a
-            # connection.
-            async with httpx.AsyncHTTPTransport(verify=tls_context(), trust_env=False) as transport:
+        Args:
+            max_bytes: How long the body may be.
+            accept: Called with the headers of a 200 before its body is read. It may raise
+                `DeadLink`.
+
+        Raises:
+            DeadLink: There is no answer, or none within the limits.
+        """
+        target = httpx.URL(url)
+        host = target.netloc.decode("ascii")
+        try:
+            with anyio.fail_after(self.limits.seconds):
+                return await self._get_from_any(target, max_bytes, accept)
+        except TimeoutError:
+            sentence = f"{host}: not done after {self.limits.seconds:g} s"
+            raise DeadLink("timeout", sentence) from None
+
+    async def _get_from_any(
+        self, url: httpx.URL, max_bytes: int, accept: Callable[[httpx.Headers], None] | None
+    ) -> Response:
+        """Ask the addresses of the host until one takes the connection."""
+        name = url.raw_host.decode("ascii").strip("[]")
+        port = url.port or (443 if url.scheme == "https" else 80)
+        failure = DeadLink("dns", f"{name}: no address for this name")
+        for address in await resolve(name, port, self.allowed, self.limits.connect):
+            # The connection goes to the address that was checked. Host, SNI and the certificate
+            # are of the name.
+            request_headers = {**_HEADERS, "Host": url.netloc.decode("ascii")}
+            request_headers["User-Agent"] = self.user_agent
+            transport = httpx.AsyncHTTPTransport(verify=tls_context(), trust_env=False)
+            timeout = httpx.Timeout(self.limits.read, connect=self.limits.connect)
+            async with httpx.AsyncClient(
+                transport=transport, timeout=timeout, trust_env=False
+            ) as client:
                 try:
-                    response = await transport.handle_async_request(
-                        self._request(parts, str(address), port)
-                    )
-                    try:
-                        headers = httpx.Headers(response.headers.raw, encoding="latin-1")
-                        if response.status_code != httpx.codes.OK:
-                            return Response(response.status_code, headers, b"")
-                        if accept:
-                            accept(headers)
-                        return Response(
-                            response.status_code, headers, await read_body(response, most)
-                        )
-                    finally:
-                        await response.aclose()
-                except (httpx.TransportError, OSError) as error:
-                    failure = self._dead(error, parts.netloc)
-                    if (
-                        not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
-                        or failure.kind == "tls"
-                    ):
+                    async with client.stream(
+                        "GET",
+                        url.copy_with(host=str(address)),
+                        headers=request_headers,
+                        extensions={"sni_hostname": name},
+                    ) as response:
+                        body = b""
+                        if response.status_code == httpx.codes.OK:
+                            if accept:
+                                accept(response.headers)
+                            body = await _read_body(response, max_bytes)
+                        return Response(str(url), response.status_code, response.headers, body)
+                except (httpx.RequestError, OSError) as error:
+                    failure = self._failure(error, url.netloc.decode("ascii"))
+                    is_connected = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                    if is_connected or failure.kind == "tls":
                         break
         raise failure
 
-    def _request(self, parts: SplitResult, target: str, port: int) -> httpx.Request:
-        """To ``target``, an address that was checked; Host, SNI and certificate are of the name."""
-        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        timeout = httpx.Timeout(self.limits.read, connect=self.limits.connect)
-        return httpx.Request(
-            "GET",
-            httpx.URL(scheme=parts.scheme, host=target, port=port, raw_path=path.encode("ascii")),
-            headers={"Host": parts.netloc, "User-Agent": self.user_agent, **_HEADERS},
-            extensions={"sni_hostname": parts.hostname, "timeout": timeout.as_dict()},
-        )
-
-    def _dead(self, error: httpx.TransportError | OSError, host: str) -> Dead:
+    def _failure(self, error: Exception, host: str) -> DeadLink:
+        """Say in a sentence what went wrong."""
         if isinstance(error, httpx.ConnectTimeout):
-            return Dead(
-                "timeout", f"{host}: no connection in {self.limits.connect:g} s", is_transient=True
-            )
+            sentence = f"{host}: no connection in {self.limits.connect:g} s"
+            return DeadLink("timeout", sentence, is_transient=True)
         if isinstance(error, httpx.TimeoutException):
-            return Dead("timeout", f"{host}: silent for {self.limits.read:g} s", is_transient=True)
-        cause = _cause(error)
+            sentence = f"{host}: silent for {self.limits.read:g} s"
+            return DeadLink("timeout", sentence, is_transient=True)
+        cause = _first_cause(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Dead("tls", f"{host}: {cause.verify_message}")
+            return DeadLink("tls", f"{host}: {cause.verify_message}")
         if isinstance(cause, ssl.SSLError):
-            return Dead("tls", f"{host}: no TLS connection ({cause.reason})")
+            return DeadLink("tls", f"{host}: no TLS connection ({cause.reason})")
         if isinstance(cause, ConnectionRefusedError):
-            return Dead("refused", f"{host}: connection refused")
+            return DeadLink("refused", f"{host}: connection refused")
         if isinstance(cause, OSError) and not isinstance(cause, ConnectionError):
-            return Dead("unreachable", f"{host}: {cause.strerror or type(cause).__name__}")
-        if isinstance(error, httpx.ProtocolError) and "disconnected" not in str(error):
-            return Dead("protocol", f"{host}: not an answer in HTTP ({type(error).__name__})")
-        return Dead("broken", f"{host}: the connection broke off", is_transient=True)
+            return DeadLink("unreachable", f"{host}: {cause.strerror or type(cause).__name__}")
+        is_broken = "disconnected" in str(error) or not isinstance(
+            error, httpx.ProtocolError | httpx.DecodingError
+        )
+        if is_broken:
+            return DeadLink("broken", f"{host}: the connection broke off", is_transient=True)
+        return DeadLink("protocol", f"{host}: not an answer in HTTP ({error})")
 
 
-def _cause(error: BaseException) -> BaseException:
-    """What the operating system or TLS said, below the errors that httpx and httpcore wrap around
-    it."""
-    while isinstance(below := error.__cause__ or next(iter(error.args), None), BaseException):
-        error = below
-    return error
+def _first_cause(error: BaseException) -> BaseException:
+    """Return what the system or TLS said, below the errors of httpx and httpcore around it."""
+    cause: object = error.__cause__ or next(iter(error.args), None)
+    return _first_cause(cause) if isinstance(cause, BaseException) else error
 
 
-async def read_body(response: httpx.Response, most: int) -> bytes:
-    """The decompressed body. Raises Dead: more than ``most`` bytes as sent or decompressed, cut
-    off, or of another encoding."""
-    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip", "x-gzip", "deflate"):
-        raise Dead("protocol", f"encoded as {encoding[:40]!r}; only {ACCEPTED} was asked for")
-    if (length := int(response.headers.get("Content-Length", 0))) > most:
-        raise Dead("too large", f"{length:,} bytes, more than the limit of {most:,}")
-    sent = bytearray()
+async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
+    """Read a body, decompressed.
+
+    Raises:
+        DeadLink: It is too long, is cut off, or has an encoding that nobody asked for.
+    """
+    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in ("identity", "gzip", "deflate"):
+        sentence = f"encoded as {encoding[:40]!r}; only {_ENCODINGS} was asked for"
+        raise DeadLink("protocol", sentence)
+    length = int(response.headers.get("Content-Length", 0))
+    if length > max_bytes:
+        raise DeadLink("too large", f"{length:,} bytes, more than the limit of {max_bytes:,}")
+    body = bytearray()
     try:
-        async for chunk in response.aiter_raw():
-            sent += chunk
-            if len(sent) > most:
-                raise Dead("too large", f"more than the limit of {most:,} bytes")
-        body = (
-            bytes(sent) if encoding == "identity" or not sent else _inflated(bytes(sent), most + 1)
-        )
-    except zlib.error as error:
-        raise Dead("protocol", f"damaged {encoding} content: {error}") from None
-    except (httpx.RemoteProtocolError, EOFError):
-        sentence = f"the connection broke off after {len(sent):,} bytes, before the document did"
-        raise Dead("broken", sentence, is_transient=True) from None
-    if len(body) > most:
-        raise Dead(
-            "too large",
-            f"more than the limit of {most:,} bytes once decompressed, from {len(sent):,} as sent",
-        )
-    return body
-
-
-def _inflated(sent: bytes, most: int) -> bytes:
-    """Up to ``most`` bytes of gzip, one member after another, zlib, or raw deflate, which some
-    servers send by that name."""
-    is_zlib = sent[0] & 0x0F == zlib.DEFLATED and int.from_bytes(sent[:2], "big") % 31 == 0
-    bits = 32 + zlib.MAX_WBITS if is_zlib or sent.startswith(_GZIP) else -zlib.MAX_WBITS
-    body, place = bytearray(), 0
-    while place == 0 or sent.startswith(_GZIP, place):  # there may be padding after the last member
-        inflater = zlib.decompressobj(bits)
-        while not inflater.eof:
-            if place == len(sent):
-                raise EOFError
-            block = sent[place : place + _BLOCK]
-            body += inflater.decompress(block, most - len(body))
-            if len(body) == most:
-                return bytes(body)
-            place += len(block) - len(inflater.unused_data)
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > max_bytes:
+                raise DeadLink("too large", f"more than the limit of {max_bytes:,} bytes")
+    except httpx.RemoteProtocolError:
+        sentence = f"the connection broke off after {len(body):,} bytes, before the document did"
+        raise DeadLink("broken", sentence, is_transient=True) from None
     return bytes(body)

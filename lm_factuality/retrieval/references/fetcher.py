@@ -1,8 +1,8 @@
-"""Documents from their links to their texts: robots.txt, redirects and retries, each step at its
-host's turn.
+"""Documents from their links to their texts: robots.txt, redirects and retries.
 
-Pages that people cited are each asked for once, but by a program: it keeps to robots.txt (RFC 9309)
-unless told otherwise."""
+Pages that people cited are each asked for once, but by a program, so it keeps to robots.txt (RFC
+9309) unless told otherwise. One document at a time is asked for from a host.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ import hashlib
 import os
 import re
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import anyio
+import httpx
 from anyio.from_thread import start_blocking_portal
 from pydantic import Field
 
 from lm_factuality.ground.files import alone
 from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
-from lm_factuality.retrieval.references.connection import Network
-from lm_factuality.retrieval.references.links import REDIRECTS, Dead, bad_status, follow, normalise
-from lm_factuality.retrieval.references.text import accept, read_text
+from lm_factuality.retrieval.references.connection import Network, Response
+from lm_factuality.retrieval.references.links import DeadLink, normalise
+from lm_factuality.retrieval.references.text import check_content_type, extract_text
 
 if TYPE_CHECKING:
     from protego import Protego
 
-_MOST_BYTES = 500_000  # RFC 9309 asks for at least 500 KiB
-_REDIRECTS = 5  # RFC 9309, 2.3.1.2
-_LONGEST_DELAY = 30.0  # seconds of Crawl-delay that are kept to
-_DAY = 86_400  # seconds: no pause is longer, nor could every timer wait for more
-_PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # the token that begins a User-Agent (RFC 9110, 10.1.5)
+# Documents that are fetched at a time, each from another host.
+_CONCURRENCY = 8
+# RFC 9309 asks for at least 500 KiB of a robots.txt, and for five redirects (2.3.1.2).
+_ROBOTS_BYTES = 500_000
+_ROBOTS_REDIRECTS = 5
+# Seconds of a Crawl-delay that are kept to.
+_LONGEST_DELAY = 30.0
+# Seconds of a Retry-After that are waited for.
+_LONGEST_WAIT = 60.0
+_DAY = 86_400
+# The token that begins a User-Agent (RFC 9110, 10.1.5).
+_PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _AGENT = (
     "one line of ASCII text with the name of a program first, such as my-lab/1.0 (me@example.org)"
 )
@@ -46,20 +52,17 @@ _AGENT = (
 
 @dataclass(frozen=True)
 class Manners:
-    """How servers are asked: ``concurrency`` documents at a time, ``per_host`` of them from one
-    host, ``delay`` seconds between two starts there (more if its robots.txt asks for more),
-    ``retries`` after transient failures, and no ``Retry-After`` beyond ``longest_wait`` seconds is
-    waited for."""
+    """How servers are asked."""
 
     user_agent: Annotated[str, Field(pattern=f"^{_PRODUCT}[ -~]*$", description=_AGENT)] = (
         "lm-factuality"
     )
-    concurrency: int = 8
-    per_host: int = 1
     delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
+    """Seconds between two requests to a host, more if its robots.txt asks for more."""
+
     obeys_robots: bool = True
     retries: int = 2
-    longest_wait: float = 60.0
+    """After transient failures."""
 
 
 def fetch_references(
@@ -70,26 +73,34 @@ def fetch_references(
     *,
     retry_dead: bool = False,
 ) -> Iterator[tuple[Reference, bool]]:
-    """(reference, whether it was in the cache) for each distinct address of ``urls``, those in the
-    cache first, the rest as they come. Every one is in the cache before it is yielded, so a run
-    that is cut off goes on where it ended. Raises ConfigError: a library is missing; DataError: the
-    cache cannot be used, or another run is filling it."""
+    """Fetch the distinct addresses among ``urls``.
+
+    Each reference is in the cache before it is yielded, so an interrupted run continues where it
+    ended.
+
+    Args:
+        retry_dead: Whether dead links in the cache are asked for again.
+
+    Yields:
+        A reference and whether it was in the cache. Those in the cache come first.
+
+    Raises:
+        ConfigError: A library is missing.
+        DataError: The cache cannot be used, or another run is filling it.
+    """
     for library in ("protego", "pypdf", "resiliparse"):
         need(library, "fetching references", "references")
     missing = []
     for url in dict.fromkeys(urls):
-        known = cache.get(url)
-        if known is None or (known.is_dead and retry_dead):
+        reference = cache.get(url)
+        if reference is None or (reference.is_dead and retry_dead):
             missing.append(url)
         else:
-            yield known, True
+            yield reference, True
     if not missing:
         return
-    busy, advice = (
-        "another run is filling this cache; wait until it has ended",
-        "name a folder that can: --cache DIR",
-    )
-    with alone(cache.folder, busy, advice):
+    busy = "another run is filling this cache; wait until it has ended"
+    with alone(cache.folder, busy, "name a folder that can: --cache DIR"):
         fetcher = Fetcher(network, manners)
 
         async def fetch(url: str) -> Reference:
@@ -97,114 +108,103 @@ def fetch_references(
             cache.put(reference)
             return reference
 
-        with (
-            start_blocking_portal() as portal
-        ):  # cancels what is under way when the caller wants no more
-            for reference in as_completed([portal.start_task_soon(fetch, url) for url in missing]):
-                yield reference.result(), False
+        # The portal cancels what is under way when the caller wants no more.
+        with start_blocking_portal() as portal:
+            tasks = [portal.start_task_soon(fetch, url) for url in missing]
+            for task in as_completed(tasks):
+                yield task.result(), False
 
 
-@dataclass
 class _Host:
-    """``ready`` is the moment (of ``time.monotonic``) of the next start, ``delay`` the seconds
-    between two."""
+    """Lets one request at a time through to a host, with a pause between two."""
 
-    slots: anyio.Semaphore
-    delay: float
-    ready: float = 0.0
-
-
-@dataclass
-class _Document:
-    """``at`` is where redirects have led by way of ``seen``, ``spent`` the seconds of requests,
-    ``attempt`` counts failures."""
-
-    url: str
-    at: str
-    seen: list[str] = field(default_factory=list)
-    attempt: int = 0
-    spent: float = 0.0
+    def __init__(self, delay: float) -> None:
+        self.lock = anyio.Lock()
+        self.delay = delay
+        # The time (`time.monotonic`) of the next request.
+        self.ready = 0.0
 
 
 class Fetcher:
-    """Fetches documents, never too many at once from one host, never two too close together. A
-    document that goes on (a redirect, a retry) queues up again, at the host that it now needs, so a
-    busy host keeps no document of another waiting."""
+    """Fetches documents, never two at once from one host.
+
+    A document that was redirected or is tried again queues up again at the host that it now needs,
+    so a busy host keeps no document of another host waiting.
+    """
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
-        self._limits = network.limits
         self._manners = manners
         self._robots = Robots(network, manners)
         self._hosts: dict[str, _Host] = {}
-        self._workers = anyio.Semaphore(manners.concurrency)
-        self._readers = anyio.CapacityLimiter(
-            os.cpu_count() or 1
-        )  # more processes would only time each other out
+        self._workers = anyio.Semaphore(_CONCURRENCY)
+        # More processes would only time each other out.
+        self._readers = anyio.CapacityLimiter(os.cpu_count() or 1)
 
     async def fetch(self, url: str) -> Reference:
-        """What is at ``url``: a reference with text, or dead."""
+        """Return what is at an address: a reference with text, or a dead one."""
         try:
-            document = _Document(url, normalise(url))
-        except Dead as dead:
-            return Reference(url, kind=dead.kind, error=dead.sentence)
+            visited = [normalise(url)]
+        except DeadLink as dead:
+            return Reference(url, kind=dead.kind, error=str(dead))
+        attempt = 0
         while True:
-            async with self._turn(document.at) as host:
+            async with self._turn(visited[-1]) as host:
                 try:
-                    if self._manners.obeys_robots:
-                        slower = max(await self._robots.check(document.at) - host.delay, 0)
-                        host.delay, host.ready = host.delay + slower, host.ready + slower
-                    reference = await self._step(document)
-                except Dead as dead:
-                    reference = self._fail(document, dead, host)
-            if reference is not None:
-                return reference
+                    response = await self._request(visited[-1], host)
+                    target = response.redirect
+                    if target is None:
+                        return await self._read(url, response)
+                    self._check_redirect(target, visited)
+                    visited.append(target)
+                except DeadLink as dead:
+                    wait = 2.0**attempt if dead.wait is None else dead.wait
+                    can_retry = dead.is_transient and attempt < self._manners.retries
+                    if not can_retry or wait > _LONGEST_WAIT:
+                        return _dead_reference(url, visited[-1], dead, attempt)
+                    attempt += 1
+                    host.ready = max(host.ready, time.monotonic() + wait)
 
     @asynccontextmanager
     async def _turn(self, url: str) -> AsyncIterator[_Host]:
-        """Waits until the host of ``url`` may be asked, and a worker is free for it."""
-        name = urlsplit(url).hostname or ""
-        host = self._hosts.setdefault(
-            name, _Host(anyio.Semaphore(self._manners.per_host), self._manners.delay)
-        )
-        async with host.slots:
-            while True:
-                await anyio.sleep(max(host.ready - time.monotonic(), 0))
-                async with self._workers:
-                    if (
-                        now := time.monotonic()
-                    ) >= host.ready:  # another one may have started, or the host asked for a pause
-                        host.ready = now + host.delay
-                        yield host
-                        return
+        """Wait until the host of an address may be asked and a worker is free."""
+        host = self._hosts.setdefault(httpx.URL(url).host, _Host(self._manners.delay))
+        async with host.lock:
+            await anyio.sleep(max(0.0, host.ready - time.monotonic()))
+            async with self._workers:
+                host.ready = time.monotonic() + host.delay
+                yield host
 
-    async def _step(self, document: _Document) -> Reference | None:
-        """One request, and what comes of it: a reference with text, or None where it was
-        redirected."""
-        started = time.monotonic()
-        try:
-            if (left := self._limits.seconds - document.spent) <= 0:
-                raise Dead(
-                    "timeout",
-                    f"not done after {self._limits.seconds:g} s, redirects and retries included",
-                )
-            response = await self._network.get(document.at, left, self._limits.max_bytes, accept)
-            if (location := response.headers.get("Location")) and response.status in REDIRECTS:
-                self._redirect(document, location)
-                return None
-            if response.status != 200:
-                raise bad_status(response.status, response.headers)
-            read = partial(read_text, response.headers, response.body, self._limits)
-            extracted = await anyio.to_thread.run_sync(
-                read, abandon_on_cancel=True, limiter=self._readers
-            )
-        finally:
-            document.spent += time.monotonic() - started
+    async def _request(self, url: str, host: _Host) -> Response:
+        if self._manners.obeys_robots:
+            delay = await self._robots.check(url)
+            if delay > host.delay:
+                host.ready += delay - host.delay
+                host.delay = delay
+        limits = self._network.limits
+        return await self._network.get(url, limits.max_bytes, check_content_type)
+
+    def _check_redirect(self, target: str, visited: Sequence[str]) -> None:
+        most = self._network.limits.max_redirects
+        if target in visited:
+            raise DeadLink("redirects", f"redirects in a loop, back to {target}")
+        if len(visited) > most:
+            raise DeadLink("redirects", f"more than {most} redirects")
+
+    async def _read(self, url: str, response: Response) -> Reference:
+        """Extract the text of a response."""
+        if response.status != httpx.codes.OK:
+            raise response.error
+        limits = self._network.limits
+        read = partial(extract_text, response.headers, response.body, limits)
+        extracted = await anyio.to_thread.run_sync(
+            read, abandon_on_cancel=True, limiter=self._readers
+        )
         return Reference(
-            document.url,
+            url,
             text=extracted.text,
             title=extracted.title or None,
-            final_url=document.at,
+            final_url=response.url,
             status=response.status,
             fetched_at=_now(),
             content_type=response.headers.get("Content-Type"),
@@ -213,39 +213,21 @@ class Fetcher:
             note=extracted.note or None,
         )
 
-    def _redirect(self, document: _Document, location: str) -> None:
-        target = follow(document.at, location)
-        seen = [*document.seen, document.at]
-        if target in seen:
-            raise Dead("redirects", f"redirects in a loop, back to {target}")
-        if len(seen) > self._limits.max_redirects:
-            raise Dead("redirects", f"more than {self._limits.max_redirects} redirects")
-        document.at, document.seen = target, seen
 
-    def _fail(self, document: _Document, dead: Dead, host: _Host) -> Reference | None:
-        """None, with ``host`` left alone for a while, where another attempt may help and is wanted;
-        else a dead reference."""
-        wait = 2.0**document.attempt if dead.wait is None else dead.wait
-        why = dead.sentence
-        if dead.is_transient and document.attempt < self._manners.retries:
-            if wait > self._manners.longest_wait:
-                why += (
-                    f"; the server asks to be left alone for {wait:.0f} s, more than is waited for"
-                )
-            elif document.spent < self._limits.seconds:
-                document.attempt += 1
-                host.ready = max(host.ready, time.monotonic() + wait)
-                return None
-        elif document.attempt:
-            why += f", {document.attempt + 1} times"
-        return Reference(
-            document.url,
-            kind=dead.kind,
-            error=why,
-            final_url=document.at,
-            status=dead.status,
-            fetched_at=_now(),
-        )
+def _dead_reference(url: str, final_url: str, dead: DeadLink, attempt: int) -> Reference:
+    error = str(dead)
+    if dead.wait is not None and dead.wait > _LONGEST_WAIT:
+        error += f"; the server asks to be left alone for {dead.wait:.0f} s, which is too long"
+    elif dead.is_transient and attempt:
+        error += f", {attempt + 1} times"
+    return Reference(
+        url,
+        kind=dead.kind,
+        error=error,
+        final_url=final_url,
+        status=dead.status,
+        fetched_at=_now(),
+    )
 
 
 def _now() -> str:
@@ -253,75 +235,66 @@ def _now() -> str:
 
 
 class Robots:
-    """The rules of each origin, asked for once; all of a robots.txt may take as long as a
-    document."""
+    """The robots.txt of each origin, which is asked for once."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
-        # The name of the program, by which robots.txt may name it: my-lab of my-lab/1.0.
-        self._token = re.findall(_PRODUCT, manners.user_agent)[0]
-        self._rules: dict[str, Protego | Dead] = {}
-        self._locks: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
+        # robots.txt may name the program: my-lab of my-lab/1.0.
+        self._program = re.findall(_PRODUCT, manners.user_agent)[0]
+        self._rules: dict[str, Protego | DeadLink] = {}
 
     async def check(self, url: str) -> float:
-        """The seconds between two requests that the origin asks for, 0 to 30. Raises Dead: it
-        refuses, or cannot be reached."""
-        parts = urlsplit(url)
-        origin = f"{parts.scheme}://{parts.netloc}"
-        async with self._locks[origin]:
-            if origin not in self._rules:
-                try:
-                    self._rules[origin] = await self._read(f"{origin}/robots.txt")
-                except Dead as dead:
-                    if dead.is_transient:
-                        raise
-                    self._rules[origin] = dead
-        rules = self._rules[origin]
-        if isinstance(rules, Dead):
-            raise Dead(rules.kind, rules.sentence, status=rules.status)
-        if not rules.can_fetch(url, self._token):
-            raise Dead(
-                "robots",
-                f"{origin}/robots.txt does not allow it to {self._token}; --ignore-robots asks"
-                " anyway",
-            )
-        return min(rules.crawl_delay(self._token) or 0.0, _LONGEST_DELAY)
+        """Return the seconds between two requests that the origin asks for, 0 to 30.
 
-    async def _read(self, url: str) -> Protego:
-        """The rules at ``url``, which allow all where there are none (RFC 9309: status 4xx, or
-        redirects without end). An origin that cannot be reached at all is as dead for its pages;
-        one that fails in another way says no."""
+        Raises:
+            DeadLink: The origin refuses, or its robots.txt cannot be read.
+        """
+        robots_url = str(httpx.URL(url).join("/robots.txt"))
+        if robots_url not in self._rules:
+            try:
+                self._rules[robots_url] = await self._read(robots_url)
+            except DeadLink as dead:
+                if dead.is_transient:
+                    raise
+                self._rules[robots_url] = dead
+        rules = self._rules[robots_url]
+        if isinstance(rules, DeadLink):
+            raise rules
+        if not rules.can_fetch(url, self._program):
+            raise DeadLink(
+                "robots",
+                f"{robots_url} does not allow it to {self._program}; --ignore-robots asks anyway",
+            )
+        return min(rules.crawl_delay(self._program) or 0.0, _LONGEST_DELAY)
+
+    async def _read(self, robots_url: str) -> Protego:
+        """Read the rules of an origin.
+
+        Where there are none (RFC 9309: status 4xx, or redirects without end), all is allowed. An
+        origin that cannot be reached is as dead for its pages. One that fails otherwise says no.
+        """
         from protego import Protego
 
-        first, ends = url, time.monotonic() + self._network.limits.seconds
-        for _ in range(_REDIRECTS + 1):
+        url: str | None = robots_url
+        for _ in range(_ROBOTS_REDIRECTS + 1):
+            if url is None:
+                break
             try:
-                response = await self._network.get(url, ends - time.monotonic(), _MOST_BYTES)
-                if response.status == 200:
+                response = await self._network.get(url, _ROBOTS_BYTES)
+                if response.status == httpx.codes.OK:
                     return Protego.parse(response.body.decode("utf-8", "replace"))
-                location = response.headers.get("Location")
-                if response.status not in REDIRECTS or not location:
-                    break
-                url = follow(url, location)
-            except Dead as dead:
-                if url == first and dead.kind not in (
-                    "too large",
-                    "scheme",
-                    "credentials",
-                    "malformed",
-                ):
+                if response.status >= 500 or response.error.is_transient:
+                    raise response.error
+                url = response.redirect
+            except DeadLink as dead:
+                is_unreached = url == robots_url and dead.kind not in ("too large", "http")
+                if is_unreached:
                     raise
-                raise Dead(
+                raise DeadLink(
                     "robots",
-                    f"{first} cannot be read: {dead.sentence}",
+                    f"{robots_url} cannot be read, which means no: {dead}",
+                    status=dead.status,
                     is_transient=dead.is_transient,
+                    wait=dead.wait,
                 ) from None
-        else:
-            return Protego.parse("")
-        answer = bad_status(response.status, response.headers)
-        if answer.is_transient or response.status >= 500:
-            sentence = f"{first} answers {response.status}, which means no until it can be read"
-            raise Dead(
-                "robots", sentence, status=response.status, is_transient=True, wait=answer.wait
-            )
         return Protego.parse("")

@@ -1,168 +1,58 @@
-"""From what annotators wrote in ``ref`` to addresses, why a link gave no text, and which addresses
-may be connected to."""
+"""Addresses in what annotators wrote, and why an address gives no text.
+
+FELM's rows cite pages under ``ref``, in free text. `collect_links` finds the addresses that
+`fetcher` fetches and under which `cache` keeps the texts. This module also says which addresses may
+be connected to.
+"""
 
 import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import anyio
+import httpx
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.published import seconds_of
 from lm_factuality.ground.records import lines_of
 
+Address = IPv4Address | IPv6Address
+Endpoint = tuple[Address, int]
+"""An address and a port."""
+
 TABLES: Mapping[str, Any] = load_yaml(__package__, "tables.yaml")
-UNREACHED = frozenset(
-    TABLES["unreached"]
-)  # the kinds of death that need no server to have answered
+# The kinds of failure for which no server needs to have answered.
+UNREACHED = frozenset(TABLES["unreached"])
+# All kinds of failure, with what they mean.
 KINDS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-# A link starts at http(s):// unless that stands inside another one, as in
-# web.archive.org/web/2020/https://... or ?to=https%3A//; two that were glued together by mistake
-# are told apart.
+
+# A link starts at http(s):// unless that is inside another link, as in
+# web.archive.org/web/2020/https://... or ?to=https%3A//. Links without a space between them are
+# told apart.
 _START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})https?://", re.IGNORECASE)
 _EXTENT = re.compile(r"[^\s<>\"]+")
-_WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.[^\s]+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
+_WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
-_CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
+_BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 _TRAILING = ",;:!'\"”’»|"
 # Dots that belong to a name: .../Boston_United_F.C., .../Apple_Inc.
 _ABBREVIATION = re.compile(r"(?:\b|_)(?:[A-Z]|Bros|Co|Corp|Inc|Jr|Ltd|Sr)\.$")
-_SAFE = "!#$%&'()*+,/:;=?@[]~"
-_UNRESERVED = re.compile(
-    r"%(?:2[DE]|3\d|[46][1-9A-F]|5[0-9AF]|7[0-9AE])", re.IGNORECASE
-)  # letters, digits and -._~
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})[^\W_]{2}")
+_LONGEST_ABBREVIATION = len("_Bros.")
 _USER = re.compile(r"//[^/@\s]*@")
-Address = IPv4Address | IPv6Address
-Endpoint = tuple[Address, int]
 
-_NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: the IPv4 address is the last 32 bits
-# Not public, yet not private for every supported version of the ipaddress module.
-_SPECIAL: dict[IPv4Network | IPv6Network, str] = {
-    ip_network(text): why for text, why in TABLES["special_networks"].items()
-}
+# RFC 6052: the last 32 bits are the IPv4 address that the address leads to.
+_NAT64 = IPv6Network("64:ff9b::/96")
+_SPECIAL_NETWORKS = [ip_network(network) for network in TABLES["special_networks"]]
 
 
-@dataclass(frozen=True)
-class Links:
-    """Distinct addresses in the order in which they first occur, and the entries that hold none."""
-
-    urls: tuple[str, ...]
-    not_links: tuple[str, ...]
-
-
-def normalise(url: str) -> str:
-    """``url`` as it is asked for and kept: scheme and host in lower case and ASCII, illegal
-    characters quoted, no default port, no fragment (which is never sent). Raises Dead: it is
-    malformed, not http(s), or holds credentials."""
-    try:
-        parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").rstrip("."), parts.port
-        if ":" not in host:
-            host = host.encode("idna").decode("ascii")
-        path, query = _requote(parts.path) or "/", _requote(parts.query)
-    except ValueError as error:  # UnicodeError of the idna codec is one too
-        raise Dead("malformed", f"not an address that can be asked for: {error}") from None
-    if parts.scheme not in ("http", "https"):
-        raise Dead("scheme", f"{parts.scheme or 'no scheme'}: only http and https are fetched")
-    if "@" in parts.netloc:
-        raise Dead("credentials", "a user name or password in the address; none is ever sent")
-    if not host or re.search(r"[\s\x00-\x20\x7f<>\"\\^`{|}%]", host):
-        raise Dead("malformed", f"its host is {host!r}, expected a name or an IP address")
-    netloc = f"[{host}]" if ":" in host else host
-    if port is not None and port != {"http": 80, "https": 443}[parts.scheme]:
-        netloc += f":{port}"
-    return urlunsplit((parts.scheme, netloc, path, query, ""))
-
-
-def _requote(text: str) -> str:
-    """Escapes what may not stand in an address, and only that; as requests does."""
-    if _BAD_ESCAPE.search(text):
-        return quote(text, safe=_SAFE.replace("%", ""))
-    return quote(_UNRESERVED.sub(lambda escape: unquote(escape[0]), text), safe=_SAFE)
-
-
-def follow(url: str, location: str) -> str:
-    """Where ``location``, a header decoded as Latin-1, leads from ``url``; normalised. Raises Dead:
-    as ``normalise``."""
-    # Servers that break the rules send UTF-8.
-    quoted = quote(location.encode("latin-1", "replace"), safe=_SAFE)
-    try:
-        joined = urljoin(url, quoted)
-    except ValueError as error:
-        raise Dead("malformed", f"redirects to what is not an address: {error}") from None
-    return normalise(joined)
-
-
-def clean(link: str) -> str | None:
-    """The address in ``link``, freed of the punctuation around it; None if it is none that can be
-    asked for."""
-    link = link.strip().lstrip(_OPENING).rstrip()
-    while link:
-        last = link[-1]
-        is_loose = last in _TRAILING or (last == "." and not _ABBREVIATION.search(link))
-        if not is_loose and not (
-            last in _CLOSING and link.count(last) > link.count(_CLOSING[last])
-        ):
-            break
-        link = link[:-1].rstrip()
-    if _WITHOUT_SCHEME.fullmatch(link):
-        link = f"https://{link}"
-    try:
-        return normalise(link)
-    except Dead:
-        return None
-
-
-def links_in(text: str) -> tuple[str, ...]:
-    """The addresses in one entry of ``ref``: usually one, sometimes several, sometimes none."""
-    starts = [match.start() for match in _START.finditer(text)]
-    if not starts:
-        found = clean(text)
-        return (found,) if found else ()
-    ends = [*starts[1:], len(text)]
-    extents = (_EXTENT.match(text, start, end) for start, end in zip(starts, ends, strict=True))
-    return tuple(url for extent in extents if extent and (url := clean(extent[0])))
-
-
-def collect_links(entries: Iterable[str]) -> Links:
-    """The links in entries of ``ref``."""
-    found = {entry: links_in(entry) for entry in entries}
-    not_links = (
-        _USER.sub("//...@", entry) for entry, urls in found.items() if not urls and entry.strip()
-    )
-    return Links(
-        tuple(dict.fromkeys(url for urls in found.values() for url in urls)),
-        tuple(dict.fromkeys(not_links)),
-    )
-
-
-def read_urls(path: Path) -> list[str]:
-    """A list of links, one a line (``#`` starts a comment line). Raises DataError: no such file, or
-    nothing in it."""
-    found = [
-        line.strip()
-        for _, line in lines_of(path, "expected links, one per line")
-        if not line.strip().startswith("#")
-    ]
-    if not found:
-        raise DataError(f"{path}: no links; expected one per line")
-    return found
-
-
-class Dead(Exception):
-    """A link that gives no text, at least now. ``kind`` is one of ``KINDS``, ``status`` the HTTP
-    status if there was one. ``is_transient`` says that asking again may help, after ``wait``
-    seconds if the server named a time."""
+class DeadLink(Exception):
+    """A link gives no text, at least now. The message says why in a sentence."""
 
     def __init__(
         self,
@@ -173,87 +63,202 @@ class Dead(Exception):
         is_transient: bool = False,
         wait: float | None = None,
     ) -> None:
-        if kind not in KINDS:
-            raise KeyError(kind)
+        """Describe a failure.
+
+        Args:
+            kind: One of `KINDS`.
+            status: The HTTP status, if there was one.
+            is_transient: Whether asking again may help.
+            wait: After how many seconds, if the server said so.
+        """
         super().__init__(sentence)
         self.kind = kind
-        self.sentence = sentence
         self.status = status
         self.is_transient = is_transient
         self.wait = wait
 
 
-def bad_status(status: int, headers: Mapping[str, str]) -> Dead:
-    """What an answer other than 200 means."""
-    wait = seconds_of(headers.get("Retry-After"))
-    return Dead(
-        "http", f"status {status}", status=status, is_transient=status in _TRANSIENT, wait=wait
-    )
+@dataclass(frozen=True)
+class Links:
+    """The links in some entries."""
+
+    urls: tuple[str, ...]
+    """Distinct addresses in the order in which they first occur."""
+
+    not_links: tuple[str, ...]
+    """The entries that hold no address."""
 
 
-def why_forbidden(address: Address) -> str | None:
-    """What is wrong with connecting to ``address``, in a word or two; None if it is a public one. A
-    NAT64 or 6to4 address counts as the IPv4 address that it leads to; an IPv4-mapped one, which no
-    public name has, is always refused."""
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return "IPv4-mapped"
-        embedded = (
-            IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address.sixtofour
-        )
-        if embedded is not None:
-            return f"{why} inside IPv6" if (why := why_forbidden(embedded)) else None
-    for network, why in _SPECIAL.items():
-        if address.version == network.version and address in network:
-            return why
-    for name in ("unspecified", "loopback", "link_local", "multicast", "reserved", "private"):
-        if getattr(address, f"is_{name}"):
-            return name.replace("_", "-")
-    return None if address.is_global else "not public"
+def collect_links(entries: Iterable[str]) -> Links:
+    """Find the links in entries of ``ref``."""
+    urls: dict[str, None] = {}
+    not_links: dict[str, None] = {}
+    for entry in entries:
+        links = links_in(entry)
+        urls.update(dict.fromkeys(links))
+        if not links and entry.strip():
+            # Passwords are shown nowhere.
+            not_links[_USER.sub("//...@", entry)] = None
+    return Links(tuple(urls), tuple(not_links))
+
+
+def links_in(text: str) -> tuple[str, ...]:
+    """Return the addresses in one entry: usually one, sometimes several or none.
+
+    Example:
+        >>> links_in("see (https://a.example/Boots_(film)).")
+        ('https://a.example/Boots_(film)',)
+    """
+    starts = [match.start() for match in _START.finditer(text)]
+    if not starts:
+        candidates = [text]
+    else:
+        candidates = []
+        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+            extent = _EXTENT.match(text, start, end)
+            candidates.append(extent[0] if extent else "")
+    urls = [clean(candidate) for candidate in candidates]
+    return tuple(url for url in urls if url)
+
+
+def clean(link: str) -> str | None:
+    """Return the address in a link without the punctuation around it, or None."""
+    link = link.strip().lstrip(_OPENING)
+    unmatched = {
+        closing: link.count(closing) - link.count(opening) for closing, opening in _BRACKETS.items()
+    }
+    end = len(link)
+    while end:
+        last = link[end - 1]
+        if last == ".":
+            is_loose = not _ABBREVIATION.search(link[max(0, end - _LONGEST_ABBREVIATION) : end])
+        elif unmatched.get(last, 0) > 0:
+            is_loose = True
+            unmatched[last] -= 1
+        else:
+            is_loose = last in _TRAILING or last.isspace()
+        if not is_loose:
+            break
+        end -= 1
+    link = link[:end]
+    if len(link.split()) != 1:
+        return None
+    if _WITHOUT_SCHEME.fullmatch(link):
+        link = f"https://{link}"
+    try:
+        return normalise(link)
+    except DeadLink:
+        return None
+
+
+def normalise(url: str) -> str:
+    """Return an address as it is asked for and kept, without its fragment.
+
+    Example:
+        >>> normalise("HTTPS://A.Example:443/ä#part")
+        'https://a.example/%C3%A4'
+
+    Raises:
+        DeadLink: The address is malformed, not http(s), or holds credentials.
+    """
+    try:
+        # httpx drops a default port only where the scheme is in lower case.
+        parsed = httpx.URL(str(httpx.URL(url.strip())))
+        host = parsed.raw_host.decode("ascii")
+    except (httpx.InvalidURL, ValueError) as error:
+        raise DeadLink("malformed", f"not an address that can be asked for: {error}") from None
+    scheme = parsed.scheme
+    if scheme not in ("http", "https"):
+        raise DeadLink("scheme", f"{scheme or 'no scheme'}: only http and https are fetched")
+    if parsed.userinfo:
+        raise DeadLink("credentials", "a user name or password in the address; none is ever sent")
+    if not host or "%" in host or (parsed.port or 0) > 65535:
+        raise DeadLink("malformed", f"its host is {host!r}, expected a name or an IP address")
+    return f"{scheme}://{parsed.netloc.decode('ascii')}{parsed.raw_path.decode('ascii')}"
+
+
+def read_urls(path: Path) -> list[str]:
+    """Read a list of links, one per line. Lines that begin with ``#`` are comments.
+
+    Raises:
+        DataError: The file is missing or holds no link.
+    """
+    lines = [line.strip() for _, line in lines_of(path, "expected links, one per line")]
+    urls = [line for line in lines if not line.startswith("#")]
+    if not urls:
+        raise DataError(f"{path}: no links; expected one per line")
+    return urls
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """``127.0.0.1:8123`` or ``[::1]:8123``. Raises ConfigError: it is neither."""
+    """Read ``127.0.0.1:8123`` or ``[::1]:8123``.
+
+    Raises:
+        ConfigError: The text is neither.
+    """
+    expected = ConfigError(
+        f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
+    )
     try:
         parts = urlsplit(f"//{text}")
-        address, port = ip_address(parts.hostname or ""), parts.port
+        address = ip_address(parts.hostname or "")
+        port = parts.port
     except ValueError:
-        address, port = None, None
-    if address is None or not port or parts.path or "@" in text:
-        raise ConfigError(
-            f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
-        )
+        raise expected from None
+    if not port or parts.path or "@" in text:
+        raise expected
     return address, port
 
 
 async def resolve(
     host: str, port: int, allowed: frozenset[Endpoint], seconds: float
-) -> tuple[Address, ...]:
-    """The addresses of ``host``, every one checked; only these may be connected to, so that the
-    name cannot lead elsewhere a moment later. Raises Dead: none (``dns``), no answer within
-    ``seconds`` (``timeout``), or a forbidden one."""
+) -> list[Address]:
+    """Return the addresses of a host, which are all checked.
+
+    Only these may be connected to, so that the name cannot lead elsewhere a moment later.
+
+    Args:
+        allowed: Endpoints that may be private.
+
+    Raises:
+        DeadLink: There is no address, a forbidden one, or no answer within ``seconds``.
+    """
     lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     try:
         with anyio.fail_after(seconds):
-            found = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
+            entries = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
     except TimeoutError:
-        raise Dead(
-            "timeout", f"{host}: no answer from the name servers in time", is_transient=True
-        ) from None
+        sentence = f"{host}: no answer from the name servers in time"
+        raise DeadLink("timeout", sentence, is_transient=True) from None
     except (OSError, UnicodeError) as error:
-        is_transient = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
-        raise Dead(
-            "dns", f"{host}: no address for this name ({error})", is_transient=is_transient
-        ) from None
-    addresses = tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
+        is_transient = getattr(error, "errno", None) == socket.EAI_AGAIN
+        sentence = f"{host}: no address for this name ({error})"
+        raise DeadLink("dns", sentence, is_transient=is_transient) from None
+    addresses = list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
     for address in addresses:
-        why = why_forbidden(address)
-        if why and (address, port) not in allowed:
-            named = str(address) if host == str(address) else f"{host} is {address}"
-            at = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
-            raise Dead(
+        if not is_public(address) and (address, port) not in allowed:
+            endpoint = f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+            raise DeadLink(
                 "forbidden address",
-                f"{named}, a forbidden address ({why}); if you run that server: --allow-address"
-                f" {at}",
+                f"{host} is {address}, a forbidden address that is not on the public internet; if"
+                f" you run that server: --allow-address {endpoint}",
             )
     return addresses
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an address is on the public internet.
+
+    A NAT64 or 6to4 address counts as the IPv4 address that it leads to. An IPv4-mapped address,
+    which no public name has, is never public.
+    """
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped or address.is_site_local:
+            return False
+        if address in _NAT64:
+            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        if address.sixtofour:
+            return is_public(address.sixtofour)
+    if address.is_multicast or address.is_reserved:
+        return False
+    return address.is_global and not any(address in network for network in _SPECIAL_NETWORKS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
 import socket
-import threading
 import time
 import zlib
 from dataclasses import replace
@@ -20,7 +18,6 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.references.cache import ReferenceCache
-from lm_factuality.retrieval.references.connection import _inflated
 from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
 from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
@@ -52,10 +49,6 @@ READABLE = {
     "html": (page(), SENTENCE),
     "xhtml": (page(Content_Type="application/xhtml+xml; charset=utf-8"), SENTENCE),
     "gzip": (zipped(PAGE), SENTENCE),
-    "gzip in two members": (
-        page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"),
-        SENTENCE,
-    ),
     "zlib": (page(zlib.compress(PAGE), Content_Encoding="deflate"), SENTENCE),
     "raw deflate": (page(RAW_DEFLATE, Content_Encoding="deflate"), SENTENCE),
     "no type, html": (page(Content_Type=""), SENTENCE),
@@ -152,15 +145,6 @@ def test_no_cookie_is_taken_from_one_page_to_the_next(site, fetch):
     ] == ["/x", "/page", "/y"]
 
 
-def test_the_time_for_a_body_of_many_members_is_in_proportion_to_it():
-    def seconds(count):
-        began = time.process_time()
-        assert _inflated(gzip.compress(b"") * count, 1_000_000) == b""
-        return time.process_time() - began
-
-    assert min(seconds(60_000) for _ in range(2)) < 12 * min(seconds(10_000) for _ in range(3))
-
-
 def test_pages_beyond_the_limit_are_left_out_and_it_says_so(site, fetch):
     site.routes["/x"] = page(
         make_pdf("one", "two", "three", "four"), Content_Type="application/pdf"
@@ -188,16 +172,10 @@ DEAD = {
         "after 5 bytes",
         2,
     ),
-    "early end of gzip": (
-        page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
-        "broken",
-        "before the document did",
-        2,
-    ),
     "damaged gzip": (
         page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
         "protocol",
-        "damaged gzip",
+        "not an answer in HTTP",
         1,
     ),
     "an encoding nobody asked for": (
@@ -237,13 +215,7 @@ DEAD = {
         1,
     ),
     "huge": (endless, "too large", "more than the limit of 200,000 bytes", 1),
-    "gzip bomb": (zipped(bytes(50_000_000)), "too large", "once decompressed", 1),
-    "gzip bomb of many members": (
-        page(gzip.compress(bytes(10_000)) * 100, Content_Encoding="gzip"),
-        "too large",
-        "",
-        1,
-    ),
+    "gzip bomb": (zipped(bytes(50_000_000)), "too large", "more than the limit", 1),
     "slow body": (lambda handler: handler.drip(HEAD + b"\r\n"), "timeout", "not done after 2 s", 1),
     "slow chunk": (
         lambda handler: handler.drip(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"0"),
@@ -299,19 +271,19 @@ DEAD = {
         "a user name or password",
         1,
     ),
-    "redirect to nowhere": (redirect("http://[::/"), "malformed", "not an address", 1),
+    "redirect to nowhere": (redirect("http://[::/"), "protocol", "not an answer in HTTP", 1),
     "redirect to metadata": (
         redirect("http://169.254.169.254/latest"),
         "forbidden address",
-        "link-local",
+        "169.254.169.254, a forbidden address",
         1,
     ),
-    "redirect to loopback": (redirect("http://[::1]/"), "forbidden address", "loopback", 1),
+    "redirect to loopback": (redirect("http://[::1]/"), "forbidden address", "::1, a forbidden", 1),
     "redirect to a number": (redirect("http://2130706433/"), "forbidden address", "127.0.0.1", 1),
     "redirect to mapped loopback": (
         redirect("//[::ffff:127.0.0.1]/"),
         "forbidden address",
-        "IPv4-mapped",
+        "::ffff:7f00:1, a forbidden address",
         1,
     ),
 }
@@ -386,24 +358,6 @@ def test_a_document_that_needs_too_much_memory(site, network, fetch):
     assert reference.kind == "unreadable"
 
 
-def test_a_document_that_takes_too_long_to_read(site, network, fetch):
-    hasty = replace(network, limits=replace(network.limits, reading=0.001))
-    site.routes["/x"] = page()
-    (reference,) = fetch(site.url("/x"), network=hasty)
-    assert (reference.kind, reference.error) == ("unreadable", "no text of this html after 0.001 s")
-
-
-def test_retry_after_is_honoured(site, fetch):
-    def busy_once(handler):
-        handler.answer(PAGE) if site.asked("/x") > 1 else handler.answer(b"", 429, Retry_After="1")
-
-    site.routes["/x"] = busy_once
-    (reference,) = fetch(site.url("/x"))
-    assert SENTENCE in reference.text
-    first, second = (moment for path, moment, _ in site.log if path == "/x")
-    assert second - first >= 1
-
-
 def test_retry_after_as_a_date_pauses_the_whole_host(site, fetch):
     def busy_once(handler):
         until = datetime.now(timezone.utc) + timedelta(seconds=2)
@@ -412,9 +366,7 @@ def test_retry_after_as_a_date_pauses_the_whole_host(site, fetch):
         )
 
     site.routes |= {"/x": busy_once, "/page": page()}
-    references = fetch(
-        site.url("/x"), site.url("/page"), manners=Manners(delay=0, per_host=1, retries=1)
-    )
+    references = fetch(site.url("/x"), site.url("/page"), manners=Manners(delay=0, retries=1))
     assert not any(reference.is_dead for reference in references)
     moments = {path: moment for path, moment, _ in reversed(site.log)}
     assert moments["/page"] - moments["/x"] >= 0.9
@@ -449,8 +401,7 @@ def test_a_run_that_is_cut_off_goes_on_where_it_ended(site, cache, network, mann
     network = replace(
         network, limits=replace(network.limits, seconds=20, connect=10, read=10)
     )  # a busy machine asks nothing twice
-    slow = replace(manners, concurrency=1)
-    for count, _ in enumerate(fetch_references(urls, cache, network, slow), start=1):
+    for count, _ in enumerate(fetch_references(urls, cache, network, manners), start=1):
         if count == 5:
             break
     deadline = time.monotonic() + 10
@@ -498,43 +449,23 @@ def test_a_cache_that_cannot_be_written(tmp_path, fetch, site):
         fetch(site.url("/x"), cache=ReferenceCache(tmp_path / "file" / "cache"))
 
 
-def test_hosts_are_asked_one_at_a_time_with_a_delay(site, fetch):
-    busy, most, lock = [0], [0], threading.Lock()
+def test_a_host_is_asked_for_one_document_at_a_time_with_a_delay(site, fetch):
+    under_way = []
+    most = []
 
     def watched(handler):
-        with lock:
-            busy[0] += 1
-            most[0] = max(most[0], busy[0])
+        under_way.append(handler.path)
+        most.append(len(under_way))
         time.sleep(0.1)
-        with lock:
-            busy[0] -= 1
+        under_way.remove(handler.path)
         handler.answer(PAGE)
 
     paths = [f"/{number}" for number in range(5)]
     site.routes |= dict.fromkeys(paths, watched)
-    fetch(
-        *map(site.url, paths),
-        manners=Manners(concurrency=8, per_host=1, delay=0.3, obeys_robots=False),
-    )
+    fetch(*map(site.url, paths), manners=Manners(delay=0.3, obeys_robots=False))
     moments = [moment for _, moment, _ in site.log]
-    assert most == [1]
+    assert max(most) == 1
     assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.27
-    site.log.clear()
-    paths = [f"/more/{number}" for number in range(8)]
-    site.routes |= dict.fromkeys(paths, watched)
-    fetch(
-        *map(site.url, paths),
-        manners=Manners(concurrency=8, per_host=3, delay=0, obeys_robots=False),
-    )
-    assert most == [3]
-    most[0] = 0
-    paths = [f"/again/{number}" for number in range(8)]
-    site.routes |= dict.fromkeys(paths, watched)
-    fetch(
-        *map(site.url, paths),
-        manners=Manners(concurrency=2, per_host=8, delay=0, obeys_robots=False),
-    )
-    assert most == [2]
 
 
 def test_who_wants_no_more_waits_for_no_server(site, cache, network, manners):
@@ -590,7 +521,7 @@ def test_crawl_delay(site, fetch):
     site.routes |= {"/robots.txt": page(ROBOTS), **dict.fromkeys(paths, page())}
     fetch(
         *map(site.url, paths),
-        manners=Manners(delay=0, per_host=1, user_agent="slow-bot/2.0 (me@a.example)"),
+        manners=Manners(delay=0, user_agent="slow-bot/2.0 (me@a.example)"),
     )
     moments = [moment for path, moment, _ in site.log if path != "/robots.txt"]
     assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.45
