@@ -3,23 +3,27 @@
 ``factor-gen build`` and :mod:`lm_factuality.api` call :func:`build`.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from factor_gen.audit.audit import Reservoir
 from factor_gen.audit.tables import card_figures
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
-from factor_gen.corpus import CorpusRecord, corpus_files, corpus_record
-from factor_gen.documents import CLEANING, distinct, read_documents
+from factor_gen.corpus import (
+    CLEANING,
+    corpus_files,
+    corpus_record,
+    describe_corpus,
+    distinct,
+    read_documents,
+)
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
@@ -30,7 +34,16 @@ from factor_gen.output.write import Written, write_benchmark
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import Example, portable
 from factor_gen.settings import BuildSettings
-from factor_gen.shards import Engine, ShardFolder, discard, goal_of, prepare, run_shards, split
+from factor_gen.shards import (
+    Engine,
+    ShardFolder,
+    discard,
+    goal_of,
+    prepare,
+    read_json,
+    run_shards,
+    split,
+)
 from factor_gen.stages import (
     ALL_STAGES,
     CHOOSE,
@@ -44,7 +57,6 @@ from factor_gen.stages import (
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import alone, write_json
 
-_LOG = logging.getLogger(__name__)
 _FOLDER = "stages"
 _DOCUMENTS = "documents"
 _SHARDS = "shards"
@@ -127,7 +139,7 @@ def build(
         if until != CHOOSE:
             written = Written({}, count_examples(examples))
         else:
-            corpus = dict(record.describe())
+            corpus = describe_corpus(record)
             if documents.filtered:
                 corpus["left_out"] = documents.filtered
             written = _write(settings, examples, out, corpus, fingerprints, command)
@@ -143,19 +155,15 @@ def build(
         )
 
 
-def _update_record(settings: BuildSettings, out: Path, *, may_replace: bool) -> CorpusRecord:
+def _update_record(settings: BuildSettings, out: Path, *, may_replace: bool) -> dict[str, Any]:
     """Return what the corpus is now, hashing again only the files that may have changed."""
     path = out / _FOLDER / _RECORD
-    before = None
-    try:
-        before = TypeAdapter(CorpusRecord).validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        _LOG.debug("%s: no record of an earlier build", path)
+    before = read_json(path) or {}
     record = corpus_record(settings, before)
     if record != before:
         if not may_replace:
             refuse_another(settings, out)
-        write_json(path, asdict(record))
+        write_json(path, record)
     return record
 
 
@@ -173,7 +181,7 @@ def _fingerprints(
 def _folders(
     settings: BuildSettings,
     root: Path,
-    record: CorpusRecord,
+    record: Mapping[str, Any],
     fingerprints: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ShardFolder, ShardFolder]:
     """Return the folders of the documents and of the finished shards."""
@@ -183,7 +191,7 @@ def _folders(
     if corpus.where:
         reading["where"] = {name: each.said for name, each in corpus.where.items()}
     reading |= {
-        "corpus": record.describe(),
+        "corpus": describe_corpus(record),
         "shard": settings.shard,
         "cleaning": CLEANING,
     }
@@ -198,7 +206,7 @@ def _folders(
     return documents, shards
 
 
-def _read_corpus(settings: BuildSettings, record: CorpusRecord, folder: ShardFolder) -> int:
+def _read_corpus(settings: BuildSettings, record: Mapping[str, Any], folder: ShardFolder) -> int:
     """Cut the corpus into shards, unless that is done; return their number.
 
     Shards of a build that was stopped while it read are passed over.
@@ -206,7 +214,7 @@ def _read_corpus(settings: BuildSettings, record: CorpusRecord, folder: ShardFol
     if folder.shards is not None:
         return folder.shards
     filtered: Counter[str] = Counter()
-    rows = read_documents(settings, record.commit, filtered)
+    rows = read_documents(settings, record.get("commit"), filtered)
     corpus = settings.corpus
     documents = in_language(tqdm(rows, desc=READ, unit=" documents", delay=2), corpus.language)
     examples = distinct(documents, corpus.unwrap, corpus.language)

@@ -105,14 +105,14 @@ class ShardFolder:
     @property
     def shards(self) -> int | None:
         """How many shards there are, once all documents are read; None before."""
-        done = _read_json(self.path / _DONE)
+        done = read_json(self.path / _DONE)
         count = done.get("shards") if isinstance(done, Mapping) else None
         return count if isinstance(count, int) else None
 
     @property
     def filtered(self) -> Mapping[str, int]:
         """How many rows of tables were left out, by reason, once all documents are read."""
-        done = _read_json(self.path / _DONE) or {}
+        done = read_json(self.path / _DONE) or {}
         filtered: Mapping[str, int] = done.get("filtered", {})
         return filtered
 
@@ -137,7 +137,7 @@ def prepare(root: Path, plans: Mapping[str, Mapping[str, Any]]) -> list[ShardFol
         folder = ShardFolder(root / name)
         plan = json.loads(json.dumps({"settings": settings, "before": hash_before}))
         hash_before = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
-        saved = _read_json(folder.path / _SETTINGS)
+        saved = read_json(folder.path / _SETTINGS)
         if saved != plan:
             if folder.path.exists():
                 _LOG.warning("%s are made again: %s", name, _changed_keys(saved, plan))
@@ -164,7 +164,7 @@ def discard(root: Path, names: Iterable[str]) -> None:
             ) from error
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     """Return the content of a JSON file; None if it is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -1,5 +1,7 @@
-"""The audit of a FACTOR benchmark: what blind baselines score, which rows to look at, how far
-choices lie apart."""
+"""The audit of a FACTOR benchmark: what blind baselines score, and which rows to look at.
+
+``factor-gen audit`` calls :func:`audit_rows`; a build does for its card, on a sample of its rows.
+"""
 
 import math
 import random
@@ -11,7 +13,7 @@ from tqdm import tqdm
 from factor_gen.audit.baselines import classifier_scores, comparing, surface
 from factor_gen.audit.evaluate import evaluate, floor, folds
 from factor_gen.audit.flags import flag_rows, identity
-from factor_gen.audit.records import Audit, Distance, Scores
+from factor_gen.audit.records import Audit, Distance
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import Example
@@ -22,13 +24,29 @@ _KEPT = 1000  # rows of a build: enough to see a leak of four points
 
 
 def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) -> Audit:
-    """What ``rows`` give away; the same for the same rows and seed. Rows that repeat others count
-    once in baselines. If there are more rows than ``sample``, the baselines see that many, drawn by
-    ``seed``. Raises ConfigError: a library is not installed."""
+    """Return what rows give away; the same for the same rows and seed.
+
+    Args:
+        rows: The rows. Those that repeat others count once in baselines.
+        seed: Decides the sample, the folds of the classifier, and resamples.
+        sample: How many rows the baselines see at most; None for all.
+
+    Raises:
+        ConfigError: A library is not installed.
+    """
     usable = [row for row in rows if not row.problem]
-    different = list({identity(row): row for row in reversed(usable)}.values())[::-1]
-    drawn, notes = _draw(different, seed, sample)
-    unscorable, repeated = len(rows) - len(usable), len(usable) - len(different)
+    distinct = list({identity(row): row for row in reversed(usable)}.values())[::-1]
+    sampled = distinct
+    notes = []
+    if sample is not None and len(distinct) > sample:
+        places = random.Random(f"{seed}/audit/sample").sample(range(len(distinct)), sample)
+        sampled = [distinct[place] for place in sorted(places)]
+        notes.append(
+            f"baselines were scored on {sample:,} of {len(distinct):,} rows, drawn by the seed;"
+            " --sample N draws N"
+        )
+    unscorable = len(rows) - len(usable)
+    repeated = len(usable) - len(distinct)
     if unscorable:
         notes.append(
             f"{unscorable:,} rows cannot be scored: they are left out of the figures and counted"
@@ -36,104 +54,85 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) 
         )
     if repeated:
         notes.append(f"{repeated:,} rows repeat others and count once in baselines")
-    if drawn and len({row.gold for row in drawn}) == 1:
+    if sampled and len({row.gold for row in sampled}) == 1:
         notes.append(
             "the true completion has a place of its own in the file, so that choices have no order"
             " to tell it by"
         )
-    scores: list[Scores] = []
-    if drawn:
-        scores += [*surface(drawn), *_learned(drawn, seed, notes), *comparing(drawn)]
-    baselines = evaluate(scores, drawn, seed)
-    types = Counter(
-        kind.strip().lower() for row in usable for kind in row.error_types if kind.strip()
-    )
-    flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
-    return Audit(
-        rows=len(rows),
-        documents=len({row.doc_id for row in rows}),
-        unscorable=unscorable,
-        sampled=len(drawn),
-        floor=floor(drawn, seed),
-        baselines=tuple(baselines),
-        flags=tuple(flags),
-        distance=_distance(usable),
-        types=dict(types.most_common()),
-        notes=tuple(notes),
-    )
-
-
-def _draw(rows: Sequence[Row], seed: int, sample: int | None) -> tuple[list[Row], list[str]]:
-    if sample is None or len(rows) <= sample:
-        return list(rows), []
-    chosen = sorted(random.Random(f"{seed}/audit/sample").sample(range(len(rows)), sample))
-    note = (
-        f"baselines were scored on {sample:,} of {len(rows):,} rows, drawn by the seed; --sample N"
-        " draws N"
-    )
-    return [rows[index] for index in chosen], [note]
-
-
-def _learned(rows: Sequence[Row], seed: int, notes: list[str]) -> list[Scores]:
-    parts = folds(rows, seed)
-    if len(set(parts)) < 2:
+    scores = list(surface(sampled)) if sampled else []
+    fold_of_row = folds(sampled, seed)
+    if len(set(fold_of_row)) > 1:
+        scores.append(classifier_scores(sampled, fold_of_row))
+    elif sampled:
         notes.append(
             "one document only, or such as share a text: nothing can be learned from others, so no"
             " classifier"
         )
-        return []
-    return [classifier_scores(rows, parts)]
-
-
-def _distance(rows: Sequence[Row]) -> Distance:
-    """In words of the file as it is, spaces before punctuation included, as the paper's figures
-    seem to be."""
-    apart = [
-        distance(row.choices[row.gold], choice)
-        for row in tqdm(rows, desc="edit distances", delay=2, leave=False)
-        for index, choice in enumerate(row.choices)
-        if index != row.gold
-    ]
-    if not apart:
-        return Distance(math.nan, math.nan, 0)
-    mean = sum(apart) / len(apart)
-    return Distance(
-        mean, max(0.0, sum(each**2 for each in apart) / len(apart) - mean**2) ** 0.5, len(apart)
+    if sampled:
+        scores.append(comparing(sampled))
+    types = [kind.strip().lower() for row in usable for kind in row.error_types]
+    return Audit(
+        rows=len(rows),
+        documents=len({row.doc_id for row in rows}),
+        unscorable=unscorable,
+        sampled=len(sampled),
+        floor=floor(sampled, seed),
+        baselines=tuple(evaluate(scores, sampled, seed)),
+        flags=tuple(flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))),
+        distance=_distance(usable),
+        types=dict(Counter(filter(None, types)).most_common()),
+        notes=tuple(notes),
     )
 
 
+def _distance(rows: Sequence[Row]) -> Distance:
+    """Measure the edit distance in words of the file as it is, spaces before punctuation included.
+
+    The paper's figures seem to be measured so.
+    """
+    distances = []
+    for row in tqdm(rows, desc="edit distances", delay=2, leave=False):
+        completion = row.choices[row.gold]
+        for index, choice in enumerate(row.choices):
+            if index != row.gold:
+                distances.append(distance(completion, choice))
+    if not distances:
+        return Distance(math.nan, math.nan, 0)
+    mean = sum(distances) / len(distances)
+    variance = sum(words**2 for words in distances) / len(distances) - mean**2
+    return Distance(mean, max(0.0, variance) ** 0.5, len(distances))
+
+
 class Reservoir:
-    """At most ``size`` of a build's rows, kept as they stream past: each as likely as any other;
-    which ones, the seed decides."""
+    """Keeps at most ``size`` of a build's rows as they stream past.
+
+    Each is as likely to be kept as any other; which ones, the seed decides.
+    """
 
     def __init__(self, seed: int, size: int = _KEPT) -> None:
         self._rng = random.Random(f"{seed}/audit/reservoir")
         self._size = size
         self._seen = 0
-        self._kept: dict[int, Row] = {}
-
-    @property
-    def rows(self) -> list[Row]:
-        """What was kept, by its place in the reservoir."""
-        return [self._kept[place] for place in sorted(self._kept)]
+        self.rows: list[Row] = []
 
     def watch(self, items: Iterable[Chosen | Example]) -> Iterator[Chosen | Example]:
-        """The items as they are."""
+        """Yield the items as they are."""
         for item in items:
             if isinstance(item, Chosen):
-                place = (
-                    self._seen if self._seen < self._size else self._rng.randrange(self._seen + 1)
-                )
-                if place < self._size:
-                    example, false = item.example, item.contradictions
-                    choices, types = [each.text for each in false], [each.type for each in false]
-                    self._kept[place] = make_row(
-                        example.doc_id,
-                        example.doc_id,
-                        example.prefix,
-                        [example.completion, *choices],
-                        0,
-                        ["", *types],
-                    )
-                self._seen += 1
+                self._keep(item)
             yield item
+
+    def _keep(self, item: Chosen) -> None:
+        is_full = self._seen >= self._size
+        place = self._rng.randrange(self._seen + 1) if is_full else self._seen
+        self._seen += 1
+        if place >= self._size:
+            return
+        example = item.example
+        texts = [candidate.text for candidate in item.contradictions]
+        types = [candidate.type for candidate in item.contradictions]
+        doc_id = example.doc_id
+        choices = [example.completion, *texts]
+        self.rows[place : place + 1] = [
+            make_row(doc_id, doc_id, example.prefix, choices, 0, ["", *types])
+        ]

@@ -1,6 +1,9 @@
-"""The blind baselines: properties of a choice, its place, how choices compare with each other, and
-a classifier that sees one completion at a time, which learns what true ones have in common from
-other documents' rows."""
+"""The blind baselines, which never read a row's prefix.
+
+They look at properties of a choice, at its place, and at how choices compare with each other. A
+classifier sees one completion at a time; it learns what true ones have in common from other
+documents' rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,77 +28,87 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def surface(rows: Sequence[Row]) -> Iterator[Scores]:
-    """Most and least of every statistic, first and last in sorted order, and each place in the file
-    where choices have places. In the authors' columns they have none: the true completion has its
-    own, and whoever asks a model shuffles the choices."""
+    """Yield the baselines that take the choice with the most or the least of something.
+
+    These are the surface statistics, the sorted order, and the places in the file where choices
+    have places. In the authors' columns they have none: the true completion has its own, and
+    whoever asks a model shuffles the choices.
+    """
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
         yield Scores(f"most {name}", SURFACE, values)
-        yield Scores(f"least {name}", SURFACE, [_negative(each) for each in values])
+        yield Scores(f"least {name}", SURFACE, _negative(values))
     ranks = [_ranks(row) for row in rows]
-    yield Scores("first in sorted order", SURFACE, [_negative(each) for each in ranks])
+    yield Scores("first in sorted order", SURFACE, _negative(ranks))
     yield Scores("last in sorted order", SURFACE, ranks)
-    if len({row.gold for row in rows}) > 1:
-        for place in range(max(len(row.choices) for row in rows)):
-            sizes = [len(row.choices) for row in rows]
-            picked = [
-                [float(index == place) for index in range(size)] if place < size else None
-                for size in sizes
-            ]
-            yield Scores(f"choice {place + 1} in the file", SURFACE, picked)
+    if len({row.gold for row in rows}) == 1:
+        return
+    for place in range(max(len(row.choices) for row in rows)):
+        picked = []
+        for row in rows:
+            values_of_row = [float(index == place) for index in range(len(row.choices))]
+            picked.append(values_of_row if place < len(row.choices) else None)
+        yield Scores(f"choice {place + 1} in the file", SURFACE, picked)
 
 
-def comparing(rows: Sequence[Row]) -> Iterator[Scores]:
-    """What comparing the choices of a row finds; spaces before punctuation, which are counted
-    elsewhere, taken away."""
-    clean = [normalise_spacing(row).choices for row in rows]
-    yield Scores(CENTRAL, COMPARES, [_negative(summed_distances(choices)) for choices in clean])
+def comparing(rows: Sequence[Row]) -> Scores:
+    """Return what comparing the choices of a row finds.
+
+    Spaces before punctuation, which are counted elsewhere, are taken away.
+    """
+    distances = [summed_distances(normalise_spacing(row).choices) for row in rows]
+    return Scores(CENTRAL, COMPARES, _negative(distances))
 
 
-def _negative(values: Sequence[float]) -> list[float]:
-    return [-value for value in values]
+def _negative(values: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[-value for value in values_of_row] for values_of_row in values]
 
 
 def _ranks(row: Row) -> list[float]:
-    order = {text: float(rank) for rank, text in enumerate(sorted(set(row.choices)))}
-    return [order[choice] for choice in row.choices]
+    order = sorted(set(row.choices))
+    return [float(order.index(choice)) for choice in row.choices]
 
 
 def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
-    """The classifier's scores of all choices, each row scored by what was learned in the other
-    folds; for the test, in those before its own. A logistic regression tells true completions from
-    contradictions by the word 1- and 2-grams and character 2- to 5-grams that a choice has
-    (hashed), and by the surface statistics. Raises ConfigError: scikit-learn is not installed."""
+    """Return the classifier's scores of all choices.
+
+    A logistic regression tells true completions from contradictions by the word 1- and 2-grams and
+    character 2- to 5-grams that a choice has (hashed), and by the surface statistics. Each row is
+    scored by what was learned in the other folds; for the test, in the folds before its own.
+
+    Raises:
+        ConfigError: scikit-learn is not installed.
+    """
     features = _features([choice for row in rows for choice in row.choices])
     sizes = np.array([len(row.choices) for row in rows])
     starts = np.cumsum(sizes) - sizes
     gold = starts + np.array([row.gold for row in rows])
-    owner = np.repeat(np.arange(len(rows)), sizes)
-    fold_of_row = np.array(folds)
-    values, forward = np.full(len(owner), np.nan), np.full(len(owner), np.nan)
+    row_of_choice = np.repeat(np.arange(len(rows)), sizes)
+    is_true = np.isin(np.arange(len(row_of_choice)), gold)
+    fold_of_choice = np.array(folds)[row_of_choice]
+    values = np.full(len(row_of_choice), np.nan)
+    forward = values.copy()
     for fold in tqdm(sorted(set(folds)), desc="classifier", delay=2, leave=False):
-        asked = np.flatnonzero((fold_of_row == fold)[owner])
-        for into, from_rows in ((values, fold_of_row != fold), (forward, fold_of_row < fold)):
-            if from_rows.any():
-                learned = np.flatnonzero(from_rows[owner])
-                into[asked] = _pooled(
-                    _scaled(features, learned), learned, np.isin(learned, gold[from_rows]), asked
-                )
-    return Scores(
-        CLASSIFIER, LEARNED, _by_row(values, starts, sizes), forward=_by_row(forward, starts, sizes)
-    )
+        asked = np.flatnonzero(fold_of_choice == fold)
+        for scores, learned in (
+            (values, np.flatnonzero(fold_of_choice != fold)),
+            (forward, np.flatnonzero(fold_of_choice < fold)),
+        ):
+            if len(learned):
+                scaled = _scaled(features, learned)
+                scores[asked] = _learn(scaled[learned], is_true[learned], scaled[asked])
+    return Scores(CLASSIFIER, LEARNED, _by_row(values, starts), forward=_by_row(forward, starts))
 
 
-def _by_row(values: Array, starts: Any, sizes: Any) -> list[list[float] | None]:
-    found = [values[start : start + size] for start, size in zip(starts, sizes, strict=True)]
-    return [None if np.isnan(each).any() else each.tolist() for each in found]
+def _by_row(values: Array, starts: Any) -> list[list[float] | None]:
+    """Cut the values of all choices into those of each row; None where they are not numbers."""
+    rows = np.split(values, starts[1:])
+    return [None if np.isnan(row).any() else row.tolist() for row in rows]
 
 
 def _features(texts: Sequence[str]) -> tuple[Any, Array]:
-    """(a sparse matrix of n-grams, a dense one of statistics), a line for each text."""
-    HashingVectorizer = need(
-        "sklearn.feature_extraction.text", "the audit's classifier", "generate"
-    ).HashingVectorizer
+    """Return a sparse matrix of n-grams and a dense one of statistics, with a line per text."""
+    vectorizer = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack
 
     common = {
@@ -105,31 +118,33 @@ def _features(texts: Sequence[str]) -> tuple[Any, Array]:
         "alternate_sign": False,
         "lowercase": False,
     }
-    words = HashingVectorizer(analyzer="word", ngram_range=(1, 2), token_pattern=_WORD, **common)
-    characters = HashingVectorizer(analyzer="char", ngram_range=(2, 5), **common)
+    words = vectorizer.HashingVectorizer(
+        analyzer="word", ngram_range=(1, 2), token_pattern=_WORD, **common
+    )
+    characters = vectorizer.HashingVectorizer(analyzer="char", ngram_range=(2, 5), **common)
     grams = hstack([words.transform(texts), characters.transform(texts)], format="csr")
     statistics = [[statistic(text) for statistic in STATISTICS.values()] for text in texts]
     return grams, np.array(statistics, dtype=float)
 
 
 def _scaled(features: tuple[Any, Array], learned: Any) -> Any:
-    """One sparse matrix of both, statistics by the mean and deviation of what is learned from."""
+    """Join both matrices, the statistics scaled by mean and deviation of what is learned from."""
     from scipy.sparse import csr_matrix, hstack
 
     grams, statistics = features
-    centre, deviation = statistics[learned].mean(axis=0), statistics[learned].std(axis=0)
-    return hstack(
-        [grams, csr_matrix((statistics - centre) / np.where(deviation > 0, deviation, 1))],
-        format="csr",
-    )
+    centre = statistics[learned].mean(axis=0)
+    deviation = statistics[learned].std(axis=0)
+    scaled = (statistics - centre) / np.where(deviation > 0, deviation, 1)
+    return hstack([grams, csr_matrix(scaled)], format="csr")
 
 
-def _pooled(features: Any, learned: Any, is_true: Any, asked: Any) -> Array:
+def _learn(features: Any, is_true: Any, asked: Any) -> Array:
+    """Return the scores of the lines ``asked`` by a model that learned from ``features``."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(
         C=_STRENGTH, solver="liblinear", dual=True, tol=1e-2, random_state=0, max_iter=200
     )
-    model.fit(features[learned], is_true)
-    scores: Array = model.decision_function(features[asked])
+    model.fit(features, is_true)
+    scores: Array = model.decision_function(asked)
     return scores

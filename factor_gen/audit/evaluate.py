@@ -1,11 +1,13 @@
-"""From what baselines say of choices to pairwise win rates, accuracies, intervals and tests; and
-which rows belong together, so that none is asked of a model that learned from its document."""
+"""How good each blind baseline is: pairwise win rates, accuracies, intervals and tests.
+
+It also says which rows belong together, so that no row is asked of a classifier that learned from
+the row's own document. :mod:`factor_gen.audit.audit` calls it.
+"""
 
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,125 +23,157 @@ FOLDS = 5
 _RESAMPLES = 10_000
 _DRAWS = 100_000  # of the randomisation test
 _AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
-_HALF = 0.5  # of pairs: what a baseline wins that knows nothing
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Values = Sequence[float | None]  # one for each row; None: not scored
+Outcomes = Sequence[float | None]
+"""One for each row; None: not scored."""
 
 
-def evaluate(found: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
-    """How good each baseline is on ``rows``, in order. Rows of documents that share a text are
-    taken for one document's."""
+def evaluate(scores: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
+    """Return how good each baseline is on ``rows``, in order.
+
+    Rows of documents that share a text are taken for one document's.
+    """
     documents = group(rows)
-    wins = [_each(each.values, rows, won) for each in found]
-    picks = [_each(each.values, rows, lambda values, gold: shares(values)[gold]) for each in found]
+    wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
+    picks = [_outcomes(baseline.values, rows, _picked) for baseline in scores]
+    tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]
     intervals = _intervals([*wins, *picks], documents, seed)
-    tested = [_each(each.forward or each.values, rows, won) for each in found]
+    p_values = _p_values(tested, documents, seed)
+    corrected = _correct([baseline.family for baseline in scores], p_values)
     baselines = []
-    for number, (each, p) in enumerate(zip(found, _p_values(tested, documents, seed), strict=True)):
-        scored = [index for index, x in enumerate(wins[number]) if x is not None]
-        figures = (
-            _mean(wins[number]),
-            *intervals[number],
-            _mean(picks[number]),
-            *intervals[len(found) + number],
-            p,
-        )
+    for number, baseline in enumerate(scores):
+        outcomes = zip(documents, wins[number], strict=True)
+        scored = [document for document, outcome in outcomes if outcome is not None]
+        wins_low, wins_high = intervals[number]
+        low, high = intervals[len(scores) + number]
         baselines.append(
             Baseline(
-                each.name,
-                each.family,
-                len(scored),
-                len({documents[index] for index in scored}),
-                *figures,
+                name=baseline.name,
+                family=baseline.family,
+                rows=len(scored),
+                documents=len(set(scored)),
+                wins=_mean(wins[number]),
+                wins_low=wins_low,
+                wins_high=wins_high,
+                accuracy=_mean(picks[number]),
+                low=low,
+                high=high,
+                p=p_values[number],
+                corrected=corrected[number],
             )
         )
-    return _corrected(baselines)
+    return baselines
 
 
 def won(values: Sequence[float], gold: int) -> float:
-    """The share of the other choices that the true one stands above; a tie is half of one."""
-    others = [value for index, value in enumerate(values) if index != gold]
-    return sum((values[gold] > value) + (values[gold] == value) / 2 for value in others) / len(
-        others
-    )
+    """Return the share of the other choices below the true one; a tie counts half."""
+    points = 0.0
+    for index, value in enumerate(values):
+        if index != gold:
+            points += (values[gold] > value) + (values[gold] == value) / 2
+    return points / (len(values) - 1)
+
+
+def _picked(values: Sequence[float], gold: int) -> float:
+    return shares(values)[gold]
 
 
 def floor(rows: Sequence[Row], seed: int = 0) -> Floor:
-    """What knowing nothing scores among all choices of a row."""
+    """Return what knowing nothing scores among all choices of a row."""
     values = [floor_of(row.choices, row.gold, seed) for row in rows]
-    (ends,) = _intervals([values], group(rows), seed)
-    return Floor(_mean(values), *ends, _mean([1 / len(row.choices) for row in rows]))
+    ((low, high),) = _intervals([values], group(rows), seed)
+    even = _mean([1 / len(row.choices) for row in rows])
+    return Floor(_mean(values), low, high, even)
 
 
-def _each(scores: Sequence[Sequence[float] | None], rows: Sequence[Row], outcome: Any) -> Values:
+def _outcomes(
+    scores: Sequence[Sequence[float] | None],
+    rows: Sequence[Row],
+    outcome: Callable[[Sequence[float], int], float],
+) -> Outcomes:
     return [
         None if values is None else outcome(values, row.gold)
         for values, row in zip(scores, rows, strict=True)
     ]
 
 
-def _mean(values: Values) -> float:
-    scored = [value for value in values if value is not None]
+def _mean(outcomes: Outcomes) -> float:
+    scored = [outcome for outcome in outcomes if outcome is not None]
     return sum(scored) / len(scored) if scored else math.nan
 
 
-def _corrected(baselines: Sequence[Baseline]) -> list[Baseline]:
-    corrected: dict[int, float] = {}
-    for families in TESTED:
-        members = [index for index, each in enumerate(baselines) if each.family in families]
-        corrected |= dict.fromkeys(members, math.nan)
-        told = [index for index in members if not math.isnan(baselines[index].p)]
-        corrected |= dict(zip(told, holm([baselines[index].p for index in told]), strict=True))
-    return [replace(each, corrected=corrected.get(index)) for index, each in enumerate(baselines)]
+def _correct(families: Sequence[str], p_values: Sequence[float]) -> list[float | None]:
+    """Correct the p-values by Holm, those of each group of families together.
+
+    Returns:
+        None for a family that is not tested, NaN where there are too few documents to tell.
+    """
+    corrected: list[float | None] = [None] * len(families)
+    for group_of_families in TESTED:
+        told = []
+        for place, family in enumerate(families):
+            if family in group_of_families:
+                corrected[place] = math.nan
+                if not math.isnan(p_values[place]):
+                    told.append(place)
+        for place, p_value in zip(told, holm([p_values[place] for place in told]), strict=True):
+            corrected[place] = p_value
+    return corrected
 
 
-def _by_document(outcomes: Sequence[Values], documents: Sequence[str]) -> tuple[Array, Array]:
-    """Sums of values and numbers of rows: arrays (documents, outcomes)."""
-    numbers = {document: number for number, document in enumerate(dict.fromkeys(documents))}
-    places = np.array([numbers[document] for document in documents], dtype=int)
-    values = (
-        np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
-    )  # None becomes NaN
-    sums, weights = np.zeros((2, len(numbers), len(outcomes)))
+def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tuple[Array, Array]:
+    """Return the sums of outcomes and the numbers of scored rows: arrays (documents, outcomes)."""
+    first = {document: number for number, document in enumerate(dict.fromkeys(documents))}
+    places = np.array([first[document] for document in documents], dtype=int)
+    # None becomes NaN
+    values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
+    sums, weights = np.zeros((2, len(first), len(outcomes)))
     np.add.at(sums, places, np.nan_to_num(values))
     np.add.at(weights, places, ~np.isnan(values))
     return sums, weights
 
 
 def _intervals(
-    outcomes: Sequence[Values], documents: Sequence[str], seed: int
+    outcomes: Sequence[Outcomes], documents: Sequence[str], seed: int
 ) -> list[tuple[float, float]]:
-    """Percentile intervals of all outcomes from the same resamples of whole documents: what
-    ``scores.statistics.bootstrap_interval`` does for one, in memory that does not grow with the
-    number of resamples. One document alone has no interval."""
+    """Return percentile intervals of all outcomes from the same resamples of whole documents.
+
+    It does what ``scores.statistics.bootstrap_interval`` does for one outcome, in memory that does
+    not grow with the number of resamples. One document alone has no interval.
+    """
     sums, weights = _by_document(outcomes, documents)
     if len(sums) < 2:
         return [(math.nan, math.nan)] * len(outcomes)
     generator = np.random.default_rng(seed)
     even = np.full(len(sums), 1 / len(sums))
-    draws = np.empty((_RESAMPLES, len(outcomes)))
+    means = np.empty((_RESAMPLES, len(outcomes)))
     with np.errstate(invalid="ignore", divide="ignore"):
         for start in tqdm(range(0, _RESAMPLES, _AT_ONCE), desc="bootstrap", delay=2, leave=False):
             times = generator.multinomial(len(sums), even, size=_AT_ONCE).astype(float)
-            draws[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
-    found = []
-    for values in draws.T:
+            means[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
+    intervals = []
+    for values in means.T:
         defined = values[np.isfinite(values)]
-        quantiles = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-        found.append((float(quantiles[0]), float(quantiles[1])))
-    return found
+        low, high = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
+        intervals.append((float(low), float(high)))
+    return intervals
 
 
-def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> list[float]:
-    """For each baseline, how likely so many pairs are won if in every document lot decides whether
-    an edit raises or lowers what the baseline says; no number if there are too few documents to
-    tell. Choices that are edits of the true one are not exchangeable with it, so lot does not draw
-    which of them is true. It draws signs: a document's surplus of pairs over a half is as likely to
-    be a deficit of the same size. Rows of one document keep together."""
-    sums, weights = _by_document(
-        [[None if x is None else x - _HALF for x in each] for each in wins], documents
-    )
+def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> list[float]:
+    """Test each baseline's wins against a half by random signs of documents.
+
+    Choices that are edits of the true one are not exchangeable with it, so lot does not draw which
+    of them is true. It draws signs: a document's surplus of pairs over a half is as likely to be a
+    deficit of the same size if lot decides whether an edit raises or lowers what the baseline says.
+    Rows of one document keep together.
+
+    Returns:
+        The one-sided p-values; NaN where there are too few documents to tell.
+    """
+    # what a baseline wins that knows nothing is a half
+    surpluses = [[None if win is None else win - 0.5 for win in column] for column in wins]
+    sums, weights = _by_document(surpluses, documents)
     observed = sums.sum(axis=0)
     reached = np.zeros(len(wins))
     generator = np.random.default_rng(seed)
@@ -147,32 +181,38 @@ def _p_values(wins: Sequence[Values], documents: Sequence[str], seed: int) -> li
         signs = generator.integers(0, 2, size=(_AT_ONCE, len(sums)), dtype=np.int8) * 2.0 - 1
         reached += (signs @ sums >= observed - 1e-9).sum(axis=0)
     p_values = (1 + reached) / (1 + _DRAWS)
-    told = (weights > 0).sum(axis=0) >= FEWEST
-    return [float(p) if is_told else math.nan for p, is_told in zip(p_values, told, strict=True)]
+    has_enough = (weights > 0).sum(axis=0) >= FEWEST
+    return [float(p) for p in np.where(has_enough, p_values, math.nan)]
 
 
 def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:
-    """The fold of each row: its group's, dealt out by lot, lest a row be learned by heart. Fewer
-    folds than ``count`` where there are fewer groups."""
+    """Return the fold of each row, which it shares with all rows of its documents.
+
+    There are fewer folds than ``count`` where there are fewer groups of documents.
+    """
     groups = group(rows)
     names = list(dict.fromkeys(groups))
     random.Random(f"{seed}/audit/folds").shuffle(names)
-    fold = {name: number % count for number, name in enumerate(names)}
-    return [fold[name] for name in groups]
+    fold_of_group = {name: number % count for number, name in enumerate(names)}
+    return [fold_of_group[name] for name in groups]
 
 
 def group(rows: Sequence[Row]) -> list[str]:
-    """For each row the name of the documents that it belongs to: those that share a true completion
-    or a prefix are one. A prefix that more than half of all documents have is no document's text
-    but an instruction, and empty ones are none."""
+    """Return for each row the name of the documents that it belongs to.
+
+    Documents that share a true completion or a prefix are one. A prefix that more than half of all
+    documents have is no document's text but an instruction, and an empty one is none.
+    """
     joined = DisjointSet(f"document {row.doc_id}" for row in rows)
     documents = len({row.doc_id for row in rows})
-    having = Counter(prefix for prefix, _ in {(row.prefix.strip(), row.doc_id) for row in rows})
-
+    prefixes = {(row.prefix.strip(), row.doc_id) for row in rows}
+    documents_with = Counter(prefix for prefix, _ in prefixes)
     for row in rows:
-        shared, prefix = [f"completion {row.choices[row.gold].strip()}"], row.prefix.strip()
-        shared += [f"prefix {prefix}"] if prefix and 2 * having[prefix] <= documents else []
-        for text in shared:
+        texts = [f"completion {row.choices[row.gold].strip()}"]
+        prefix = row.prefix.strip()
+        if prefix and 2 * documents_with[prefix] <= documents:
+            texts.append(f"prefix {prefix}")
+        for text in texts:
             joined.add(text)
             joined.merge(text, f"document {row.doc_id}")
     return [joined[f"document {row.doc_id}"] for row in rows]

@@ -14,7 +14,6 @@ from factor_gen.settings import (
     ChooseSettings,
     FilterSettings,
     FluencySettings,
-    GenerateSettings,
     NliSettings,
     SelectSettings,
     TypesSettings,
@@ -258,8 +257,8 @@ def test_what_an_include_says_for_another_generator_is_passed_over(write: Write)
         "base.yaml",
     )
     settings = load_build(write("include: base.yaml\ngenerate: rules\ntypes: {tagger: pattern}\n"))
-    assert settings.generate == GenerateSettings("rules")
-    assert settings.types == TypesSettings()
+    assert describe(settings)["generate"] == {"generator": "rules", "per_type": 4}
+    assert "model" not in describe(settings)["types"]
 
 
 def test_all_paths_of_an_include_start_from_it(write: Write, tmp_path: Path) -> None:

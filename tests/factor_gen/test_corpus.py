@@ -14,8 +14,13 @@ from typing import Any
 import pytest
 
 from factor_gen import corpus as corpus_module
-from factor_gen.corpus import corpus_files, corpus_record
-from factor_gen.documents import distinct, read_documents
+from factor_gen.corpus import (
+    corpus_files,
+    corpus_record,
+    describe_corpus,
+    distinct,
+    read_documents,
+)
 from factor_gen.records import Document
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.ground.errors import DataError
@@ -71,7 +76,7 @@ def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
     assert [(each.id, each.text) for each in read_documents(settings)] == [
         (str(n), t) for n, t in enumerate(TEXTS, start=1)
     ]
-    assert {"dataset_dict.json"} <= {each.name for each in corpus_record(settings).files}
+    assert {"dataset_dict.json"} <= {each["name"] for each in corpus_record(settings, {})["files"]}
     wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
         list(read_documents(wrong))
@@ -93,18 +98,18 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", info)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
-    first = corpus_record(settings)
-    assert first.describe() == {"dataset": "some/news", "commit": "a" * 40}
+    first = corpus_record(settings, {})
+    assert describe_corpus(first) == {"dataset": "some/news", "commit": "a" * 40}
     assert (
         corpus_record(settings, first) == first
     )  # a build goes on with the commit that it began with
-    assert corpus_record(settings).commit == "b" * 40
-    assert [each.text for each in read_documents(settings, first.commit)] == TEXTS
+    assert corpus_record(settings, {})["commit"] == "b" * 40
+    assert [each.text for each in read_documents(settings, first["commit"])] == TEXTS
     assert asked == [
         (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
     ]
     pinned = replace(settings, corpus=replace(settings.corpus, revision="c" * 40))
-    assert corpus_record(pinned, first).commit == "c" * 40  # asks nobody
+    assert corpus_record(pinned, first)["commit"] == "c" * 40  # asks nobody
 
 
 def test_a_dataset_that_the_hub_does_not_give_is_named(
@@ -115,7 +120,7 @@ def test_a_dataset_that_the_hub_does_not_give_is_named(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        corpus_record(settings)
+        corpus_record(settings, {})
 
 
 def test_a_hub_that_cannot_be_reached_is_named(
@@ -132,7 +137,7 @@ def test_a_hub_that_cannot_be_reached_is_named(
     with pytest.raises(
         DataError, match=r"the Hub does not answer for 'nobody/nothing' \(Connection refused\)"
     ):
-        corpus_record(settings)
+        corpus_record(settings, {})
 
 
 @pytest.mark.parametrize("given", ["texts", "texts/*.txt", "**/*.txt"])
@@ -143,10 +148,10 @@ def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, gi
     read = documents(tmp_path, given)
     assert [Path(each.id).name for each in read] == ["a.txt", "b.txt"]
     assert read[0].text == "I am a.txt.\r\n"
-    record = corpus_record(settings_of(tmp_path, given))
-    assert [each.name for each in record.files] == ["texts/a.txt", "texts/b.txt"]
-    absolute = corpus_record(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"))
-    assert [each.name for each in absolute.files] == ["a.txt", "b.txt"]
+    record = corpus_record(settings_of(tmp_path, given), {})
+    assert [each["name"] for each in record["files"]] == ["texts/a.txt", "texts/b.txt"]
+    absolute = corpus_record(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"), {})
+    assert [each["name"] for each in absolute["files"]] == ["a.txt", "b.txt"]
 
 
 def test_rows_without_an_id_are_numbered_and_told_apart_by_file(tmp_path: Path) -> None:
@@ -256,12 +261,12 @@ def test_many_documents_are_told_apart_in_little_memory() -> None:
 def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     settings = settings_of(tmp_path, "a.jsonl")
-    first = corpus_record(settings)
+    first = corpus_record(settings, {})
     assert corpus_record(settings, first) == first
     (tmp_path / "a.jsonl").write_text('{"text": "yz"}\n')
     changed = corpus_record(settings, first)
-    assert changed.describe() != first.describe()
-    assert "mtime" not in json.dumps(first.describe())
+    assert describe_corpus(changed) != describe_corpus(first)
+    assert "mtime" not in json.dumps(describe_corpus(first))
 
 
 @pytest.mark.parametrize(
@@ -281,8 +286,8 @@ def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
     (tmp_path / "tea.txt").write_text("tea")
     assert [each.id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
-    record = corpus_record(settings_of(tmp_path, "*.txt"))
-    assert [each.name for each in record.files] == ["caf\ufffd.txt", "tea.txt"]
+    record = corpus_record(settings_of(tmp_path, "*.txt"), {})
+    assert [each["name"] for each in record["files"]] == ["caf\ufffd.txt", "tea.txt"]
     assert [name for _, name in corpus_files(settings_of(tmp_path, "*.txt"))] == [
         "caf\ufffd.txt",
         "tea.txt",
@@ -298,4 +303,4 @@ def test_a_file_that_cannot_be_read_is_named(
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
     monkeypatch.setattr(corpus_module, "sha256_of", refused)
     with pytest.raises(DataError, match=r"a\.jsonl: cannot be read: .*Permission denied"):
-        corpus_record(settings_of(tmp_path, "a.jsonl"))
+        corpus_record(settings_of(tmp_path, "a.jsonl"), {})

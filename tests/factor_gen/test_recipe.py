@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from factor_gen.config import describe, load_build
-from factor_gen.documents import read_documents
+from factor_gen.corpus import read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition, columns_of
 from factor_gen.records import Example

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from factor_gen.documents import distinct
+from factor_gen.corpus import distinct
 from factor_gen.records import Document, Example, whole
 from factor_gen.select import Select, failed
 from factor_gen.settings import SelectSettings
