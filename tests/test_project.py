@@ -42,7 +42,6 @@ def test_every_dependency_is_pinned():
         names(PROJECT["dependencies"])
         | names(extras["dev"])
         | names(extras["api"])
-        | names(extras["report"])
     )
     assert wanted <= pinned
 

@@ -161,11 +161,11 @@ def hub(
       lm-factuality export hub results --benchmark felm=my-org/felm --model ORG/NAME --out hub
 
     Results are what lm_eval wrote to --output_path. The files are ORG/NAME/.eval_results/ below
-    --out, for a pull request to the model's repository, and each is checked against the published
-    schema. A benchmark is a dataset on the Hub that has an eval.yaml; TASK_ID is the name of the
-    task in it (default: TASK).
+    --out, for a pull request to the model's repository, in the form that
+    huggingface_hub reads. A benchmark is a dataset on the Hub that has an eval.yaml; TASK_ID is the
+    name of the task in it (default: TASK).
     """
-    from lm_factuality.results.exports.hub import export_hub, parse_benchmark
+    from lm_factuality.results.hub import export_hub, parse_benchmark
     from lm_factuality.results.read import read_results_files
 
     if not source_url and (source_name or source_org):
@@ -175,5 +175,5 @@ def hub(
     files = read_results_files(results)
     written, left_out = export_hub(files, out, benchmarks, model, source)
     sys.stdout.writelines(f"{path}\n" for path in written)
-    sys.stdout.write(f"{plural(len(written), 'file')}, valid by the schema\n")
+    sys.stdout.write(f"{plural(len(written), 'file')}\n")
     sys.stdout.writelines(f"Left out: {printable(text)}\n" for text in left_out)

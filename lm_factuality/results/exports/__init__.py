@@ -1,1 +1,0 @@
-"""Results in the form that the Hub reads."""
