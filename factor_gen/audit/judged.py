@@ -45,9 +45,8 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
     """The judge of a YAML, or of the suite's by its name, asked by the audit's own prompts, which
     ``prompts`` of the YAML may replace. Raises ConfigError: no such judge, or one that reads no
     prose; or its prompts cannot be used; DataError: the store cannot be used."""
-    from judges.backends import open_backend
     from judges.config import load_judge_config
-    from judges.judge import Judge
+    from judges.judge import Judge, open_backend
     from judges.store import AnswerStore
     from judges.templates import Prompts
 

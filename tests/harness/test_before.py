@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.cli.tasks import check_targets as validate
+from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.harness import checkpoints
 from lm_factuality.harness.tasks import _is_lm_evals, find_configs, settings_of
 from tests.conftest import REPOSITORY, TASKS
