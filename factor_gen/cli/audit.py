@@ -8,8 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -22,115 +21,110 @@ if TYPE_CHECKING:
     from factor_gen.audit.records import Audit
     from lm_factuality.benchmarks.declaration import Table
 
+JudgedTypes = Sequence[tuple[str, str, str | None]]
+"""Completion, contradiction, and its type by a judge; None where its reply could not be used."""
+
 
 def audit(parsed: argparse.Namespace) -> int:
-    """Audits the file, prints what was found and writes what was asked for."""
+    """Audit the file, print what was found and write what was asked for."""
     from factor_gen.audit.audit import audit_rows
     from factor_gen.audit.flags import LARGE_EDIT
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import (
-        baseline_table,
-        conclusion,
-        flag_table,
-        shape_table,
-    )
+    from factor_gen.audit.tables import baseline_table, conclusion, flag_table, shape_table
 
     benchmark = read_benchmark(parsed.file)
-    found = audit_rows(benchmark.rows, parsed.seed, parsed.sample)
-    if problems := benchmark.table.problems:
+    result = audit_rows(benchmark.rows, parsed.seed, parsed.sample)
+    problems = benchmark.table.problems
+    if problems:
         note = (
             f"lines that cannot be read and are left out: {len(problems):,}; the first:"
             f" {problems[0]}"
         )
-        found = replace(found, notes=(*found.notes, note))
-    sys.stdout.writelines(f"{line}\n" for line in conclusion(found, parsed.file))
-    for table in (baseline_table(found, parsed.file), flag_table(found)) if parsed.verbose else ():
-        print_table(*table)
-    judged: list[tuple[str, str, str | None]] = []
+        result = replace(result, notes=(*result.notes, note))
+    for line in conclusion(result, parsed.file):
+        sys.stdout.write(f"{line}\n")
+    if parsed.verbose:
+        print_table(*baseline_table(result, parsed.file))
+        print_table(*flag_table(result))
+    judged_types: JudgedTypes = []
     if parsed.judge is not None:
-        found, judged = _judged(parsed, benchmark, found)
+        result, judged_types = _judge(parsed, benchmark, result)
     if parsed.types:
-        print_table(*_types(benchmark, found, judged))
+        print_table(*_type_table(benchmark, result, judged_types))
     elif parsed.verbose:
-        print_table(*shape_table(found))
-    content: dict[str, Any] = {
-        "file": parsed.file,
-        "data": dict(benchmark.provenance),
-        "seed": parsed.seed,
-        **found.to_json(),
-    }
+        print_table(*shape_table(result))
     if parsed.rows is not None:
-        write_lines(parsed.rows, _flagged_rows(benchmark, found))
+        write_lines(parsed.rows, _flagged_rows(benchmark, result))
     if parsed.json is not None:
-        write_json(parsed.json, content)
-    return int(
-        parsed.strict
-        and (bool(found.leaks) or any(flag.reason != LARGE_EDIT for flag in found.flags))
-    )
+        content = {"file": parsed.file, "data": dict(benchmark.provenance), "seed": parsed.seed}
+        write_json(parsed.json, {**content, **result.to_json()})
+    is_flagged = any(flag.reason != LARGE_EDIT for flag in result.flags)
+    return int(parsed.strict and (bool(result.leaks) or is_flagged))
 
 
-def _types(
-    benchmark: Benchmark, found: Audit, judged: Sequence[tuple[str, str, str | None]]
-) -> Table:
+def _judge(
+    parsed: argparse.Namespace, benchmark: Benchmark, result: Audit
+) -> tuple[Audit, JudgedTypes]:
+    """Ask a judge about contradictions, and print what it says of table 2's properties.
+
+    Raises:
+        BackendDown: Nothing could be scored.
+    """
+    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
+    from factor_gen.audit.tables import property_table
+
+    types: JudgedTypes = []
+    with open_judge(parsed.judge, parsed.store) as judge:
+        properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+        if parsed.types:
+            types = judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
+        errors = judge.usage.errors
+        name = judge.name
+    result = replace(result, properties=properties)
+    rows = min(parsed.judge_rows, result.rows - result.unscorable)
+    print_table(*property_table(result, name, rows))
+    if errors and not any(finding.scored for finding in properties):
+        reasons = [reason for finding in properties for reason in finding.unscored]
+        first = reasons[0] if reasons else "no answer"
+        raise BackendDown(f"judge {name}: nothing could be scored, the first: {first}")
+    return result, types
+
+
+def _type_table(benchmark: Benchmark, result: Audit, judged_types: JudgedTypes) -> Table:
+    """Find the type of each contradiction by rule, and return the table of types."""
     from factor_gen.audit.tables import shape_table
     from factor_gen.settings import TypesSettings
     from factor_gen.text import load_tagger
     from factor_gen.types import type_of
 
-    rule = partial(type_of, tagger=load_tagger(TypesSettings()))
-    rows = tqdm(
-        [row for row in benchmark.rows if not row.problem], desc="types", delay=2, leave=False
-    )
-    pairs = [
-        (row.choices[row.gold], each)
-        for row in rows
-        for place, each in enumerate(row.choices)
-        if place != row.gold
+    tagger = load_tagger(TypesSettings())
+    by_rule: Counter[str] = Counter()
+    rows = [row for row in benchmark.rows if not row.problem]
+    for row in tqdm(rows, desc="types", delay=2, leave=False):
+        for index, choice in enumerate(row.choices):
+            if index != row.gold:
+                by_rule[type_of(row.choices[row.gold], choice, tagger=tagger)] += 1
+    judged = [
+        (type_of(completion, contradiction, tagger=tagger), kind)
+        for completion, contradiction, kind in judged_types
     ]
-    return shape_table(
-        found,
-        Counter(rule(*pair) for pair in pairs),
-        [(rule(true, false), kind) for true, false, kind in judged],
-    )
+    return shape_table(result, by_rule, judged)
 
 
-def _judged(
-    parsed: argparse.Namespace, benchmark: Benchmark, found: Audit
-) -> tuple[Audit, list[tuple[str, str, str | None]]]:
-    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
-    from factor_gen.audit.tables import property_table
-
-    with open_judge(parsed.judge, parsed.store) as judge:
-        properties = judge_rows(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
-        types = (
-            judge_types(judge, benchmark.rows, parsed.seed, parsed.judge_rows)
-            if parsed.types
-            else []
-        )
-        errors, name = judge.usage.errors, judge.name
-    found = replace(found, properties=properties)
-    print_table(*property_table(found, name, min(parsed.judge_rows, found.rows - found.unscorable)))
-    if errors and not any(each.scored for each in properties):
-        first = next((reason for each in properties for reason in each.unscored), "no answer")
-        raise BackendDown(f"judge {name}: nothing could be scored, the first: {first}")
-    return found, types
-
-
-def _flagged_rows(benchmark: Benchmark, found: Audit) -> Iterator[str]:
-    """A line for each flagged row: where it stands, why, its choices, and what the table says of
-    them."""
+def _flagged_rows(benchmark: Benchmark, result: Audit) -> Iterator[str]:
+    """Yield a line of JSON for each flagged row: where it stands, why, and its choices."""
     reasons: dict[int, list[dict[str, str]]] = {}
-    for flag in found.flags:
-        reasons.setdefault(flag.index, []).append(
-            {"reason": flag.reason, **({"detail": flag.detail} if flag.detail else {})}
-        )
-    for index, why in reasons.items():
+    for flag in result.flags:
+        detail = {"detail": flag.detail} if flag.detail else {}
+        reasons.setdefault(flag.index, []).append({"reason": flag.reason, **detail})
+    for index, flags in reasons.items():
         row = benchmark.rows[index]
         line = {
             "location": row.location,
             "doc_id": row.doc_id,
-            "flags": why,
+            "flags": flags,
             "choices": row.choices,
             "gold": row.gold,
+            **benchmark.details_of(index),
         }
-        yield json.dumps(line | benchmark.beside(index), ensure_ascii=False, default=str)
+        yield json.dumps(line, ensure_ascii=False, default=str)
