@@ -178,8 +178,8 @@ def evaluate(
     from lm_eval.tasks import TaskManager
 
     from lm_factuality.harness import judging
+    from lm_factuality.harness.context import Run, begin_run
     from lm_factuality.harness.internals import internal
-    from lm_factuality.harness.suite_task import SuiteTask
     from lm_factuality.harness.tasks import find_configs, with_suite
     from lm_factuality.results.read import to_results_file
 
@@ -192,8 +192,7 @@ def evaluate(
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
-    judging.begin_run(None)
-    SuiteTask.has_response_cache = bool(options.get("use_cache"))
+    begin_run(Run(has_response_cache=bool(options.get("use_cache"))))
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.cli.main import build_parser
+from lm_factuality.cli.main import PROGRAM, app
+from lm_factuality.ground.command_line import run_command_line
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -136,6 +137,4 @@ def half_written(path: Path, by: int = 2**40, is_old: bool = False) -> Path:
 
 def run_command(*arguments: str) -> int:
     """What ``lm-factuality`` with these arguments returns; its errors are not caught."""
-    parsed = build_parser(arguments[0]).parse_args(arguments)
-    code: int = parsed.function(parsed)
-    return code
+    return run_command_line(app, PROGRAM, arguments)

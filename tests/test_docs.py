@@ -3,7 +3,6 @@ modules; and the site builds."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -15,9 +14,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from factor_gen.cli import build_parser as factor_gen_parser
-from lm_factuality.cli.main import COMMANDS, build_parser
+from factor_gen.cli import app as factor_gen
+from lm_factuality.cli.main import app
 from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
 
@@ -62,33 +63,32 @@ def anchors_of(page: Path) -> set[str]:
     }
 
 
-def options_of(parser: argparse.ArgumentParser, words: list[str]) -> set[str]:
+PROGRAMS = {"lm-factuality": get_command(app), "factor-gen": get_command(factor_gen)}
+
+
+def options_of(command: TyperCommand | TyperGroup, words: list[str]) -> set[str]:
     """The options of the command that ``words`` begin with, such as ``["leaderboard", "pack",
     ...]``."""
-    known = set(parser._option_string_actions)
-    if not words or words[0].startswith("-"):
-        return known
-    for action in parser._actions:
-        if action.choices and not action.option_strings:
-            assert words[0] in action.choices, f"{parser.prog} has no {words[0]!r}"
-            if isinstance(action, argparse._SubParsersAction):
-                return known | options_of(action.choices[words[0]], words[1:])
-    return known
+    options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    if not isinstance(command, TyperGroup) or not words or words[0].startswith("-"):
+        return options
+    assert words[0] in command.commands, f"{command.name} has no {words[0]!r}"
+    return options | options_of(command.commands[words[0]], words[1:])
 
 
-def every_option(parser: argparse.ArgumentParser) -> set[str]:
+def every_option(command: TyperCommand | TyperGroup) -> set[str]:
     """The options of a command and of its subcommands."""
-    found = set(parser._option_string_actions)
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found = found.union(*map(every_option, action.choices.values()))
-    return found
+    options = options_of(command, [])
+    if isinstance(command, TyperGroup):
+        options = options.union(*map(every_option, command.commands.values()))
+    return options
 
 
 def lm_eval_options() -> set[str]:
     from lm_eval._cli import HarnessCLI
 
-    return options_of(HarnessCLI()._parser, ["run"])
+    (subparsers,) = (each for each in HarnessCLI()._parser._actions if each.choices)
+    return set(subparsers.choices["run"]._option_string_actions)
 
 
 def commands_in(line: str) -> Iterator[list[str]]:
@@ -131,15 +131,14 @@ def test_commands_and_their_options_exist(page):
                 known = lm_eval_options()
             else:
                 assert words[0] != "lm_eval", line
-                parser = build_parser() if words[0] == "lm-factuality" else factor_gen_parser()
-                known = options_of(parser, words[1:])
+                known = options_of(PROGRAMS[words[0]], words[1:])
             options = {word.partition("=")[0] for word in words if word.startswith("--")}
             assert options <= known, f"{options - known} in: {line}"
 
 
 @every_page
 def test_options_named_alone_are_options_of_some_command(page):
-    known = lm_eval_options() | every_option(build_parser()) | every_option(factor_gen_parser())
+    known = lm_eval_options().union(*map(every_option, PROGRAMS.values()))
     for span in re.findall(r"`(--[^`\n]+)`", page.read_text(encoding="utf-8")):
         assert span.split()[0].partition("=")[0] in known, span
 
@@ -157,7 +156,7 @@ def test_make_targets_and_modules_exist(page):
 def test_every_command_is_documented():
     lines = [line for page in PAGES for line in code_of(page.read_text(encoding="utf-8"))]
     shown = {" ".join(words[:2]) for line in lines for words in commands_in(line)}
-    assert {f"lm-factuality {command}" for command in COMMANDS} - shown <= {
+    assert {f"lm-factuality {name}" for name in PROGRAMS["lm-factuality"].commands} - shown <= {
         "lm-factuality quickstart"
     }  # make quickstart
 

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 import yaml
+from typer.main import get_command
 
-from lm_factuality.cli.main import COMMANDS
+from lm_factuality.cli.main import app
 from tests.conftest import REPOSITORY
 
 if sys.version_info >= (3, 11):
@@ -74,7 +75,7 @@ def test_the_readme_names_only_what_exists(page):
     ):
         assert (REPOSITORY / path).exists(), path
     for command in re.findall(r"(?m)(?:^|`|')lm-factuality ([a-z]+)", readme):
-        assert command in COMMANDS, command
+        assert command in get_command(app).commands, command
 
 
 @pytest.mark.parametrize(

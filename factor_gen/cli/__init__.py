@@ -1,68 +1,34 @@
-"""Entry point of ``factor-gen``: parses the command line and turns errors a user can mend into one
-sentence and exit code 1."""
+"""The ``factor-gen`` command, which is ``lm-factuality gen`` as well."""
 
-import argparse
-import logging
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from lm_factuality import __version__
-from lm_factuality.ground.errors import exit_code
-from lm_factuality.ground.packages import load_yaml, require_engine
-from lm_factuality.ground.secrets import refuse_secrets
+from factor_gen.cli.audit import audit
+from factor_gen.cli.build import build
+from lm_factuality.ground.command_line import App, Version, run_program
+
+PROGRAM = "factor-gen"
+
+app = App()
 
 
-def _whole(text: str, least: int) -> int:
-    value = int(text) if text.isascii() and text.isdigit() else least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(
-            f"found {text!r}, expected a whole number of {least} or more"
-        )
-    return value
+@app.callback()
+def root(version: Version = False) -> None:
+    """Make FACTOR benchmarks from any corpus.
+
+    \b
+    Examples:
+      factor-gen build configs/corpora/sample.yaml --out my_benchmark
+      factor-gen audit my_benchmark/sample_factor.csv
+      factor-gen audit expert_factor
+
+    Every command has its own --help.
+    """
 
 
-_TYPES: Mapping[str, Callable[[str], Any]] = {
-    "path": Path,
-    "int": int,
-    "natural": lambda text: _whole(text, 0),
-    "positive": lambda text: _whole(text, 1),
-}
+app.command()(build)
+app.command()(audit)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser with all commands."""
-    raw = argparse.RawDescriptionHelpFormatter
-    about = load_yaml(__package__, "commands.yaml")
-    shown = about.pop("all commands")["examples"].rstrip("\n")
-    what = "Makes FACTOR benchmarks from any corpus, and says what they give away."
-    parser = argparse.ArgumentParser(
-        prog="factor-gen", description=what, epilog=shown, formatter_class=raw
-    )
-    parser.add_argument("--version", action="version", version=f"factor-gen {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, texts in about.items():
-        options, shown = texts.pop("options"), texts.pop("examples").rstrip("\n")
-        command = commands.add_parser(name, epilog=shown, formatter_class=raw, **texts)
-        for option, given in options.items():
-            command.add_argument(
-                option, **given | ({"type": _TYPES[given["type"]]} if "type" in given else {})
-            )
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line ``argv``; returns the exit code."""
-    return exit_code("factor-gen", lambda: _run(list(sys.argv[1:] if argv is None else argv)))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    require_engine()
-    refuse_secrets(arguments)
-    parsed = build_parser().parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    module = import_module(f"{__package__}.{parsed.command}")  # now, so that --help stays fast
-    code: int = getattr(module, parsed.command)(parsed)
-    return code
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line ``arguments``, by default the words typed, and return the exit code."""
+    return run_program(app, PROGRAM, arguments)

@@ -1,15 +1,14 @@
-"""``factor-gen build``: makes the benchmark that a YAML describes."""
+"""``factor-gen build``: make the benchmark that a YAML describes."""
 
-from __future__ import annotations
-
-import argparse
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES
+from typer import Argument, Option
+
 from lm_factuality.ground.console import print_table
 
 if TYPE_CHECKING:
@@ -25,85 +24,104 @@ _FILES = {
 }
 
 
-def build(parsed: argparse.Namespace) -> int:
-    """Runs the build, prints what became of the documents, and says what to do next."""
+def build(
+    config: Annotated[Path, Argument(help="YAML with the corpus and the settings.")],
+    out: Annotated[
+        Path,
+        Option(help="Folder for the benchmark; an interrupted build resumes in it."),
+    ],
+    engine: Annotated[
+        Literal["local", "ray"] | None,
+        Option(help="Local processes, or Ray's on many machines (default: the YAML's)."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        Option(min=1, help="Processes, or actors per stage (default: the YAML's, or the cores)."),
+    ] = None,
+    documents: Annotated[
+        int | None, Option(min=1, help="Read this many documents at most.")
+    ] = None,
+    seed: Annotated[int | None, Option(min=0, help="Instead of the YAML's.")] = None,
+    restart: Annotated[
+        bool, Option("--restart", help="Discard what an earlier build left in the folder.")
+    ] = False,
+    until: Annotated[
+        Literal["read", "select", "types", "generate", "filter", "choose"],
+        Option(help="The last stage to run; choose writes the files."),
+    ] = "choose",
+) -> None:
+    """Make a FACTOR benchmark from a corpus.
+
+    \b
+    Examples:
+      factor-gen build my_corpus.yaml --out my_factor
+      factor-gen build my_corpus.yaml --out trial --documents 50        a first look
+      factor-gen build my_corpus.yaml --out trial --until types         only the first stages
+      RAY_ADDRESS=auto factor-gen build my_corpus.yaml --out /shared/my_factor --engine ray
+
+    \b
+    my_corpus.yaml, at the least:
+      corpus: my_texts/*.txt
+      generate: rules
+      filter: none
+    """
+    from factor_gen import pipeline
     from factor_gen.config import load_build
-    from factor_gen.pipeline import build
 
-    settings = load_build(parsed.config)
-    given = {
-        name: getattr(parsed, name)
-        for name in ("engine", "workers", "seed")
-        if getattr(parsed, name) is not None
-    }
-    if parsed.documents is not None:
-        given["corpus"] = replace(settings.corpus, documents=parsed.documents)
+    settings = load_build(config)
+    options = {"engine": engine, "workers": workers, "seed": seed}
+    given: dict[str, Any] = {name: each for name, each in options.items() if each is not None}
+    if documents is not None:
+        given["corpus"] = replace(settings.corpus, documents=documents)
     settings = replace(settings, **given)
-    built = build(
-        settings,
-        parsed.out,
-        restart=parsed.restart,
-        until=parsed.until,
-        command=_command(settings, parsed),
+    # The manifest keeps what to type to get the same files again, from the folder of the YAML.
+    words = ["factor-gen", "build", config.name, "--out", settings.name]
+    for name, value in (("documents", documents), ("seed", seed)):
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    command = shlex.join(words)
+    built = pipeline.build(settings, out, restart=restart, until=until, command=command)
+    _print_documents(settings.name, built)
+    sys.stdout.writelines(f"{path}: {_FILES[kind]}\n" for kind, path in built.files.items())
+    if not built.files:
+        sys.stdout.write(
+            f"Stopped after {until}; its shards are in {out / 'stages'}. To continue, leave out"
+            " --until.\n"
+        )
+        return
+    task = f"--include_path {shlex.quote(str(out))} --tasks {settings.name}"
+    sys.stdout.write(
+        "Next, score a model on it, and see what it gives away:\n"
+        f"  lm-factuality run --model hf-tree --model_args pretrained=gpt2 {task}\n"
+        f"  factor-gen audit {shlex.quote(str(out / settings.name))}.csv\n"
     )
-    _print(settings.name, built)
-    for line in [
-        *(f"{path}: {_FILES[kind]}" for kind, path in built.files.items()),
-        *_next(settings, parsed, bool(built.files)),
-    ]:
-        sys.stdout.write(f"{line}\n")
-    return 0
 
 
-def _next(settings: BuildSettings, parsed: argparse.Namespace, is_whole: bool) -> list[str]:
-    out = shlex.quote(str(parsed.out))
-    if not is_whole:
-        return [
-            f"Stopped after {parsed.until}; its shards are in {parsed.out / 'stages'}. To continue,"
-            " leave out --until."
-        ]
-    task = f"--include_path {out} --tasks {settings.name}"
-    return [
-        "Next, score a model on it, and see what it gives away:",
-        f"  lm-factuality run --model hf-tree --model_args pretrained=gpt2 {task}",
-        f"  factor-gen audit {shlex.quote(str(parsed.out / settings.name))}.csv",
+def _print_documents(name: str, built: "Built") -> None:
+    """Print what became of the documents, and what the generator wrote to no avail.
+
+    A model that cannot keep to the format is to be noticed at the first build.
+    """
+    from factor_gen.stages import ALL_STAGES
+
+    unused = [
+        (ALL_STAGES.index(stage), -count, reason) for (stage, reason), count in built.unused.items()
     ]
-
-
-def _command(settings: BuildSettings, parsed: argparse.Namespace) -> str:
-    """What to type to get the same files again, from the folder of the YAML."""
-    words = ["factor-gen", "build", parsed.config.name, "--out", settings.name]
-    for name in ("documents", "seed"):
-        if getattr(parsed, name) is not None:
-            words += [f"--{name}", str(getattr(parsed, name))]
-    return shlex.join(words)
-
-
-def _print(name: str, built: Built) -> None:
-    """What became of the documents, and what the generator wrote to no avail: a model that cannot
-    keep to the format is to be noticed at the first build."""
+    rows = [(ALL_STAGES[place], reason, -count) for place, count, reason in sorted(unused)]
+    outcome = "rows of the benchmark" if built.files else "go on to the next stage"
+    rows.append(("", outcome, built.rows))
     total = built.documents
-    reasons = sorted(
-        built.unused.items(), key=lambda each: (ALL_STAGES.index(each[0][0]), -each[1], each[0][1])
-    )
-    end = ("", "rows of the benchmark" if built.files else "go on to the next stage"), built.rows
-    lines = [(*where, f"{count:,}", f"{count / total:.1%}") for where, count in [*reasons, end]]
     print_table(
         f"{name}: what became of {total:,} documents",
         ("left at", "because", "#documents", "#share"),
-        lines,
+        [(*where, f"{count:,}", f"{count / total:.1%}") for *where, count in rows],
     )
-    if built.filtered:
-        rows = [
-            (reason, f"{count:,}")
-            for reason, count in sorted(
-                built.filtered.items(), key=lambda each: (-each[1], each[0])
-            )
-        ]
-        print_table("Rows that corpus.where left out", ("because", "#rows"), rows)
-    if built.lost:
-        rows = [
-            (reason, f"{count:,}")
-            for reason, count in sorted(built.lost.items(), key=lambda each: (-each[1], each[0]))
-        ]
-        print_table("What was generated and could not be used", ("because", "#times"), rows)
+    _print_reasons("Rows that corpus.where left out", "#rows", built.filtered)
+    _print_reasons("What was generated and could not be used", "#times", built.lost)
+
+
+def _print_reasons(title: str, column: str, counts: Mapping[str, int]) -> None:
+    if counts:
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        rows = [(reason, f"{count:,}") for reason, count in ordered]
+        print_table(title, ("because", column), rows)

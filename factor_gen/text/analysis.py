@@ -25,7 +25,6 @@ MONTHS = LISTS["month names"]
 SHORT_MONTHS = LISTS["short months"]
 DAYS = LISTS["day names"]
 CARDINALS = LISTS["cardinals"]
-ORDINALS = LISTS["ordinals"]
 TENS = LISTS["tens"]
 _PART = re.compile(r"<[a-z ]+>")
 

@@ -42,11 +42,12 @@ def word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
 
 
 def fingerprint(folders: Sequence[Path]) -> str:
-    """A hash of all lists in the folders, by name and content."""
+    """A hash of all lists and tables in the folders, by name and content."""
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted((*folder.glob("*.tsv"), *folder.glob("*.txt"))):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        for path in sorted(folder.iterdir()):
+            if path.suffix in (".tsv", ".txt", ".yaml"):
+                digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -1,158 +1,227 @@
-"""Commands on biographies: passages for ambiguous names, whether cited passages support what is
-said, and judged ones to see."""
+"""Commands on biographies: find passages for names, judge citations, show judged biographies."""
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from tqdm import tqdm
+from typer import Option
 
-from judges.inference import load_entailment
-from lm_factuality.benchmarks.biographies.citations import (
-    find_splitter,
-    judge_citations,
-    summarise_citations,
-    to_record,
-)
-from lm_factuality.benchmarks.biographies.generations import query_of, read_generations, read_names
-from lm_factuality.benchmarks.biographies.types import read_lines
-from lm_factuality.benchmarks.biographies.viewer import build_page
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines, write_text
-from lm_factuality.retrieval.build import open_index
 
-_QUERIES = 256  # at a time
-_SHOWN = 5  # names that a note lists
+_NAMES_AT_A_TIME = 256
+_MOST_SHOWN = 5  # names in a note
+
+app = App()
 
 
-def retrieve(parsed: argparse.Namespace) -> None:
-    """Writes the file and says how many passages there are; a name without any is left out, and
-    named under ``about``."""
-    if parsed.k < 1:
-        raise ConfigError(f"--k {parsed.k}: expected at least 1 passage per name")
-    names = read_names(parsed.names)
-    index = open_index(parsed.index)
-    rows: list[dict[str, Any]] = []
-    starts = tqdm(range(0, len(names), _QUERIES), desc="retrieve", unit=" batches", delay=2)
-    for start in starts:
-        batch = names[start : start + _QUERIES]
-        queries = [query_of(name) for name in batch]
-        for name, query, hits in zip(
-            batch, queries, index.retrieve(queries, parsed.k), strict=True
-        ):
-            docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
-            rows.append({"question": query, "name": name, "docs": docs})
-    about = {
-        "index": index.identity,
-        "kind": index.manifest.kind,
-        "parameters": dict(index.manifest.parameters),
-        "k": parsed.k,
-        "names": len(names),
-        "without_passages": [row["name"] for row in rows if not row["docs"]],
-    }
-    found = [row for row in rows if row["docs"]]
-    if not found:
+@app.command()
+def page(
+    verdicts: Annotated[Path, Option(help="verdicts.jsonl of 'judge ambigbio'.")],
+    out: Annotated[Path, Option(help="The HTML file to write.")],
+    title: Annotated[
+        str | None, Option(help="Title of the page (default: the path of the verdicts).")
+    ] = None,
+    protocol: Annotated[
+        Literal["paper", "code"] | None,
+        Option(help="How scores are read (default: as the verdicts were made)."),
+    ] = None,
+) -> None:
+    """Show judged biographies as one HTML file.
+
+    \b
+    Examples:
+      lm-factuality page --verdicts results/verdicts.jsonl --out page.html
+      lm-factuality page --verdicts results/verdicts.jsonl --out page.html --title "Vicuna 7B"
+
+    The file needs no network and no other file. Keys: / searches, j and k (or the arrows in the
+    list) go to the next response and to the previous one.
+    """
+    from lm_factuality.benchmarks.biographies.types import read_lines
+    from lm_factuality.benchmarks.biographies.viewer import build_page
+
+    lines = read_lines(verdicts)
+    if not lines:
         raise DataError(
-            f"{parsed.index}: no passage for any of {len(names)} names; is this the index that was"
-            " meant?"
+            f"{verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR"
         )
-    write_json(parsed.out, {"data": found, "about": about})
-    few = [row["name"] for row in found if len(row["docs"]) < parsed.k]
-    lacking = (("no passage, left out", about["without_passages"]), (f"fewer than {parsed.k}", few))
-    notes = [
-        f"{what}: {', '.join(each[:_SHOWN])}{' ...' if len(each) > _SHOWN else ''}"
-        for what, each in lacking
-        if each
-    ]
-    counts = len(names), len(found), sum(len(row["docs"]) for row in found)
-    columns = ("#names", "#with passages", "#passages")
-    print_table(
-        f"Passages from {parsed.index} ({index.manifest.kind})",
-        columns,
-        [tuple(map(str, counts))],
-        notes,
+    title = title or f"Biographies: {verdicts.parent.resolve().name}"
+    protocols = sorted({line.protocol or "paper" for line in lines})
+    if len(protocols) > 1 and not protocol:
+        raise DataError(
+            f"{verdicts}: verdicts of the protocols {' and '.join(protocols)}; choose one with"
+            " --protocol"
+        )
+    linking = " and ".join(sorted({line.linking for line in lines if line.linking})) or None
+    judged = [line.judged for line in lines]
+    write_text(out, build_page(judged, title, protocol or protocols[0], linking))
+    size = out.stat().st_size / 2**20
+    sys.stdout.write(f"{len(lines)} responses in {out} ({size:.1f} MiB)\n")
+
+
+@app.command()
+def cite(
+    generations: Annotated[list[Path], Option(metavar="FILE...", help="Responses, as below.")],
+    nli: Annotated[
+        str,
+        Option(help="lexical, or an inference model on the Hub or in a folder."),
+    ],
+    out: Annotated[Path, Option(help="Folder for metrics.json and citations.jsonl.")],
+    protocol: Annotated[
+        Literal["fixed", "code"],
+        Option(
+            help="fixed: every way of citing is read; code: as the authors did with ALCE's scorer."
+        ),
+    ] = "fixed",
+    sentences: Annotated[
+        Literal["rules", "punkt"],
+        Option(help="How sentences are found; punkt is ALCE's and needs NLTK's data."),
+    ] = "rules",
+    batch_size: Annotated[int, Option(help="Pairs given to a model at a time.")] = 16,
+    device: Annotated[
+        str | None,
+        Option(help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)."),
+    ] = None,
+) -> None:
+    """Measure whether cited passages support a response.
+
+    \b
+    Examples:
+      lm-factuality cite --generations generations.json.gz --nli lexical --out cited
+      lm-factuality cite --generations alce.json --nli microsoft/deberta-large-mnli --out cited
+      lm-factuality cite --generations alce.json --nli lexical --protocol code --out cited
+
+    generations.json is ALCE's: {"data": [{"question", "docs": [{"title", "text"}], "output"}]}.
+    'lexical' needs no model: it goes by words, numbers, dates and names.
+    """
+    from judges.inference import load_entailment
+    from lm_factuality.benchmarks.biographies.citations import (
+        find_splitter,
+        judge_citations,
+        summarise_citations,
+        to_record,
     )
-    sys.stdout.write(f"Written to {parsed.out}\n")
+    from lm_factuality.benchmarks.biographies.generations import read_generations
 
-
-def cite(parsed: argparse.Namespace) -> None:
-    if parsed.batch_size < 1:
-        raise ConfigError(f"--batch-size {parsed.batch_size}: expected 1 or more")
-    split = find_splitter(parsed.sentences)
-    generations = read_generations(parsed.generations)
-    entailment = load_entailment(parsed.nli, parsed.batch_size, parsed.device)
-    judged = judge_citations(generations, entailment, parsed.protocol, split)
-    summary = summarise_citations(judged, parsed.protocol)
-    names = [path.name for path in parsed.generations]
+    if batch_size < 1:
+        raise ConfigError(f"--batch-size {batch_size}: expected 1 or more")
+    split = find_splitter(sentences)
+    responses = read_generations(generations)
+    entailment = load_entailment(nli, batch_size, device)
+    judged = judge_citations(responses, entailment, protocol, split)
+    summary = summarise_citations(judged, protocol)
     about = {
         "nli": entailment.identity,
         "pairs": len(entailment.known),
-        "sentences": parsed.sentences,
-        "generations": names,
+        "sentences": sentences,
+        "generations": [path.name for path in generations],
     }
-    write_lines(
-        parsed.out / "citations.jsonl",
-        (json.dumps(to_record(each), ensure_ascii=False) for each in judged),
-    )
-    write_json(parsed.out / "metrics.json", {**summary, "about": about})
+    lines = (json.dumps(to_record(response), ensure_ascii=False) for response in judged)
+    write_lines(out / "citations.jsonl", lines)
+    write_json(out / "metrics.json", {**summary, "about": about})
     _print_citations(summary, about)
-    sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and citations.jsonl beside it\n")
+    sys.stdout.write(f"Written to {out / 'metrics.json'} and citations.jsonl beside it\n")
 
 
 def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
-    lost = summary["unscored"]
-    rows = [
-        (name, percent(summary[key]), " - ".join(percent(end) for end in summary["intervals"][key]))
-        for key, name in (
-            ("citation_recall", "citation recall"),
-            ("citation_precision", "citation precision"),
-        )
-    ]
+    rows = []
+    bounds = []
+    unscored = summary["unscored"]
+    for name in ("recall", "precision"):
+        key = f"citation_{name}"
+        low, high = map(percent, summary["intervals"][key])
+        rows.append((f"citation {name}", percent(summary[key]), f"{low} - {high}"))
+        worst, best = percent(unscored["worst"][key]), percent(unscored["best"][key])
+        bounds.append(f"{name} {worst} - {best}")
     notes = [
         f"protocol {summary['protocol']}:",
         *(f"  {choice}" for choice in summary["choices"]),
-        (
-            f"{summary['num_responses']} responses ({summary['responses_without_citation']} without"
-            f" a citation, {summary['responses_without_sentence']} without a sentence),"
-            f" {summary['num_sentences']} sentences ({summary['sentences_without_citation']}"
-            f" without a citation), {summary['num_citations']} citations and"
-            f" {summary['dangling_citations']} of passages that were not given; intervals: 95%,"
-            " bootstrap over names"
-        ),
+        f"{summary['num_responses']} responses ({summary['responses_without_citation']} without a"
+        f" citation, {summary['responses_without_sentence']} without a sentence),"
+        f" {summary['num_sentences']} sentences ({summary['sentences_without_citation']} without a"
+        f" citation), {summary['num_citations']} citations and {summary['dangling_citations']} of"
+        " passages that were not given; intervals: 95%, bootstrap over names",
         f"{about['pairs']} pairs judged by {about['nli']}",
     ]
-    if lost["sentences"] or lost["citations"]:
-        ends = ", ".join(
-            f"{key.removeprefix('citation_')} {percent(lost['worst'][key])} -"
-            f" {percent(lost['best'][key])}"
-            for key in ("citation_recall", "citation_precision")
-        )
+    if unscored["sentences"] or unscored["citations"]:
         notes.append(
-            f"no verdict on {lost['sentences']} sentences and {lost['citations']} citations; worst"
-            f" - best: {ends}"
+            f"no verdict on {unscored['sentences']} sentences and {unscored['citations']}"
+            f" citations; worst - best: {', '.join(bounds)}"
         )
     print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
 
 
-def page(parsed: argparse.Namespace) -> None:
-    lines = read_lines(parsed.verdicts)
-    if not lines:
+@app.command()
+def retrieve(
+    names: Annotated[Path, Option(help="AmbigBio.csv, or one name per line.")],
+    index: Annotated[Path, Option(help="An index, BM25 or dense.")],
+    out: Annotated[Path, Option(help="JSON to write, as ALCE has it.")],
+    k: Annotated[int, Option("--k", help="Passages per name.")] = 5,
+) -> None:
+    """Find passages for ambiguous names.
+
+    \b
+    Examples:
+      lm-factuality retrieve --names AmbigBio.csv --index my_dense_index --k 5 --out retrieved.json
+      lm-factuality retrieve --names names.txt --index my_index --out retrieved.json
+
+    AmbigBio.csv is D-FActScore's: a question, a tab, the name in brackets; any other file has one
+    name per line. The query is "Tell me a bio of NAME", without "(disambiguation)". 'lm-factuality
+    index build' makes indexes: the paper's is --kind dense with GTR, over Wikipedia in passages of
+    100 words. A name without any passage is left out, and named in the file under "about".
+    """
+    from tqdm import tqdm
+
+    from lm_factuality.benchmarks.biographies.generations import query_of, read_names
+    from lm_factuality.retrieval.build import open_index
+
+    if k < 1:
+        raise ConfigError(f"--k {k}: expected at least 1 passage per name")
+    asked = read_names(names)
+    passages = open_index(index)
+    found: list[dict[str, Any]] = []
+    without = []
+    few = []
+    starts = range(0, len(asked), _NAMES_AT_A_TIME)
+    for start in tqdm(starts, desc="retrieve", unit=" batches", delay=2):
+        batch = asked[start : start + _NAMES_AT_A_TIME]
+        queries = [query_of(name) for name in batch]
+        hits_by_name = passages.retrieve(queries, k)
+        for name, query, hits in zip(batch, queries, hits_by_name, strict=True):
+            if not hits:
+                without.append(name)
+                continue
+            if len(hits) < k:
+                few.append(name)
+            docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
+            found.append({"question": query, "name": name, "docs": docs})
+    if not found:
         raise DataError(
-            f"{parsed.verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ..."
-            " --out DIR"
+            f"{index}: no passage for any of {len(asked)} names; is this the index that was meant?"
         )
-    title = parsed.title or f"Biographies: {parsed.verdicts.parent.resolve().name}"
-    found = sorted({each.protocol or "paper" for each in lines})
-    if len(found) > 1 and not parsed.protocol:
-        raise DataError(
-            f"{parsed.verdicts}: verdicts of the protocols {' and '.join(found)}; choose one with"
-            " --protocol"
-        )
-    protocol = parsed.protocol or found[0]
-    linking = " and ".join(sorted({each.linking for each in lines if each.linking})) or None
-    write_text(parsed.out, build_page([each.judged for each in lines], title, protocol, linking))
-    size = parsed.out.stat().st_size / 2**20
-    sys.stdout.write(f"{len(lines)} responses in {parsed.out} ({size:.1f} MiB)\n")
+    about = {
+        "index": passages.identity,
+        "kind": passages.manifest.kind,
+        "parameters": dict(passages.manifest.parameters),
+        "k": k,
+        "names": len(asked),
+        "without_passages": without,
+    }
+    write_json(out, {"data": found, "about": about})
+    notes = []
+    for lack, lacking in (("no passage, left out", without), (f"fewer than {k}", few)):
+        if lacking:
+            dots = " ..." if len(lacking) > _MOST_SHOWN else ""
+            notes.append(f"{lack}: {', '.join(lacking[:_MOST_SHOWN])}{dots}")
+    counts = (len(asked), len(found), sum(len(row["docs"]) for row in found))
+    print_table(
+        f"Passages from {index} ({passages.manifest.kind})",
+        ("#names", "#with passages", "#passages"),
+        [tuple(map(str, counts))],
+        notes,
+    )
+    sys.stdout.write(f"Written to {out}\n")

@@ -1,132 +1,243 @@
 """``lm-factuality data``: the published files that the benchmarks read."""
 
-import argparse
 import fnmatch
 import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tqdm import tqdm
+import typer
+from typer import Argument, Option
 
 from lm_factuality import __version__
-from lm_factuality.benchmarks import all_sources, find_source
-from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import check_writable
-from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, locate
-from lm_factuality.ground.settings import read_settings
-from lm_factuality.retrieval.references.cache import ReferenceCache, Report
-from lm_factuality.retrieval.references.connection import Network
-from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
-from lm_factuality.retrieval.references.links import (
-    UNREACHED,
-    collect_links,
-    parse_endpoint,
-    read_urls,
-)
+
+if TYPE_CHECKING:
+    from lm_factuality.ground.published import Source
 
 _AGENT = (
     f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set"
     " cites)"
 )
-_SHOWN = 20  # entries that are no links
+_MOST_SHOWN = 20  # entries that are no links
+
+app = App()
+Names = Annotated[
+    list[str] | None,
+    Argument(metavar="NAME", help="A name from 'data ls', or a pattern (default: all)."),
+]
 
 
-def data(parsed: argparse.Namespace) -> None:
-    known = all_sources()
-    names = [
-        found for name in parsed.names for found in fnmatch.filter(known, name) or [name]
-    ] or list(known)
-    sources = [find_source(name) for name in dict.fromkeys(names)]
-    if parsed.action == "ls":
-        rows = [
-            (
-                each.name,
-                str(each.rows),
-                each.license,
-                f"{each.repository}@{each.commit[:7]}",
-                each.filename,
-                here,
-            )
-            for each in sources
-            for here in ["here" if cached_path(each).is_file() else "not fetched"]
-        ]
-        print_table(
-            "Published data", ("name", "#rows", "licence", "upstream", "file", "download"), rows
+@app.callback()
+def data() -> None:
+    """List, download or verify the published benchmarks.
+
+    \b
+    Examples:
+      lm-factuality data ls
+      lm-factuality data fetch news_factor "longfact_*"
+      lm-factuality data verify "*_factor" --data-dir my_folder
+      lm-factuality data fetch-references --data-dir felm
+
+    \b
+    Environment:
+      LM_FACTUALITY_HOME     folder for downloads (default: lm-factuality in your cache folder)
+      LM_FACTUALITY_DATA     folder whose files are used instead of downloads
+      LM_FACTUALITY_MIRROR   host to download from (default: GitHub)
+    """
+
+
+@app.command()
+def ls(names: Names = None) -> None:
+    """List the published benchmarks."""
+    from lm_factuality.ground.published import cached_path
+
+    rows = []
+    for source in _sources(names):
+        upstream = f"{source.repository}@{source.commit[:7]}"
+        download = "here" if cached_path(source).is_file() else "not fetched"
+        rows.append(
+            (source.name, str(source.rows), source.license, upstream, source.filename, download)
         )
-    elif failures := [line for source in sources if (line := _fetch_or_verify(parsed, source))]:
-        raise DataError("\n".join(failures))
+    columns = ("name", "#rows", "licence", "upstream", "file", "download")
+    print_table("Published data", columns, rows)
 
 
-def _fetch_or_verify(parsed: argparse.Namespace, source: Source) -> str:
-    """Prints that the source is in order; otherwise returns what is wrong."""
-    try:
-        if parsed.action == "fetch":
-            path = fetch(source)
-        elif parsed.data_dir or os.environ.get("LM_FACTUALITY_DATA"):
-            path = locate(source, parsed.data_dir).path
-        else:
-            path = cached_path(source)
-            if not path.is_file():
-                return (
+@app.command()
+def fetch(names: Names = None) -> None:
+    """Download and check the published benchmarks."""
+    from lm_factuality.ground import published
+
+    problems = []
+    for source in _sources(names):
+        try:
+            problems += _check(source, published.fetch(source))
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+@app.command()
+def verify(
+    names: Names = None,
+    data_dir: Annotated[
+        str | None,
+        Option(help="Verify the files of this folder instead of the downloads."),
+    ] = None,
+) -> None:
+    """Check the published benchmarks only."""
+    from lm_factuality.ground.published import cached_path, locate
+
+    problems = []
+    for source in _sources(names):
+        try:
+            if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
+                path = locate(source, data_dir).path
+            else:
+                path = cached_path(source)
+            if path.is_file():
+                problems += _check(source, path)
+            else:
+                problems.append(
                     f"{source.name}: not fetched ({path}); run: lm-factuality data fetch"
                     f" {source.name}"
                 )
-        found = blob_id(path)
-    except DataError as error:
-        return str(error)
-    if found != source.blob:
-        return f"{source.name}: {path} has git blob {found}, expected {source.blob}"
-    sys.stdout.write(f"{source.name}: {path}: git blob {found}, as published\n")
-    return ""
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
 
 
-def data_fetch_references(parsed: argparse.Namespace) -> None:
-    if parsed.report:
-        if parsed.report.suffix.lower() != ".json":
-            raise ConfigError(
-                f"--report {parsed.report}: expected a name that ends in .json, which it is"
-            )
-        check_writable(parsed.report.parent, "the report")  # before hours of fetching
-    agent = _AGENT if parsed.user_agent is None else parsed.user_agent
-    asked = {"user_agent": agent, "delay": parsed.delay, "obeys_robots": parsed.obeys_robots}
-    manners = read_settings(Manners, asked, "fetch-references")
-    network = Network(
-        user_agent=agent, allowed=frozenset(map(parse_endpoint, parsed.allow_address))
+def _sources(patterns: list[str] | None) -> list["Source"]:
+    from lm_factuality.benchmarks import all_sources, find_source
+
+    known = all_sources()
+    names: list[str] = []
+    for pattern in patterns or known:
+        names += fnmatch.filter(known, pattern) or [pattern]
+    return [find_source(name) for name in dict.fromkeys(names)]
+
+
+def _check(source: "Source", path: Path) -> list[str]:
+    """Print that a file is as published; otherwise return what is wrong."""
+    from lm_factuality.ground.published import blob_id
+
+    blob = blob_id(path)
+    if blob != source.blob:
+        return [f"{source.name}: {path} has git blob {blob}, expected {source.blob}"]
+    sys.stdout.write(f"{source.name}: {path}: git blob {blob}, as published\n")
+    return []
+
+
+@app.command()
+def fetch_references(
+    data_dir: Annotated[
+        Path | None,
+        Option(help="Folder with FELM's all.jsonl, instead of the download."),
+    ] = None,
+    urls: Annotated[
+        Path | None,
+        Option(help="Links, one per line, instead of FELM's."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        Option("--cache", "--out", help="Folder for the texts (default: the cache)."),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        Option(help="JSON to write: every link and what became of it."),
+    ] = None,
+    retry_dead: Annotated[
+        bool, Option("--retry-dead", help="Ask again for links that were dead before.")
+    ] = False,
+    allow_address: Annotated[
+        list[str] | None,
+        Option(
+            metavar="IP:PORT",
+            help="Connect to this private address too, such as 127.0.0.1:8123; can be repeated.",
+        ),
+    ] = None,
+    delay: Annotated[float, Option(help="Seconds between requests to a host.")] = 1.0,
+    user_agent: Annotated[
+        str,
+        Option(
+            show_default=False,
+            help="Who asks; some sites want a way to reach you in it.",
+        ),
+    ] = _AGENT,
+    ignore_robots: Annotated[
+        bool, Option("--ignore-robots", help="Also fetch what robots.txt excludes.")
+    ] = False,
+) -> None:
+    """Fetch the pages that FELM's rows cite and keep their text.
+
+    \b
+    Examples:
+      lm-factuality data fetch-references --data-dir felm
+      lm-factuality data fetch-references --report links.json --user-agent "me@example.org"
+      lm-factuality data fetch-references --urls links.txt --cache pages --retry-dead
+
+    What was fetched is kept, and an interrupted run resumes where it ended. Dead links are kept as
+    well and not asked for again without --retry-dead. Only public addresses are connected to, at
+    every redirect; pages that robots.txt excludes are left out. The exit code is 1 only if no
+    server was reached at all.
+    """
+    from tqdm import tqdm
+
+    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
+    from lm_factuality.ground.files import check_writable
+    from lm_factuality.ground.published import locate
+    from lm_factuality.ground.settings import read_settings
+    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
+    from lm_factuality.retrieval.references.connection import Network
+    from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
+    from lm_factuality.retrieval.references.links import (
+        UNREACHED,
+        collect_links,
+        parse_endpoint,
+        read_urls,
     )
-    source = parsed.urls or locate(FELM, parsed.data_dir).path
-    entries = (
-        read_urls(source)
-        if parsed.urls
-        else [entry for row in read_rows(source) for entry in row.references]
-    )
+
+    if urls and data_dir:
+        raise typer.BadParameter("give --urls or --data-dir, not both")
+    if report:
+        if report.suffix.lower() != ".json":
+            raise ConfigError(f"--report {report}: expected a name that ends in .json")
+        check_writable(report.parent, "the report")  # before hours of fetching
+    settings = {"user_agent": user_agent, "delay": delay, "obeys_robots": not ignore_robots}
+    manners = read_settings(Manners, settings, "fetch-references")
+    private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
+    network = Network(user_agent=user_agent, allowed=private_addresses)
+    source = urls or locate(FELM, data_dir).path
+    if urls:
+        entries = read_urls(source)
+    else:
+        entries = [entry for row in read_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(
             f"{source}: no links among {len(entries)} entries; expected http(s) addresses"
         )
-    cache = ReferenceCache(parsed.cache)
-    fetched = fetch_references(links.urls, cache, network, manners, retry_dead=parsed.retry_dead)
-    found = list(tqdm(fetched, "references", len(links.urls), unit="link"))
-    report = Report(tuple(found), links.not_links)
-    if parsed.report:
-        report.write(parsed.report)
-    notes = [f"texts: {cache.folder}"]
+    texts = ReferenceCache(cache)
+    fetched = fetch_references(links.urls, texts, network, manners, retry_dead=retry_dead)
+    outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
+    summary = Report(outcomes, links.not_links)
+    if report:
+        summary.write(report)
+    notes = [f"texts: {texts.folder}"]
     if links.not_links:
-        shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_SHOWN])
+        shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_MOST_SHOWN])
         notes.append(f"{len(links.not_links)} entries of {source} are not links: {shown}")
-    if dead := sum(reference.is_dead for reference, _ in found):
-        notes.append(f"{dead} links are dead; {parsed.report or '--report FILE'} lists them")
-    counts = [
-        (name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in report.counts()
-    ]
-    print_table(
-        f"{source}: {len(links.urls):,} links",
-        ("outcome", "#this run", "#from cache", "meaning"),
-        counts,
-        notes,
-    )
-    if all(reference.kind in UNREACHED for reference, _ in found):
+    dead = sum(reference.is_dead for reference, _ in outcomes)
+    if dead:
+        notes.append(f"{dead} links are dead; {report or '--report FILE'} lists them")
+    rows = [(name, f"{new:,}", f"{old:,}", meaning) for name, new, old, meaning in summary.counts()]
+    columns = ("outcome", "#this run", "#from cache", "meaning")
+    print_table(f"{source}: {len(links.urls):,} links", columns, rows, notes)
+    if all(reference.kind in UNREACHED for reference, _ in outcomes):
         raise DataError(
             "no server was reached: check the links and the network, then run the same command with"
             " --retry-dead"

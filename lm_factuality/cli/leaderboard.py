@@ -1,123 +1,313 @@
-"""``lm-factuality leaderboard``: submissions to a leaderboard, made and checked, and the
-leaderboard as a site."""
+"""``lm-factuality leaderboard``: submissions to a leaderboard, and the leaderboard as a site."""
 
-import argparse
 import json
 import sys
+from pathlib import Path
+from typing import Annotated
 
+from typer import Argument, Option
+
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import printable
-from lm_factuality.ground.files import write_text
-from lm_factuality.leaderboard.check import check_every, find_submissions
-from lm_factuality.leaderboard.pack import PackOptions, pack
-from lm_factuality.leaderboard.rerun import BESIDE, rerun
-from lm_factuality.leaderboard.rules import leaderboard_names
-from lm_factuality.leaderboard.site.build import build_site
-from lm_factuality.leaderboard.submission import read_submission
-from lm_factuality.leaderboard.workflow import changed_submissions, init_repository
+
+app = App()
+Rules = Annotated[
+    Path | None,
+    Option(help="Folder of rules, NAME.yaml each (default: the suite's own)."),
+]
+Submissions = Annotated[Path, Argument(metavar="SUBMISSIONS", help="Folder with submissions.")]
 
 
-def _rules_note(parsed: argparse.Namespace) -> str:
-    """The end of a sentence about a check: whose rules it was by, if not the suite's."""
-    return f", by the rules in {parsed.rules}" if parsed.rules else ""
+@app.callback()
+def leaderboard() -> None:
+    """Make and check submissions, and the leaderboard as a site.
+
+    \b
+    Examples:
+      lm-factuality leaderboard pack results --model facebook/opt-125m --out submissions
+      lm-factuality leaderboard check submissions
+      lm-factuality leaderboard build submissions --out site
+
+    The results come from a run with the leaderboard's config:
+
+    \b
+      lm-factuality run --config configs/leaderboard/factor.yaml --model_args pretrained=MODEL
+    """
 
 
-def leaderboard_pack(parsed: argparse.Namespace) -> None:
-    named = parsed.model, parsed.leaderboard, parsed.revision, parsed.dtype
-    options = PackOptions(
-        *named, parsed.certificate, parsed.notes, parsed.rules, parsed.key, tuple(parsed.labels)
+@app.command()
+def pack(
+    results: Annotated[
+        list[Path],
+        Argument(metavar="RESULTS", help="lm_eval's --output_path, or files in it."),
+    ],
+    model: Annotated[
+        str, Option(metavar="ORG/NAME", help="The model's name on the Hub, or one like it.")
+    ],
+    out: Annotated[Path, Option(help="Folder of submissions.")],
+    leaderboard: Annotated[str, Option(help="Which one (default: the one with these tasks).")] = "",
+    revision: Annotated[
+        str,
+        Option(help="Which weights, where the results do not say."),
+    ] = "",
+    dtype: Annotated[
+        str, Option(help="The model's number format, where the results do not say.")
+    ] = "",
+    certificate: Annotated[
+        Path | None,
+        Option(help="The judge's, as 'certify --out' wrote it."),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        Option(help="Key of the sheet whose labels correct the scores."),
+    ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE...", help="The labels, which are published too."),
+    ] = None,
+    notes: Annotated[str, Option(help="A remark for readers of the submission.")] = "",
+    rules: Rules = None,
+) -> None:
+    """Make a submission out of lm_eval's results.
+
+    \b
+    Examples:
+      lm-factuality leaderboard pack results --model facebook/opt-125m --out submissions
+      lm-factuality leaderboard pack results --model ORG/NAME --certificate FILE --out submissions
+
+    The folder is ORG__NAME/LEADERBOARD/DATE below --out. Files are copied as lm_eval wrote them; a
+    file with a credential is refused, and so is anything that 'leaderboard check' would refuse:
+    then nothing is written.
+    """
+    from lm_factuality.leaderboard import pack
+    from lm_factuality.leaderboard.submission import read_submission
+
+    options = pack.PackOptions(
+        model,
+        leaderboard,
+        revision,
+        dtype,
+        certificate,
+        notes,
+        rules,
+        key,
+        tuple(labels or ()),
     )
-    folder = pack(parsed.results, options, parsed.out)
-    found = read_submission(folder)
-    size = sum(each.bytes for each in found.files) / 2**20
+    folder = pack.pack(results, options, out)
+    submission = read_submission(folder)
+    size = sum(file.bytes for file in submission.files) / 2**20
     sys.stdout.write(
-        f"{folder}: {len(found.tasks)} tasks of the leaderboard {found.leaderboard},"
-        f" {found.model.name} at {found.model.revision}, {size:.1f} MiB; every score follows from"
-        f" its samples{_rules_note(parsed)}\n"
+        f"{folder}: {len(submission.tasks)} tasks of the leaderboard {submission.leaderboard},"
+        f" {submission.model.name} at {submission.model.revision}, {size:.1f} MiB; every score"
+        f" follows from its samples{_by_rules(rules)}\n"
     )
 
 
-def leaderboard_check(parsed: argparse.Namespace) -> int:
-    leaderboard_names(
-        parsed.rules
-    )  # refuses a folder without rules before any submission is refused for that
+def _by_rules(rules: Path | None) -> str:
+    """Return the end of a sentence about a check: whose rules it was by, if not the suite's."""
+    return f", by the rules in {rules}" if rules else ""
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
+    rules: Rules = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Recompute every score and refuse what does not hold.
+
+    \b
+    Examples:
+      lm-factuality leaderboard check submissions
+      lm-factuality leaderboard check submissions/facebook__opt-125m --json
+
+    The exit code is 1 if anything is refused. No model, judge or network is asked.
+    """
+    from lm_factuality.leaderboard.check import check_every, find_submissions
+    from lm_factuality.leaderboard.rules import leaderboard_names
+
+    leaderboard_names(rules)  # A folder without rules is no reason to refuse submissions.
     # A link that the user names is meant; those below are not followed.
-    folder = parsed.folder.resolve() if parsed.folder.is_symlink() else parsed.folder
-    found = list(check_every(find_submissions(folder), parsed.rules))
-    are_accepted = not any(each.refusals for each in found)
-    if parsed.json:
+    folder = folder.resolve() if folder.is_symlink() else folder
+    checked = list(check_every(find_submissions(folder), rules))
+    are_accepted = not any(submission.refusals for submission in checked)
+    if as_json:
         submissions = [
             {
-                "folder": str(each.folder),
-                "accepted": not each.refusals,
-                "refusals": [vars(refusal) for refusal in each.refusals],
+                "folder": str(submission.folder),
+                "accepted": not submission.refusals,
+                "refusals": [vars(refusal) for refusal in submission.refusals],
             }
-            for each in found
+            for submission in checked
         ]
         content = {
-            "rules": str(parsed.rules or "of the suite"),
+            "rules": str(rules or "of the suite"),
             "accepted": are_accepted,
             "submissions": submissions,
         }
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
-    else:
-        for each in found:
-            verdict = "accepted" if not each.refusals else f"refused, {len(each.refusals)} reasons"
-            for outcome in (*each.refusals, f"{verdict}{_rules_note(parsed)}"):
-                sys.stdout.write(printable(f"{each.folder}: {outcome}") + "\n")
-    return 0 if are_accepted else 1
+        return int(not are_accepted)
+    for submission in checked:
+        verdict = "accepted"
+        if submission.refusals:
+            verdict = f"refused, {len(submission.refusals)} reasons"
+        for outcome in (*submission.refusals, f"{verdict}{_by_rules(rules)}"):
+            sys.stdout.write(printable(f"{submission.folder}: {outcome}") + "\n")
+    return int(not are_accepted)
 
 
-def leaderboard_build(parsed: argparse.Namespace) -> None:
-    leaderboard_names(parsed.rules)
-    options = {name: getattr(parsed, name) for name in ("title", "cache", "reports", "rules")}
-    built = build_site(parsed.submissions, parsed.out, workers=max(1, parsed.workers), **options)
+@app.command()
+def build(
+    submissions: Submissions,
+    out: Annotated[Path, Option(help="Folder of the site; an earlier one is replaced.")],
+    title: Annotated[str, Option(help="Title of the site.")] = "Factuality leaderboard",
+    cache: Annotated[
+        Path | None,
+        Option(help="Where checks are kept (default: in your cache folder)."),
+    ] = None,
+    workers: Annotated[int, Option(help="Processes that check.")] = 1,
+    rules: Rules = None,
+    reports: Annotated[
+        bool, Option("--reports", help="Add a report of every model's samples.")
+    ] = False,
+) -> None:
+    """Make the leaderboard of a folder of submissions as a static site.
+
+    \b
+    Examples:
+      lm-factuality leaderboard build submissions --out site
+      lm-factuality leaderboard build submissions --out site --reports --workers 4
+
+    The site needs no server: open site/index.html, or give the folder to any static host. What was
+    checked before and has not changed is not checked again (--cache).
+    """
+    from lm_factuality.leaderboard.rules import leaderboard_names
+    from lm_factuality.leaderboard.site.build import build_site
+
+    leaderboard_names(rules)
+    built = build_site(
+        submissions,
+        out,
+        workers=max(1, workers),
+        title=title,
+        cache=cache,
+        reports=reports,
+        rules=rules,
+    )
     for model in built.unreported:
         sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
-    counts = (
+    sys.stdout.write(
         f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
-        f" {built.refused} refused"
+        f" {built.refused} refused: {built.folder / 'index.html'}"
+        f" ({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all)"
+        f"{_by_rules(rules)}\n"
     )
-    sizes = f"{built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all"
-    sys.stdout.write(f"{counts}: {built.folder / 'index.html'} ({sizes}){_rules_note(parsed)}\n")
 
 
-def leaderboard_rerun(parsed: argparse.Namespace) -> int:
-    leaderboard_names(parsed.rules)
-    tasks = rerun(
-        parsed.submission.resolve(), parsed.rows, parsed.model_args, parsed.seed, parsed.rules
-    ).tasks
+@app.command()
+def rerun(
+    submission: Annotated[Path, Argument(metavar="SUBMISSION", help="Folder of the submission.")],
+    rows: Annotated[int, Option(help="Rows of each task.")] = 20,
+    model_args: Annotated[
+        str,
+        Option(
+            "--model_args",
+            help="Added to the submission's, such as pretrained=FOLDER.",
+        ),
+    ] = "",
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    rules: Rules = None,
+) -> int:
+    """Run a random part of a submission again and compare.
+
+    \b
+    Examples:
+      lm-factuality leaderboard rerun submissions/facebook__opt-125m/factor/DATE --rows 50
+      lm-factuality leaderboard rerun SUBMISSION --model_args pretrained=models/opt-125m --seed 2
+
+    Runs the model that the submission names, by lm_eval, on rows drawn at random. Log-probabilities
+    are the same if they differ by rounding, greedy texts if no letter differs; sampled texts cannot
+    be compared. Code of a model's own is run only with --model_args trust_remote_code=True. The
+    outcome is written to SUBMISSION.rerun.json, and 'leaderboard build' shows it. The exit code is
+    1 if something differs.
+    """
+    from lm_factuality.leaderboard import rerun
+    from lm_factuality.leaderboard.rules import leaderboard_names
+
+    leaderboard_names(rules)
+    tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
-    print_table(
-        f"{parsed.submission}, run again", columns, [tuple(map(str, each)) for each in tasks]
-    )
-    sys.stdout.write(f"Written to {parsed.submission}{BESIDE}\n")
-    return 1 if any(outcome == "differs" for *_, outcome, _ in tasks) else 0
+    print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
+    sys.stdout.write(f"Written to {submission}{rerun.BESIDE}\n")
+    return int(any(outcome == "differs" for *_, outcome, _ in tasks))
 
 
-def leaderboard_init(parsed: argparse.Namespace) -> None:
-    written = init_repository(parsed.folder, parsed.suite, parsed.lfs)
-    sys.stdout.write("".join(f"{path}\n" for path in written))
+@app.command()
+def init(
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write to.")],
+    suite: Annotated[
+        str | None,
+        Option(help="What pip installs there (default: this version)."),
+    ] = None,
+    lfs: Annotated[bool, Option("--lfs", help="Keep samples in Git LFS.")] = False,
+) -> None:
+    """Write the skeleton of a repository of submissions.
+
+    \b
+    Examples:
+      lm-factuality leaderboard init my-leaderboard
+      lm-factuality leaderboard init my-leaderboard --lfs --suite "lm-factuality @ git+https://github.com/ORG/REPO@COMMIT"
+
+    Makes a folder for a GitHub repository, with a workflow that checks the submissions of pull
+    requests and publishes the site from main.
+    """
+    from lm_factuality.leaderboard.workflow import init_repository
+
+    sys.stdout.writelines(f"{path}\n" for path in init_repository(folder, suite, lfs))
 
 
-def leaderboard_changed(parsed: argparse.Namespace) -> int:
-    leaderboard_names(parsed.rules)
-    change = changed_submissions(parsed.submissions, parsed.base, parsed.rules)
+@app.command()
+def changed(
+    submissions: Submissions,
+    base: Annotated[str, Option(help="What the pull request is compared with.")],
+    rules: Rules = None,
+    summary: Annotated[
+        Path | None,
+        Option(help="Markdown file to append the outcome to."),
+    ] = None,
+) -> int:
+    """Check the submissions that a pull request changes.
+
+    \b
+    Examples:
+      lm-factuality leaderboard changed submissions --base origin/main
+
+    For the workflow of a repository of submissions: checks those that the commits since --base
+    touch. The exit code is 1 if one is refused, if an earlier one is changed, or if the files that
+    check submissions are changed.
+    """
+    from lm_factuality.ground.files import write_text
+    from lm_factuality.leaderboard.check import check_every
+    from lm_factuality.leaderboard.rules import leaderboard_names
+    from lm_factuality.leaderboard.workflow import changed_submissions
+
+    leaderboard_names(rules)
+    change = changed_submissions(submissions, base, rules)
+    outcomes = []
     problems = [f"{code} {sentence}" for code, sentence in change.problems]
-    lines = []
-    for each in check_every(change.submissions, parsed.rules):
-        problems += [f"{each.folder.name}: {refusal}" for refusal in each.refusals]
-        lines.append(
-            f"{each.folder}: {'refused' if each.refusals else 'accepted'}{_rules_note(parsed)}"
-        )
-    # A line each, whatever names hold: a workflow takes lines that begin with two colons as
+    for checked in check_every(change.submissions, rules):
+        problems += [f"{checked.folder.name}: {refusal}" for refusal in checked.refusals]
+        verdict = "refused" if checked.refusals else "accepted"
+        outcomes.append(f"{checked.folder}: {verdict}{_by_rules(rules)}")
+    # One line each, whatever names hold: a workflow takes lines that begin with two colons as
     # commands.
-    text = "".join(
-        f"- {printable(line)}\n" for line in [*lines, *problems] or ["no submission is changed"]
-    )
+    lines = [*outcomes, *problems] or ["no submission is changed"]
+    text = "".join(f"- {printable(line)}\n" for line in lines)
     sys.stdout.write(text)
-    if parsed.summary:
-        before = parsed.summary.read_text(encoding="utf-8") if parsed.summary.is_file() else ""
+    if summary:
+        existing = summary.read_text(encoding="utf-8") if summary.is_file() else ""
         # As code, for what a submission says of itself is not Markdown of ours.
-        write_text(parsed.summary, before + "".join(f"    {line}\n" for line in text.splitlines()))
-    return 1 if problems else 0
+        code = "".join(f"    {line}\n" for line in text.splitlines())
+        write_text(summary, existing + code)
+    return int(bool(problems))

@@ -1,5 +1,4 @@
-"""The last screen of a run: a line a task, why items are unscored and what cures it, what the data
-warns of, what to do next."""
+"""The last screen of a run: its scores, why items are unscored, and what to do next."""
 
 import shlex
 import sys
@@ -16,170 +15,153 @@ from lm_factuality.harness.run import Finished
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import to_results_file
 
-_REASONS = 3  # of a task that are named
+_MOST_REASONS = 3  # that the screen names for a task
 _BETTER = {True: " ↑", False: " ↓", None: ""}
 
 
 def print_outcome(finished: Finished) -> None:
-    """The suite's tasks of a run; of those that were not to be scored only what to do next."""
+    """Print the scores of a run, and what to do next."""
     file = to_results_file(finished.path or Path(), finished.content)
-    tasks = [(task, benchmark) for task in file.tasks if (benchmark := find_benchmark(task.kind))]
+    tasks = []
+    for task in file.tasks:
+        benchmark = find_benchmark(task.kind)
+        if benchmark:
+            tasks.append((task, benchmark))
+    if not tasks:
+        return
     if any(task.metrics for task, _ in tasks):
-        rows = [_row(task, benchmark) for task, benchmark in tasks]
-        notes = [
-            note for task, benchmark in tasks for note in _notes(file, task, benchmark, finished)
-        ]
+        rows = []
+        notes: list[str] = []
+        for task, benchmark in tasks:
+            rows.append(_row(task, benchmark))
+            notes += _notes(file, task, benchmark, finished)
+        columns = ("task", "score", "#value", "#95% interval", "#rows", "#unscored")
         sys.stdout.write("\n")
-        print_table(
-            "Outcome",
-            ("task", "score", "#value", "#95% interval", "#rows", "#unscored"),
-            rows,
-            notes,
-        )
+        print_table("Outcome", columns, rows, notes)
         print_corrected([file])
-    for line in _next(finished, tasks) if tasks else ():
-        sys.stdout.write(f"{line}\n")
+    sys.stdout.writelines(f"{line}\n" for line in _next_steps(finished, tasks))
 
 
 def _row(task: TaskResult, benchmark: Benchmark) -> tuple[str, ...]:
-    score, found = _headline(task, benchmark)
-    count = (
-        f"{task.effective:,}"
-        if task.effective == task.num_samples
-        else f"{task.effective:,}/{task.num_samples:,}"
-    )
-    unit = (
-        "" if benchmark.scoring.unscored_unit == "rows" else f" {benchmark.scoring.unscored_unit}"
-    )
-    lost = f"{int(task.metrics.get('unscored', 0)):,}{unit}"
-    name = f"{score.label}{_BETTER[score.higher]}"
-    if found is None:
-        return task.task, name, "none", "", count, lost
-    ends = "" if found.low is None or found.high is None else score.between(found.low, found.high)
-    return (
-        task.task,
-        name,
-        "too few rows" if found.is_few else _written(score, found.value),
-        ends,
-        count,
-        lost,
-    )
+    score, result = _headline(task, benchmark)
+    rows = f"{task.effective:,}"
+    if task.effective != task.num_samples:
+        rows += f"/{task.num_samples:,}"
+    unscored = f"{int(task.metrics.get('unscored', 0)):,}"
+    if benchmark.scoring.unscored_unit != "rows":
+        unscored += f" {benchmark.scoring.unscored_unit}"
+    if result is None:
+        value, interval = "none", ""
+    else:
+        value = "too few rows" if result.is_few else _with_unit(score, result.value)
+        interval = _interval(score, result.low, result.high)
+    return task.task, f"{score.label}{_BETTER[score.higher]}", value, interval, rows, unscored
 
 
 def _headline(task: TaskResult, benchmark: Benchmark) -> tuple[Score, Figure | None]:
+    """Return the score that the task is about, and its value in this run."""
     score = score_called(task.kind, headline(task) or benchmark.scoring.headlines[0])
     return score, figure(task, score.name)
 
 
-def _written(score: Score, value: float) -> str:
+def _with_unit(score: Score, value: float) -> str:
     return score.write(value) + ("%" if score.unit == "%" and score.times == 100 else "")
+
+
+def _interval(score: Score, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else score.between(low, high)
 
 
 def _notes(
     file: ResultsFile, task: TaskResult, benchmark: Benchmark, finished: Finished
 ) -> Iterator[str]:
+    """Yield why items are unscored, what knowing nothing scores, and what the data warns of."""
     reasons = reasons_of(finished.unscored.get(task.task, ()))
+    # The run had this option already: it is no cure.
     done = "--apply_chat_template, or " if finished.has_template else ""
-    yield from (f"{task.task}: {str(reason).replace(done, '')}" for reason in reasons[:_REASONS])
-    if others := reasons[_REASONS:]:
-        yield (
-            f"{task.task}: {sum(each.items for each in others)} × other reasons, named in the"
-            " samples"
-        )
-    score, found = _headline(task, benchmark)
-    if found and found.floor is not None:
-        yield f"{task.task}: knowing nothing scores {_written(score, found.floor)} on these rows"
-    yield from (f"{task.task}: {warning}" for warning in notes_of(benchmark, file, task))
+    for reason in reasons[:_MOST_REASONS]:
+        yield f"{task.task}: {str(reason).replace(done, '')}"
+    more = sum(reason.items for reason in reasons[_MOST_REASONS:])
+    if more:
+        yield f"{task.task}: {more} × other reasons, named in the samples"
+    score, result = _headline(task, benchmark)
+    if result and result.floor is not None:
+        floor = _with_unit(score, result.floor)
+        yield f"{task.task}: knowing nothing scores {floor} on these rows"
+    for warning in notes_of(benchmark, file, task):
+        yield f"{task.task}: {warning}"
 
 
-def _next(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
-    """What to do next: judge what was only generated, measure a judge that has no certificate, look
-    at the samples."""
+def _next_steps(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
+    """Yield how to judge what was only generated, measure the judge, and look at the samples."""
     if finished.output is None:
         yield (
             "Nothing was kept. To see each sample: the same command with --output_path DIR"
             " --log_samples"
         )
+    advice: set[str] = set()
     for task, benchmark in tasks:
-        if benchmark.judging is not None and not task.metrics and task.samples:
-            options = [
-                "--samples",
-                str(task.samples),
-                "--judge",
-                "CONFIG",
-                "--out",
-                str(task.samples.with_suffix("")),
-            ]
-            yield (
-                "To judge the answers:"
-                f" {shlex.join(['lm-factuality', 'judge', task.kind, *options])}"
-            )
-    advised = set()
-    for task, benchmark in tasks:
-        named, given = (
-            f"--judge {task.metadata.get('judge')}",
-            f"--judge {shlex.quote(finished.judge)}",
-        )
-        commands = [
-            each.text.partition("; run ")[2]
-            for each in benchmark.certified(task.metadata)
-            if task.metrics
-        ]
-        advised |= {
-            command.replace(named, given if finished.judge else named)
-            for command in commands
-            if command
-        }
-    yield from (f"To know how far to trust its judge: {command}" for command in sorted(advised))
+        if task.metrics:
+            advice.update(_how_to_certify(finished, task, benchmark))
+        elif benchmark.judging is not None and task.samples:
+            out = str(task.samples.with_suffix(""))
+            files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
+            command = shlex.join(["lm-factuality", "judge", task.kind, *files])
+            yield f"To judge the answers: {command}"
+    for command in sorted(advice):
+        yield f"To know how far to trust its judge: {command}"
     if finished.output and any(task.metrics for task, _ in tasks):
-        read, name = finished.output, finished.output.resolve().name
-        if read.suffix == ".json":  # which lm_eval writes with the date in its name
-            read, name = finished.path or read, read.stem
-        report = ["report", str(read), "--out", str(finished.output.parent / f"{name}-report")]
-        yield f"To look at the results: {shlex.join(['lm-factuality', *report])}"
+        results = finished.output
+        name = results.resolve().name
+        if results.suffix == ".json":  # lm_eval puts the date into the name
+            results = finished.path or results
+            name = results.stem
+        out = str(finished.output.parent / f"{name}-report")
+        command = shlex.join(["lm-factuality", "report", str(results), "--out", out])
+        yield f"To look at the results: {command}"
         if not any(task.samples for task, _ in tasks):
             yield "With --log_samples in the run the report shows each sample."
 
 
+def _how_to_certify(finished: Finished, task: TaskResult, benchmark: Benchmark) -> Iterator[str]:
+    """Yield the commands that measure the judge, under the name that it has in the run."""
+    for step in benchmark.certified(task.metadata):
+        command = step.text.partition("; run ")[2]
+        if command and finished.judge:
+            named = f"--judge {task.metadata.get('judge')}"
+            command = command.replace(named, f"--judge {shlex.quote(finished.judge)}")
+        if command:
+            yield command
+
+
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:
-    """The corrected scores beside what was measured, of all ``tasks`` or some."""
-    rows, notes = [], dict[str, None]()
-    for task in (
-        each for file in files for each in file.tasks if tasks is None or each.task in tasks
-    ):
+    """Print the corrected scores beside the measured ones, of all tasks or of some."""
+    rows = []
+    notes: dict[str, None] = {}
+    for task in [task for file in files for task in file.tasks]:
         benchmark = find_benchmark(task.kind)
+        if benchmark is None or (tasks is not None and task.task not in tasks):
+            continue
         for name in task.metrics:
-            found = figure(task, name)
-            if (
-                found
-                and (each := found.corrected)
-                and benchmark
-                and (score := benchmark.score(name))
-            ):
-                own = (
-                    ""
-                    if found.low is None or found.high is None
-                    else score.between(found.low, found.high)
-                )
-                weight = "" if each.weight is None else f"{each.weight:.2f}"
-                labels = f"{each.labelled} of {each.units}" if each.labelled else ""
-                ends = score.write(each.value), score.between(each.low, each.high)
-                rows.append(
-                    (f"{task.task}, {name}", score.write(found.value), own, *ends, weight, labels)
-                )
-                notes[f"{task.task}: corrected {each.how}"] = None
-    if any(row[5] for row in rows):
-        notes[
+            score, result = benchmark.score(name), figure(task, name)
+            corrected = result.corrected if result else None
+            if score is None or result is None or corrected is None:
+                continue
+            row = (
+                f"{task.task}, {name}",
+                score.write(result.value),
+                _interval(score, result.low, result.high),
+                score.write(corrected.value),
+                score.between(corrected.low, corrected.high),
+                "" if corrected.weight is None else f"{corrected.weight:.2f}",
+                f"{corrected.labelled} of {corrected.units}" if corrected.labelled else "",
+            )
+            rows.append(row)
+            notes[f"{task.task}: corrected {corrected.how}"] = None
+    if rows:
+        names = ("measured", "95% interval", "corrected", "95% interval ", "lambda", "labelled")
+        explanation = (
             "lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."
-        ] = None
-    if notes:
-        columns = (
-            "score",
-            "#measured",
-            "#95% interval",
-            "#corrected",
-            "#95% interval ",
-            "#lambda",
-            "#labelled",
         )
-        print_table("Scores corrected for the judge", columns, rows, list(notes))
+        columns = ("score", *(f"#{name}" for name in names))
+        print_table("Scores corrected for the judge", columns, rows, [*notes, explanation])

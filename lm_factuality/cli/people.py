@@ -1,49 +1,93 @@
-"""``lm-factuality people``: what people say of judged texts, beside what the judge says."""
+"""``lm-factuality people``: people judge what a judge judged."""
 
-import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from lm_factuality.benchmarks import all_sources, find_benchmark
-from lm_factuality.benchmarks.biographies.measured import (
-    METRICS,
-    read_columns,
-    read_people,
-    read_results,
-)
-from lm_factuality.benchmarks.biographies.summary import SCORES
-from lm_factuality.cli.outcome import print_corrected
+from typer import Argument, Option
+
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
-from lm_factuality.ground.published import locate
-from lm_factuality.ground.settings import read_settings
-from lm_factuality.ground.suite import read_config
-from lm_factuality.harness.outputs import ResultsFile, TaskResult
-from lm_factuality.people.agreement import Cell, Figures, agreement_of, draw_cells, tables_of
-from lm_factuality.people.correct import correct
-from lm_factuality.people.labels import read_key, read_labels
-from lm_factuality.people.responses import compare_responses, match, read_responses
-from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-from lm_factuality.results.read import read_results_file, read_results_files, write_correction
 
-_DRAWN = ("D-FActScore", "Biographies")
+if TYPE_CHECKING:
+    from lm_factuality.people.agreement import Cell
+
+app = App()
 
 
-def people_sheet(parsed: argparse.Namespace) -> None:
-    by = tuple(filter(None, parsed.stratify.split(",")))
-    pool = read_pool(parsed.sources, parsed.task, parsed.question)
-    sheet = make_sheet(pool, parsed.rows, by, parsed.repeat, parsed.scatter, parsed.seed)
-    *shown, hidden = write_sheet(sheet, parsed.out, parsed.csv_only)
-    key, again = sheet.key, sum(each.repeat_of is not None for each in sheet.key.items)
+@app.callback()
+def people() -> None:
+    """Have people judge what the judge judged, and compare.
+
+    \b
+    Examples:
+      lm-factuality people sheet results --task felm_gen --rows 50 --out sheet.html
+      lm-factuality people correct results --key sheet.key.json --labels labels.csv
+      lm-factuality people agree --key sheet.key.json --labels ann.csv ben.csv
+    """
+
+
+@app.command()
+def sheet(
+    sources: Annotated[
+        list[Path],
+        Argument(metavar="SOURCE", help="Results or samples of runs, or a FACTOR file."),
+    ],
+    rows: Annotated[int, Option(help="How many samples (rows of a file) to draw.")],
+    out: Annotated[
+        Path,
+        Option(metavar="NAME.html", help="The page; NAME.csv and NAME.key.json stand beside it."),
+    ],
+    task: Annotated[
+        str | None,
+        Option(help="Which task, where runs have several that people can be asked about."),
+    ] = None,
+    question: Annotated[list[str] | None, Option(help="Ask only this; can be repeated.")] = None,
+    stratify: Annotated[
+        str,
+        Option(metavar="BY,BY", help="Draw equally from strata by verdict, model, domain, ..."),
+    ] = "",
+    repeat: Annotated[float, Option(help="Share of items shown twice.")] = 0.05,
+    scatter: Annotated[
+        bool, Option("--scatter", help="Do not keep the items of a sample together.")
+    ] = False,
+    seed: Annotated[int, Option(help="Seed of the draw and the order.")] = 0,
+    csv_only: Annotated[
+        bool,
+        Option("--csv-only", help="No page, only the table for a spreadsheet and the key."),
+    ] = False,
+) -> None:
+    """Make a sheet for people to fill in, and its key.
+
+    \b
+    Examples:
+      lm-factuality people sheet results --task felm_gen --rows 50 --out sheet.html
+      lm-factuality people sheet results --task felm_gen --rows 60 --stratify verdict --out a.html
+      lm-factuality people sheet news_factor.csv --rows 40 --question error_type --out types.html
+
+    SOURCE is a folder with lm_eval's results, files of it (results_*.json, samples_*.jsonl) with
+    their samples, or a table in FACTOR's columns or a folder that factor-gen built. Give annotators
+    the page (it works offline, by keyboard and on phones) or the CSV file, and keep the key. The
+    page exports CSV and JSON. docs/people.md has an example from sheet to corrected score.
+    """
+    from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
+
+    strata = [name for name in stratify.split(",") if name]
+    pool = read_pool(sources, task, question or ())
+    made = make_sheet(pool, rows, strata, repeat, scatter, seed)
+    *shown, hidden = write_sheet(made, out, csv_only)
+    key = made.key
+    repeated = sum(item.repeat_of is not None for item in key.items)
     sys.stdout.write(
-        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {again} of them"
-        " shown again\n"
+        f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {repeated} of"
+        " them shown again\n"
     )
-    sys.stdout.writelines(
-        f"  {each.name or 'drawn'}: {each.drawn} of {each.units}\n" for each in key.strata
-    )
+    for stratum in key.strata:
+        sys.stdout.write(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}\n")
     sys.stdout.write(f"For annotators: {' or '.join(map(str, shown))}\n")
     sys.stdout.write(
         f"Not for annotators: {hidden}, with what the judge said; labels cannot be read without"
@@ -51,99 +95,201 @@ def people_sheet(parsed: argparse.Namespace) -> None:
     )
 
 
-def people_agree(parsed: argparse.Namespace) -> None:
-    by_sheet, by_file = (parsed.key, parsed.labels), (parsed.human, parsed.auto)
-    if all(by_sheet) == all(by_file) or (any(by_sheet) and any(by_file)):
-        raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
-    figures = (
-        read_settings(Figures, read_config(parsed.figures), str(parsed.figures))
-        if parsed.figures
-        else {}
+@app.command()
+def correct(
+    results: Annotated[
+        list[Path],
+        Argument(metavar="RESULTS", help="The results that the sheet was drawn from."),
+    ],
+    key: Annotated[Path, Option(help="The sheet's NAME.key.json.")],
+    labels: Annotated[
+        list[Path], Option(metavar="FILE...", help="What people exported or filled in.")
+    ],
+    task: Annotated[str | None, Option(help="Only this task.")] = None,
+) -> None:
+    """Correct scores for the judge's errors by people's labels.
+
+    \b
+    Examples:
+      lm-factuality people correct results --key sheet.key.json --labels ann.csv ben.csv
+      lm-factuality people correct results --key sheet.key.json --labels labels.json --task felm_gen
+
+    Corrects what the judge said about all samples by what people said about those on the sheet
+    (prediction-powered inference). Where several answered, the majority decides. Writes
+    corrected_TASK_DATE.json beside the results: report, compare and leaderboard show measured and
+    corrected scores side by side. It holds only for these samples and labels. docs/people.md says
+    when to trust it.
+    """
+    from lm_factuality.cli.outcome import print_corrected
+    from lm_factuality.people.correct import correct
+    from lm_factuality.people.labels import read_key
+    from lm_factuality.results.read import (
+        read_results_file,
+        read_results_files,
+        write_correction,
     )
-    cells, notes = _of_sheet(parsed) if parsed.key else _of_files(parsed)
-    for table in tables_of(cells, figures):
+
+    tasks = {source.task for source in read_key(key).sources}
+    files = read_results_files(results, with_corrected=False)
+    corrections = []
+    for file in files:
+        for result in file.tasks:
+            if result.task in tasks and task in (None, result.task):
+                corrections.append((file.path, correct(result, key, labels)))
+    if not corrections:
+        existing = sorted({result.task for file in files for result in file.tasks})
+        raise ConfigError(
+            f"{task or 'RESULTS'}: the sheet is of {', '.join(sorted(tasks))}, the results are of"
+            f" {', '.join(existing)}"
+        )
+    for path, correction in corrections:
+        written = write_correction(correction, path)
+        print_corrected([read_results_file(path)], [correction.task])
+        for reason, count in correction.left_out.items():
+            sys.stdout.write(f"{count} samples: {reason}\n")
+        for name, reason in correction.without.items():
+            sys.stdout.write(f"{name}: {reason}\n")
+        sys.stdout.write(f"Written to {written}, which is read with the results\n")
+
+
+@app.command()
+def agree(
+    key: Annotated[Path | None, Option(help="The key of a sheet.")] = None,
+    labels: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE...", help="What people answered: CSV or JSON."),
+    ] = None,
+    by: Annotated[
+        str,
+        Option(help="Also within groups: a stratum (domain), or another question."),
+    ] = "",
+    results: Annotated[
+        list[Path] | None,
+        Option(metavar="RESULTS...", help="The sheet's runs: responses' scores too."),
+    ] = None,
+    human: Annotated[
+        str | None,
+        Option(
+            help="Or people's measurements of biographies: a file, or a name of 'data ls'.",
+        ),
+    ] = None,
+    columns: Annotated[Path | None, Option(help="Column names of that file.")] = None,
+    auto: Annotated[
+        list[str] | None,
+        Option(metavar="[MODEL=]RESULTS...", help="The pipeline's measurements of them."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        Option("--with", help="Published figures to put beside them."),
+    ] = None,
+    json_file: Annotated[Path | None, Option("--json", help="Write everything as JSON.")] = None,
+    plot: Annotated[
+        Path | None,
+        Option(help="Draw agreement, or responses: .png, .svg or .pdf."),
+    ] = None,
+) -> None:
+    """Say how far people agree, with each other and with the judge.
+
+    \b
+    Examples:
+      lm-factuality people agree --key sheet.key.json --labels ann.csv ben.json --results results
+      lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain --plot plot.png
+      lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
+      lm-factuality people agree --human people.csv --auto llama=llama.jsonl chatgpt=chatgpt.jsonl
+      lm-factuality people agree --human ambigbio_people --auto ChatGPT=decisions.json.gz
+
+    With a sheet: agreement, kappas and Krippendorff's alpha by question, of people with each other,
+    with themselves where an item came twice, and with the judge. --results adds the scores of each
+    response by people and by the judge.
+
+    With measurements of biographies: tables 3 and 5 of the D-FActScore paper. The CSV has the
+    columns model, index or name (or both), factscore, d_factscore, num_biographies, num_entities:
+    scores as fractions from 0 to 1, a cell left empty where nothing was measured, a row for each
+    annotator of a response; --columns gives other names (configs/people/ambigbio.yaml). RESULTS are
+    verdicts.jsonl of 'lm-factuality judge ambigbio', JSON lines with the same names, or released
+    decision files; responses are matched by index, or by name where one side has no indexes. MODEL=
+    may be left out where there is one file and one model.
+    """
+    from lm_factuality.ground.settings import read_settings
+    from lm_factuality.ground.suite import read_config
+    from lm_factuality.people.agreement import AGREEMENT, Figures, draw_cells, tables_of
+
+    published: Figures = {}
+    if figures:
+        published = read_settings(Figures, read_config(figures), str(figures))
+    if key and labels and not (human or auto):
+        cells, notes = _of_sheet(key, labels, by, results or ())
+        drawn, label = [AGREEMENT], "items that agree, %"
+    elif human and auto and not (key or labels):
+        cells, notes = _of_files(human, columns, auto)
+        drawn, label = ["D-FActScore", "Biographies"], "Pearson's r of people and judge"
+    else:
+        raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
+    for table in tables_of(cells, published):
         print_table(*table)
     sys.stdout.writelines(f"{note}\n" for note in notes)
-    if parsed.json:
-        write_json(parsed.json, [asdict(each) for each in cells])
-    if parsed.plot:
-        columns, what = (
-            (("agreement, %",), "items that agree, %")
-            if parsed.key
-            else (_DRAWN, "Pearson's r of people and judge")
-        )
-        draw_cells(
-            [cell for cell in cells if cell.table in ("people", "pairs", "correlations")],
-            columns,
-            what,
-            parsed.plot,
-        )
-        sys.stdout.write(f"Plot: {parsed.plot}\n")
+    if json_file:
+        write_json(json_file, [asdict(cell) for cell in cells])
+    if plot:
+        tables = ("people", "pairs", "correlations")
+        draw_cells([cell for cell in cells if cell.table in tables], drawn, label, plot)
+        sys.stdout.write(f"Plot: {plot}\n")
 
 
-def _of_sheet(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    key, notes = read_key(parsed.key), []
-    labels = read_labels(parsed.labels, key)
-    cells = agreement_of(key, labels, parsed.by)
-    if len({entry.weight for entry in key.items}) > 1:
+def _of_sheet(
+    key_file: Path, label_files: Sequence[Path], by: str, results: Sequence[Path]
+) -> tuple[list["Cell"], list[str]]:
+    """Return the tables of a sheet, and notes on them."""
+    from lm_factuality.benchmarks import find_benchmark
+    from lm_factuality.people.agreement import agreement_of
+    from lm_factuality.people.labels import read_key, read_labels
+    from lm_factuality.people.responses import compare_responses, read_responses
+
+    key = read_key(key_file)
+    labels = read_labels(label_files, key)
+    cells = agreement_of(key, labels, by)
+    notes = []
+    if len({item.weight for item in key.items}) > 1:
         notes.append(
             "Strata were drawn unequally, so shares count items by their weights; coefficients"
             " count all alike."
         )
-    if parsed.results:
-        both, benchmark = read_responses(parsed.results, key, labels), find_benchmark(key.benchmark)
-        cells += compare_responses(both, benchmark.shown) if benchmark and both else []
-        notes.append(f"{len(both)} responses have all the answers that their scores need.")
+    if results:
+        responses = read_responses(results, key, labels)
+        benchmark = find_benchmark(key.benchmark)
+        if benchmark:
+            cells += compare_responses(responses, benchmark.shown)
+        notes.append(f"{len(responses)} responses have all the answers that their scores need.")
     return cells, notes
 
 
-def _of_files(parsed: argparse.Namespace) -> tuple[list[Cell], list[str]]:
-    source = all_sources().get(parsed.human)
-    path = (
-        Path(parsed.human) if source is None or Path(parsed.human).exists() else locate(source).path
+def _of_files(
+    human: str, columns: Path | None, auto: Sequence[str]
+) -> tuple[list["Cell"], list[str]]:
+    """Return the tables of people's measurements beside the judge's, and notes on them."""
+    from lm_factuality.benchmarks import all_sources
+    from lm_factuality.benchmarks.biographies.measured import (
+        METRICS,
+        read_columns,
+        read_people,
+        read_results,
     )
-    people = read_people(path, read_columns(parsed.columns) if parsed.columns else None)
-    default = (
-        people[0].model if len(parsed.auto) == len({each.model for each in people}) == 1 else None
-    )
-    judge = [each for argument in parsed.auto for each in read_results(argument, default)]
+    from lm_factuality.benchmarks.biographies.summary import SCORES
+    from lm_factuality.ground.published import locate
+    from lm_factuality.people.responses import compare_responses, match
+
+    path = Path(human)
+    source = all_sources().get(human)
+    if source is not None and not path.exists():
+        path = locate(source).path
+    people = read_people(path, read_columns(columns) if columns else None)
+    models = {measured.model for measured in people}
+    only_model = people[0].model if len(auto) == len(models) == 1 else None
+    judge = [measured for argument in auto for measured in read_results(argument, only_model)]
     matched = match(people, judge)
     scores = [score for score in SCORES if score.name in METRICS]
-    left_out = (
+    note = (
         f"{len(people)} rows of people; {matched.only_people} responses that only people,"
         f" {matched.only_judge} that only the judge measured."
     )
-    return list(compare_responses(matched.responses, scores)), [left_out]
-
-
-def _tasks_of_sheet(parsed: argparse.Namespace) -> list[tuple[ResultsFile, TaskResult]]:
-    wanted = {each.task for each in read_key(parsed.key).sources}
-    files = read_results_files(parsed.results, with_corrected=False)
-    found = [
-        (file, task)
-        for file in files
-        for task in file.tasks
-        if task.task in wanted and parsed.task in (None, task.task)
-    ]
-    if not found:
-        there = ", ".join(sorted({task.task for file in files for task in file.tasks}))
-        raise ConfigError(
-            f"{parsed.task or 'RESULTS'}: the sheet is of {', '.join(sorted(wanted))}, the results"
-            f" are of {there}"
-        )
-    return found
-
-
-def people_correct(parsed: argparse.Namespace) -> None:
-    found = _tasks_of_sheet(parsed)
-    for file, correction in [
-        (file, correct(task, parsed.key, parsed.labels)) for file, task in found
-    ]:
-        written = write_correction(correction, file.path)
-        print_corrected([read_results_file(file.path)], [correction.task])
-        lines = [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
-        lines += [f"{name}: {reason}" for name, reason in correction.without.items()]
-        sys.stdout.writelines(
-            f"{line}\n"
-            for line in [*lines, f"Written to {written}, which is read with the results"]
-        )
+    return list(compare_responses(matched.responses, scores)), [note]

@@ -1,32 +1,16 @@
-"""``lm-factuality score``: saved outputs of FELM and AmbigBio to scores, without any model;
-``claims``: FELM's claims."""
+"""Commands on saved outputs of a judge: their scores, and the claims of FELM's responses."""
 
-import argparse
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from judges.config import load_judge_config
-from judges.judge import Judge
-from lm_factuality.benchmarks.biographies.decisions import read_decisions
-from lm_factuality.benchmarks.biographies.released import score_decisions
-from lm_factuality.benchmarks.felm.judging import extract_claims
-from lm_factuality.benchmarks.felm.metrics import to_report
-from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
-from lm_factuality.benchmarks.felm.rows import (
-    FELM,
-    WITHOUT_REFERENCES,
-    provenance,
-    read_claims,
-    read_rows,
-    split_claims,
-    to_line,
-)
-from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
-from lm_factuality.cli.judge import print_plans
+from typer import Option
+
+from lm_factuality.cli.judge import DryRun, Store, print_plans
+from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json, write_lines
-from lm_factuality.ground.published import locate
 
 _AMBIGBIO = {
     "factscore": "FActScore",
@@ -47,27 +31,73 @@ _COUNTS = {
 }
 
 
-def _write(parsed: argparse.Namespace, report: dict[str, Any]) -> None:
-    write_json(parsed.out, report)
-    sys.stdout.write(f"Written to {parsed.out}\n")
+app = App()
+claims = App()
+DataFolder = Annotated[
+    str | None,
+    Option(help="Local folder with all.jsonl, instead of a download."),
+]
+OutFile = Annotated[Path, Option(help="metrics.json to write.")]
 
 
-def score_felm(parsed: argparse.Namespace) -> None:
-    rows = read_rows(locate(FELM, parsed.data_dir).path)
-    outputs = read_outputs(parsed.outputs, rows)
-    claims = read_claims(parsed.claims, rows) if parsed.claims else None
-    report = to_report(judge_outputs(rows, outputs, parsed.protocol, claims), parsed.protocol)
+@app.callback()
+def score() -> None:
+    """Score saved outputs of a judge, without any model.
+
+    \b
+    Examples:
+      lm-factuality score felm --outputs samples_felm_segment_cot_DATE.jsonl --out metrics.json
+      lm-factuality score ambigbio --decisions decisions.json.gz --out metrics.json
+    """
+
+
+@app.command()
+def felm(
+    outputs: Annotated[Path, Option(help="lm_eval's samples, or JSONL as below.")],
+    out: OutFile,
+    data_dir: DataFolder = None,
+    claims: Annotated[
+        Path | None,
+        Option(help="The claims that bare outputs number, not segments."),
+    ] = None,
+    protocol: Annotated[
+        Literal["paper", "code"],
+        Option(
+            help="paper: unreadable outputs are unscored; code: read as the authors' script does."
+        ),
+    ] = "paper",
+) -> None:
+    """Score outputs that judge FELM's responses.
+
+    \b
+    Examples:
+      lm-factuality score felm --outputs samples_felm_segment_cot_DATE.jsonl --out metrics.json
+      lm-factuality score felm --outputs outputs.jsonl --data-dir my_folder --out metrics.json
+      lm-factuality score felm --outputs outputs.jsonl --claims claims.jsonl --out metrics.json
+      lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
+
+    outputs.jsonl has a line {"index": "0", "domain": "math", "output": "Answer: 1,3"} for each row;
+    a list of texts for "output" is voted on. Rows without a readable output are left out of the
+    scores and counted, with reasons, under "unscored".
+    """
+    from lm_factuality.benchmarks.felm.metrics import to_report
+    from lm_factuality.benchmarks.felm.rows import FELM, read_claims, read_rows
+    from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+    from lm_factuality.ground.published import locate
+
+    rows = read_rows(locate(FELM, data_dir).path)
+    read = read_outputs(outputs, rows)
+    numbered = read_claims(claims, rows) if claims else None
+    report = to_report(judge_outputs(rows, read, protocol, numbered), protocol)
     unscored = report["unscored"]
-    lines = [
-        (
-            f"{name}, {level}",
-            *(percent(scores[key]) for key in ("f1", "precision", "recall", "balanced_accuracy")),
-            *(str(scores[key]) for key in ("tp", "fp", "fn", "tn")),
-        )
-        for name, levels in report.items()
-        if name != "unscored"
-        for level, scores in levels.items()
-    ]
+    lines = []
+    for name, levels in report.items():
+        if name == "unscored":
+            continue
+        for level, scores in levels.items():
+            shares = [scores[key] for key in ("f1", "precision", "recall", "balanced_accuracy")]
+            counts = [str(scores[key]) for key in ("tp", "fp", "fn", "tn")]
+            lines.append((f"{name}, {level}", *map(percent, shares), *counts))
     notes = [f"unscored: {unscored['responses']} responses, {unscored['segments']} segments"]
     if unscored["responses"]:
         worst, best = (percent(unscored[end]["segment"]["f1"]) for end in ("worst", "best"))
@@ -75,90 +105,148 @@ def score_felm(parsed: argparse.Namespace) -> None:
             f"; segment F1 of all would be {worst} if all were judged wrongly, {best} if rightly"
         )
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-    columns = (
-        "domain, level",
-        "#F1",
-        "#precision",
-        "#recall",
-        "#balanced accuracy",
-        "#tp",
-        "#fp",
-        "#fn",
-        "#tn",
-    )
-    print_table(f"FELM, {parsed.outputs.name}: finding errors", columns, lines, notes)
-    _write(parsed, report)
+    names = ("F1", "precision", "recall", "balanced accuracy", "tp", "fp", "fn", "tn")
+    columns = ("domain, level", *(f"#{name}" for name in names))
+    print_table(f"FELM, {outputs.name}: finding errors", columns, lines, notes)
+    _write(out, report)
 
 
-def score_ambigbio(parsed: argparse.Namespace) -> None:
-    report = score_decisions(read_decisions(parsed.decisions), parsed.protocol)
-    lines = [
-        (
-            name,
-            _shown(key, report[key]),
-            " - ".join(_shown(key, end) for end in report["intervals"].get(key, ())),
-        )
-        for key, name in _AMBIGBIO.items()
-    ]
+@app.command()
+def ambigbio(
+    decisions: Annotated[Path, Option(help="Released decisions, as below.")],
+    out: OutFile,
+    protocol: Annotated[
+        Literal["code", "fixed"],
+        Option(
+            help="code: the authors' figures; fixed: what grouping lost is unscored, nothing"
+            " dropped."
+        ),
+    ] = "code",
+) -> None:
+    """Score decisions on biographies.
+
+    \b
+    Examples:
+      lm-factuality score ambigbio --decisions decisions.json.gz --out metrics.json
+
+    decisions.json.gz is what D-FActScore's authors released for one model: "decisions" and
+    "global_decisions", a list of facts per name, each with is_supported and supporting_topic.
+    """
+    from lm_factuality.benchmarks.biographies.decisions import read_decisions
+    from lm_factuality.benchmarks.biographies.released import score_decisions
+
+    report = score_decisions(read_decisions(decisions), protocol)
+    lines = []
+    for key, name in _AMBIGBIO.items():
+        ends = [_figure(key, end) for end in report["intervals"].get(key, ())]
+        lines.append((name, _figure(key, report[key]), " - ".join(ends)))
     unscored = report["unscored"]
     worst, best = (percent(unscored["d_factscore"][end]) for end in ("worst", "best"))
     notes = [
-        f"protocol {parsed.protocol}:",
+        f"protocol {protocol}:",
         *(f"  {choice}" for choice in report["choices"]),
-        (
-            f"{report['num_responses']} responses to {report['num_names']} names; intervals: 95%,"
-            " bootstrap over names"
-        ),
-        (
-            f"grouping lost {unscored['facts']} facts ({unscored['first_facts']} of them the first"
-            f" of a response) and made up {unscored['facts_made_up']}; {unscored['responses']}"
-            f" responses have no verdict left: D-FActScore of all facts would be {worst} if the"
-            f" lost ones were not supported, {best} if they were"
-        ),
+        f"{report['num_responses']} responses to {report['num_names']} names; intervals: 95%,"
+        " bootstrap over names",
+        f"grouping lost {unscored['facts']} facts ({unscored['first_facts']} of them the first of a"
+        f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
+        f" have no verdict left: D-FActScore of all facts would be {worst} if the lost ones were"
+        f" not supported, {best} if they were",
         f"biographies: the decisions alone show {report['num_biographies_at_least']:.2f} at least",
     ]
-    print_table(
-        f"AmbigBio, {parsed.decisions.name}", ("figure", "#value", "#95% interval"), lines, notes
-    )
-    _write(parsed, report)
+    columns = ("figure", "#value", "#95% interval")
+    print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)
+    _write(out, report)
 
 
-def _shown(key: str, value: float | None) -> str:
+def _figure(key: str, value: float | None) -> str:
     return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
 
 
-def claims(parsed: argparse.Namespace) -> None:
-    """Extracts and writes claims; exit code 0 also where some rows have a problem, which the file
-    names."""
-    if parsed.max_tokens < 1:
-        raise ConfigError(f"--max-tokens is {parsed.max_tokens}, expected at least 1")
-    rows = read_rows(locate(FELM, parsed.data_dir).path)
+def _write(path: Path, report: dict[str, Any]) -> None:
+    write_json(path, report)
+    sys.stdout.write(f"Written to {path}\n")
+
+
+@claims.callback()
+def claims_of_felm() -> None:
+    """Take the claims out of FELM's segments."""
+
+
+@claims.command()
+def extract(
+    judge: Annotated[str, Option(help="A judge's YAML, or 'rules'.")],
+    out: Annotated[Path, Option(help="JSONL to write, one row of FELM per line.")],
+    store: Store = None,
+    dry_run: DryRun = False,
+    data_dir: DataFolder = None,
+    max_tokens: Annotated[
+        int, Option(help="For one row's claims (the default is that of appendix D).")
+    ] = 1500,
+    prompts: Annotated[
+        Path | None,
+        Option(help="A checkout of hkust-nlp/felm: the authors' prompt."),
+    ] = None,
+) -> None:
+    """Extract the claims of every segment.
+
+    \b
+    Examples:
+      lm-factuality claims extract --judge configs/judges/openai-server.yaml --out claims.jsonl
+      lm-factuality claims extract --judge my_judge.yaml --out claims.jsonl --dry-run
+      lm-factuality claims extract --judge rules --out claims.jsonl
+
+    With --judge rules each clause is a claim.
+
+    Then: lm-factuality run ... --tasks felm_claim_cot --metadata claims=claims.jsonl
+
+    The exit code is 0 also where some rows have a problem, which the file names.
+    """
+    from judges.config import load_judge_config
+    from judges.judge import Judge
+    from lm_factuality.benchmarks.felm.judging import extract_claims
+    from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
+    from lm_factuality.benchmarks.felm.rows import (
+        FELM,
+        WITHOUT_REFERENCES,
+        provenance,
+        read_rows,
+        split_claims,
+        to_line,
+    )
+    from lm_factuality.ground.published import locate
+
+    if max_tokens < 1:
+        raise ConfigError(f"--max-tokens is {max_tokens}, expected at least 1")
+    rows = read_rows(locate(FELM, data_dir).path)
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
-    if parsed.judge == "rules":
-        found = [split_claims(row) for row in rows]
+    if judge == "rules":
+        extracted = [split_claims(row) for row in rows]
     else:
-        config = load_judge_config(parsed.judge)
-        authors = AuthorsPrompts(parsed.prompts) if parsed.prompts else None
-        with Judge.open(config, store=parsed.store) as judge:
-            if parsed.dry_run:
-                plan = judge.rehearse(
-                    lambda asked: extract_claims(asked, rows, parsed.max_tokens, authors)
+        config = load_judge_config(judge)
+        authors = AuthorsPrompts(prompts) if prompts else None
+        with Judge.open(config, store=store) as opened:
+            if dry_run:
+                plan = opened.rehearse(
+                    lambda asked: extract_claims(asked, rows, max_tokens, authors)
                 )
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
-            found = extract_claims(judge, rows, parsed.max_tokens, authors)
-        if all(each.problem for each in found):
-            raise BackendDown(
-                f"judge {config.name}: no claims of any of {len(found)} rows, the first:"
-                f" {found[0].problem}; nothing was written"
-                f"{'' if config.capabilities.reads_prompts else '; without a model, use --judge rules'}"  # noqa: E501
+            extracted = extract_claims(opened, rows, max_tokens, authors)
+        if all(row.problem for row in extracted):
+            advice = (
+                "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"
             )
-    write_lines(parsed.out, (to_line(each) for each in found))
-    problems = [each for each in found if each.problem]
+            raise BackendDown(
+                f"judge {config.name}: no claims of any of {len(extracted)} rows, the first:"
+                f" {extracted[0].problem}; nothing was written{advice}"
+            )
+    write_lines(out, (to_line(row) for row in extracted))
+    problems = [row for row in extracted if row.problem]
+    number = sum(len(row.numbered()) for row in extracted)
     notes = [
-        f"{sum(len(each.numbered()) for each in found):,} claims, written to {parsed.out}",
+        f"{number:,} claims, written to {out}",
         f"rows without claims, unscored when claims are judged: {len(problems)}",
-        *(f"  row {each.index}: {each.problem}" for each in problems[:10]),
+        *(f"  row {row.index}: {row.problem}" for row in problems[:10]),
     ]
-    counts = [(source, str(count)) for source, count in provenance(found).items()]
-    print_table(f"Claims of {len(found)} rows", ("from", "#rows"), counts, notes)
+    counts = [(source, str(count)) for source, count in provenance(extracted).items()]
+    print_table(f"Claims of {len(extracted)} rows", ("from", "#rows"), counts, notes)

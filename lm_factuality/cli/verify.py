@@ -1,17 +1,25 @@
-"""``lm-factuality verify``: whether passages support claims, as a judge sees it."""
+"""What ``lm-factuality verify`` does: a judge says whether passages support claims."""
 
-import argparse
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from judges.config import load_judge_config
+import lm_factuality.benchmarks.felm_gen.steps  # noqa: F401  declares what cures "no evidence"
+from judges.config import JudgeConfig
 from judges.judge import Judge
-from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, UNSCORED, Pair, Verification, plan
-from judges.verify import verify as verify_pairs
+from judges.verify import (
+    NOT_SUPPORTED,
+    PROMPT,
+    SUPPORTED,
+    UNSCORED,
+    Pair,
+    Verification,
+    plan,
+    verify,
+)
 from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
 from lm_factuality.benchmarks.rows import snippet
 from lm_factuality.cli.judge import print_plans
@@ -21,99 +29,112 @@ from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines
 
 _WRITTEN = ("verdict", "score", "reason", "said")
+_KEYS = (
+    ("claim", str, "a text"),
+    ("passages", list, "a list of texts, or of objects with text and title"),
+)
 _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
-def verify(parsed: argparse.Namespace) -> None:
-    config = load_judge_config(parsed.judge)
-    if parsed.max_cost is not None:
-        config = dataclasses.replace(config, max_cost=parsed.max_cost)
+def verify_file(
+    path: Path, config: JudgeConfig, out: Path, store: Path | None, dry_run: bool
+) -> None:
+    """Have a judge verify the pairs of a file, write its verdicts and print a summary.
+
+    Args:
+        path: JSONL of claims and passages.
+        out: JSONL to write.
+        dry_run: Whether to print only what the judge would be asked.
+
+    Raises:
+        DataError: A line cannot be read. Nothing is asked then.
+        BackendDown: The judge has no verdict at all.
+    """
     expected = "expected JSONL of claim and passages"
-    lines = read_lines(
-        parsed.pairs, _parse, expected, "Nothing was asked; fix these lines and try again."
-    )
+    advice = "Nothing was asked; fix these lines and try again."
+    lines = read_lines(path, _parse, expected, advice)
     if not lines:
-        raise DataError(f"{parsed.pairs}: no lines; {expected}")
+        raise DataError(f"{path}: no lines; {expected}")
     pairs = [pair for _, pair in lines]
     by_logprobs = config.verdicts == "logprobs"
-    with Judge.open(config, store=parsed.store) as judge:
-        if parsed.dry_run:
-            planned = (
-                judge.rehearse(lambda asked: _by_logprobs(asked, pairs))
-                if by_logprobs
-                else plan(judge, pairs)
-            )
-            print_plans(parsed.pairs.name, config.name, [(PROMPT, planned)])
+    with Judge.open(config, store=store) as judge:
+        if dry_run:
+            if by_logprobs:
+                planned = judge.rehearse(lambda asked: _by_logprobs(asked, pairs))
+            else:
+                planned = plan(judge, pairs)
+            print_plans(path.name, config.name, [(PROMPT, planned)])
             return
-        if parsed.out.is_dir():
-            raise ConfigError(f"--out {parsed.out}: is a folder, expected a file")
-        check_writable(parsed.out.parent, "verdicts")
-        found = _by_logprobs(judge, pairs) if by_logprobs else verify_pairs(judge, pairs)
+        if out.is_dir():
+            raise ConfigError(f"--out {out}: is a folder, expected a file")
+        check_writable(out.parent, "verdicts")
+        verdicts = _by_logprobs(judge, pairs) if by_logprobs else verify(judge, pairs)
         errors = judge.usage.errors
-    rows = (
-        {**content, **dataclasses.asdict(each)}
-        for (content, _), each in zip(lines, found, strict=True)
-    )
-    write_lines(parsed.out, (json.dumps(row, ensure_ascii=False) for row in rows))
-    _print_summary(found, parsed.out, config.name)
-    if errors and all(each.verdict == UNSCORED for each in found):
+    rows = []
+    for (content, _), verdict in zip(lines, verdicts, strict=True):
+        rows.append(json.dumps({**content, **asdict(verdict)}, ensure_ascii=False))
+    write_lines(out, rows)
+    _print_summary(verdicts, out, config.name)
+    if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
         raise BackendDown(
-            f"judge {config.name}: nothing has a verdict, the first: {found[0].reason}"
+            f"judge {config.name}: nothing has a verdict, the first: {verdicts[0].reason}"
         )
 
 
 def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
-    """Verdicts by how probable True and False are as the first word of an answer, for judges with
-    ``verdicts: logprobs``."""
+    """Verify pairs by how probable True and False are as the first word of an answer.
+
+    This is for judges with ``verdicts: logprobs``.
+    """
     subjects = [{**pair.subject, "choices": CHOICES} for pair in pairs if not pair.problem]
     answers = iter(
         judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
     )
-    found = []
+    verdicts = []
     for pair in pairs:
         if pair.problem:
-            found.append(Verification(UNSCORED, None, pair.problem))
+            verdicts.append(Verification(UNSCORED, None, pair.problem))
             continue
         (answer,) = next(answers)
-        read = read_by_logprobs(answer)
-        verdict = UNSCORED if read.outcome == "irrelevant" else read.outcome
-        found.append(
-            Verification(
-                verdict, read.score, read.reason, () if answer.text is None else (answer.text,)
-            )
-        )
-    return found
+        reading = read_by_logprobs(answer)
+        outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
+        said = () if answer.text is None else (answer.text,)
+        verdicts.append(Verification(outcome, reading.score, reading.reason, said))
+    return verdicts
 
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
+    """Check a line of the file, and return it as it is and as a pair for the judge."""
     if not isinstance(content, dict):
-        raise ValueError(  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004  the reader adds the line to it
             f"found {type(content).__name__}, expected an object with claim and passages"
         )
-    for key, kind, what in (
-        ("claim", str, "a text"),
-        ("passages", list, "a list of texts, or of objects with text and title"),
-    ):
+    for key, kind, expected in _KEYS:
         if not isinstance(content.get(key), kind):
-            shown = f"found {type(content[key]).__name__}" if key in content else "missing"
-            raise ValueError(f"{key}: {shown}, expected {what}")  # noqa: TRY004
-    if taken := [key for key in _WRITTEN if key in content]:
+            wrong = f"found {type(content[key]).__name__}" if key in content else "missing"
+            raise ValueError(f"{key}: {wrong}, expected {expected}")  # noqa: TRY004
+    taken = [key for key in _WRITTEN if key in content]
+    if taken:
         raise ValueError(
             f"has {', '.join(taken)} already, which the output would replace; rename or drop it"
         )
-    passages = [_passage(each) for each in content["passages"]]
-    if None in passages:
-        raise ValueError(
-            f"passages[{passages.index(None)}]: expected a text, or an object with text (and title)"
-        )
+    passages = []
+    for number, value in enumerate(content["passages"]):
+        passage = _passage(value)
+        if passage is None:
+            raise ValueError(
+                f"passages[{number}]: expected a text, or an object with text (and title)"
+            )
+        passages.append(passage)
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise ValueError("holds half a surrogate pair, which is not valid text") from error
-    return content, Pair(content["claim"], tuple(each for each in passages if each is not None))
+    return content, Pair(content["claim"], tuple(passages))
 
 
 def _passage(value: object) -> str | None:
+    """Return a passage as the judge reads it; None if it is none."""
     match value:
         case str():
             return value
@@ -124,26 +145,24 @@ def _passage(value: object) -> str | None:
     return None
 
 
-def _print_summary(found: Sequence[Verification], path: Path, judge: str) -> None:
-    counts = Counter(each.verdict for each in found)
-    named = [(verdict, counts[verdict]) for verdict in (SUPPORTED, NOT_SUPPORTED, UNSCORED)]
-    notes = [
-        f"verdicts: {path}",
-        *map(str, reasons_of(each.reason for each in found if each.verdict == UNSCORED)),
-    ]
+def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:
+    total = len(verdicts)
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    notes = []
     if counts[UNSCORED]:
-        low, high = (
-            counts[SUPPORTED] / len(found),
-            (counts[SUPPORTED] + counts[UNSCORED]) / len(found),
+        low = counts[SUPPORTED] / total
+        high = (counts[SUPPORTED] + counts[UNSCORED]) / total
+        notes.append(
+            f"supported: {low:.1%} if none of the unscored pairs is, {high:.1%} if all are"
         )
-        notes.insert(
-            0, f"supported: {low:.1%} if none of the unscored pairs is, {high:.1%} if all are"
-        )
-    for number, each in enumerate(found[:_SHOWN], 1):
-        score = "" if each.score is None else f" ({each.score:.2f})"
-        wrote = f"; the judge wrote: {snippet(each.said[0])}" if each.said else ""
-        notes.append(f"pair {number}: {each.verdict}{score}: {each.reason}{wrote}")
-    rows = [(name, str(count), f"{count / len(found):.1%}") for name, count in named]
-    print_table(
-        f"{len(found):,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes
-    )
+    notes.append(f"verdicts: {path}")
+    unscored = [verdict.reason for verdict in verdicts if verdict.verdict == UNSCORED]
+    notes += map(str, reasons_of(unscored))
+    for number, verdict in enumerate(verdicts[:_SHOWN], 1):
+        score = "" if verdict.score is None else f" ({verdict.score:.2f})"
+        wrote = f"; the judge wrote: {snippet(verdict.said[0])}" if verdict.said else ""
+        notes.append(f"pair {number}: {verdict.verdict}{score}: {verdict.reason}{wrote}")
+    rows = []
+    for name in (SUPPORTED, NOT_SUPPORTED, UNSCORED):
+        rows.append((name, str(counts[name]), f"{counts[name] / total:.1%}"))
+    print_table(f"{total:,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)

@@ -1,10 +1,11 @@
-"""A request type for lm_eval: which of some words a model gives for an answer, by their
-log-probabilities where it has them.
+"""A request type for lm_eval: which of some words a model gives for an answer.
 
-A local model scores each word as a continuation of the prompt. lm_eval's clients of servers send a
-prompt once and drop what is not text; here it is sent with ``logprobs`` and the whole reply is
-read, so that the first token's alternatives answer for chat models too. A server without
-``logprobs`` is asked for text alone. Equal questions are sent once."""
+The answer is read from the words' log-probabilities, where the model has them. A local model scores
+each word as a continuation of the prompt. lm_eval's clients of servers send a prompt once and drop
+what is not text; here it is sent with ``logprobs`` and the whole reply is read, so that the first
+token's alternatives answer for chat models too. A server without ``logprobs`` is asked for text
+alone. Equal questions are sent once.
+"""
 
 import asyncio
 import contextlib
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "word_answers"
 WAYS = ("auto", "logprobs", "words")
+"""By what to answer: log-probabilities, the words that the model writes, or the first if it can."""
 
 _LEADS = ("", " ")  # a template may leave the space before an answer to the model
 _TOO_LONG = "the prompt is longer than the model's window"
@@ -57,128 +59,168 @@ _OTHER_FORMS = (
 def word_answers(
     lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False
 ) -> list[WordAnswer]:
-    """Answers to requests with arguments (prompt, words, way, generation arguments, tokens to think
-    if any): by ``logprobs`` the words' log-probabilities, by ``words`` what the model writes, by
-    ``auto`` log-probabilities where it has some. Raises ModelError: it has none and they are asked
-    for, its server stops answering, or a chat model is sent prompts without roles."""
+    """Answer questions.
+
+    Args:
+        lm: Any model of lm_eval.
+        requests: Their arguments are the prompt, the words, one of `WAYS`, generation arguments,
+            and the tokens to think if the model is to think.
+        disable_tqdm: Whether to show no progress.
+
+    Raises:
+        ModelError: The model has no log-probabilities and they are asked for, its server stops
+            answering, or a chat model is sent prompts without roles.
+    """
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
     distinct = dict(zip(keys, requests, strict=True))
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}  # the keys of requests that are to be answered alike
     for key, request in distinct.items():
         groups.setdefault(json.dumps(request.args[2:], sort_keys=True), []).append(key)
-    found: dict[str, WordAnswer] = {}
+    answers: dict[str, WordAnswer] = {}
     for members in groups.values():
-        found |= zip(
-            members, _answer(lm, [distinct[key] for key in members], disable_tqdm), strict=True
-        )
-    return [found[key] for key in keys]
+        group = [distinct[key] for key in members]
+        answers.update(zip(members, _answer(lm, group, disable_tqdm), strict=True))
+    return [answers[key] for key in keys]
 
 
-LM.word_answers = (
-    word_answers  # the evaluator calls a request type as the model's method of that name
-)
-
-
-def _answer(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
-    way, *arguments = asked[0].args[2:]
+def _answer(lm: LM, questions: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
+    way, *arguments = questions[0].args[2:]
     if is_a(lm, "TemplateAPI"):
-        return _Server(lm, arguments, disable_tqdm).answer(asked, way)
+        return _Server(lm, arguments, disable_tqdm).answer(questions, way)
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if way == "logprobs" or (way == "auto" and can_score):
-        return _by_likelihood(lm, asked, disable_tqdm)
-    requests = [
-        Instance(thinking.REQUEST_TYPE, each.doc, (each.args[0], *arguments), 0, each.metadata)
-        for each in asked
+        return _by_likelihood(lm, questions, disable_tqdm)
+    generations = [
+        _instance(thinking.REQUEST_TYPE, question, (question.args[0], *arguments))
+        for question in questions
     ]
-    return [WordAnswer(None, text) for text in thinking.answers_until(lm, requests)]
+    return [WordAnswer(None, text) for text in thinking.answers_until(lm, generations)]
 
 
-def _by_likelihood(lm: LM, asked: Sequence[Instance], disable_tqdm: bool) -> list[WordAnswer]:
-    wanted = [(each, lead + word) for each in asked for word in each.args[1] for lead in _LEADS]
-    asks = [
-        Instance("scored_loglikelihood", each.doc, (each.args[0], text, None), 0, each.metadata)
-        for each, text in wanted
-    ]
-    scored = iter(scored_loglikelihood(lm, asks, disable_tqdm))
+def _by_likelihood(lm: LM, questions: Sequence[Instance], disable_tqdm: bool) -> list[WordAnswer]:
+    """Score each word as a continuation, with and without a space before it."""
+    continuations = []
+    for question in questions:
+        for word in question.args[1]:
+            for lead in _LEADS:
+                arguments = (question.args[0], lead + word, None)
+                continuations.append(_instance("scored_loglikelihood", question, arguments))
+    scored = iter(scored_loglikelihood(lm, continuations, disable_tqdm))
     answers = []
-    for each in asked:
-        found = [[next(scored) for _ in _LEADS] for _ in each.args[1]]
-        problem = next(
-            (
-                why
-                for row in found
-                for score in row
-                if (why := score.problem or _TOO_LONG * score.truncated)
-            ),
-            "",
-        )
-        logprobs = tuple(
-            _sum([score.logprob for score in row if score.logprob is not None]) for row in found
-        )
-        answers.append(WordAnswer(None, "", problem) if problem else WordAnswer(logprobs))
+    for question in questions:
+        logprobs = []
+        problem = ""
+        for _ in question.args[1]:
+            scores = [next(scored) for _ in _LEADS]
+            for score in scores:
+                problem = problem or score.problem or _TOO_LONG * score.truncated
+            logprobs.append(_sum([score.logprob for score in scores if score.logprob is not None]))
+        answers.append(WordAnswer(None, "", problem) if problem else WordAnswer(tuple(logprobs)))
     return answers
+
+
+def _instance(request_type: str, question: Instance, arguments: tuple[Any, ...]) -> Instance:
+    return Instance(request_type, question.doc, arguments, 0, question.metadata)
 
 
 def first_word(
     alternatives: Sequence[tuple[str, float]], words: Sequence[str]
 ) -> tuple[float | None, ...] | None:
-    """The log-probability of each word as first token, summed over case and white space, or None;
-    None if there are none."""
-    found = [
-        [logprob for token, logprob in alternatives if token.strip(BLANKS).lower() == word.lower()]
-        for word in words
-    ]
-    return tuple(map(_sum, found)) if any(found) else None
+    """Return the log-probability of each word as the first token.
+
+    Tokens that differ in case and white space alone are summed.
+
+    Args:
+        alternatives: The likeliest tokens with their log-probabilities.
+        words: The words.
+
+    Returns:
+        None for a word that is not among the alternatives, and None as a whole if no word is.
+    """
+    logprobs = []
+    for word in words:
+        same = [
+            logprob
+            for token, logprob in alternatives
+            if token.strip(BLANKS).lower() == word.lower()
+        ]
+        logprobs.append(_sum(same))
+    return None if all(logprob is None for logprob in logprobs) else tuple(logprobs)
 
 
 def _sum(logprobs: Sequence[float]) -> float | None:
+    """Return the logarithm of the sum of probabilities, None if there are none."""
     if not logprobs:
         return None
     most = max(logprobs)
-    return most + math.log(math.fsum(math.exp(each - most) for each in logprobs))
+    return most + math.log(math.fsum(math.exp(logprob - most) for logprob in logprobs))
 
 
 class _Server:
-    """The server behind one of lm_eval's clients, asked with the client's own payload, headers and
-    retries."""
+    """The server behind one of lm_eval's clients.
+
+    It is asked with the client's own payload, headers and retries.
+    """
 
     def __init__(self, lm: Any, arguments: Sequence[Any], disable_tqdm: bool) -> None:
-        """``arguments`` are those of the generation, and the tokens to think, if there are some."""
-        self._lm, self._arguments, self._disable_tqdm = lm, arguments, disable_tqdm
+        """Take the generation arguments, and the tokens to think if there are some."""
+        self._lm = lm
+        self._arguments = arguments
+        self._disable_tqdm = disable_tqdm
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
-        self._failures = 0
+        self._failures = 0  # in a row
         self._is_openai = not any(is_a(lm, name) for name in _OTHER_FORMS)
         for name in ("amodel_call", "parse_generations"):
             internal(f"lm_eval.models.api_models:TemplateAPI.{name}")
 
-    def answer(self, asked: Sequence[Instance], way: str) -> list[WordAnswer]:
-        """The first questions show whether the server sends log-probabilities; what it has answered
-        is not asked again."""
-        if self._endpoint == "chat" and any(isinstance(each.args[0], str) for each in asked):
+    def answer(self, questions: Sequence[Instance], way: str) -> list[WordAnswer]:
+        """Answer all questions in the way that the first of them show the server to have.
+
+        What it has answered then is not asked again.
+        """
+        client = type(self._lm).__name__
+        if self._endpoint == "chat" and any(isinstance(q.args[0], str) for q in questions):
+            raise ModelError(f"{client}: a chat model is sent messages; pass --apply_chat_template")
+        if way == "words" or (way == "auto" and not self._is_openai):
+            return self._by_texts(questions, [])
+        if not self._is_openai:
+            raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")
+        tried = questions[:_TRIED]
+        replies, extra = self._probe(tried)
+        if extra is not None:
+            replies += self._send(questions[_TRIED:], {**extra, "max_gen_toks": _FIRST_TOKENS})
+            return list(map(_by_first_token, replies, questions))
+        problems = [answer.problem for answer in map(_by_first_token, replies, tried)]
+        why = next(filter(None, problems))
+        problem = f"{self._lm.base_url}: the server gives no log-probabilities of answers ({why})"
+        if way == "logprobs":
             raise ModelError(
-                f"{type(self._lm).__name__}: a chat model is sent messages; pass"
-                " --apply_chat_template"
+                f"{problem}; pass --metadata answers=words to read what the model writes"
             )
-        if way == "logprobs" and not self._is_openai:
-            raise ModelError(
-                f"{type(self._lm).__name__} reads no log-probabilities; pass --metadata"
-                " answers=words"
-            )
-        tried, replies = asked[:_TRIED], list[Answer]()
-        for count in () if way == "words" or not self._is_openai else _ALTERNATIVES[self._endpoint]:
-            extra = (
-                {"logprobs": True, "top_logprobs": count}
-                if self._endpoint == "chat"
-                else {"logprobs": count}
-            )
-            replies, self._failures = (
-                self._send(tried, extra),
-                0,
-            )  # it may forbid log-probabilities, and be there
-            if any(_by_first_token(*each).logprobs for each in zip(replies, tried, strict=True)):
-                replies += self._send(asked[_TRIED:], {**extra, "max_gen_toks": _FIRST_TOKENS})
-                return [_by_first_token(*each) for each in zip(replies, asked, strict=True)]
+        logger.warning(
+            "%s; what the model writes is read instead, and every probability is 0 or 1", problem
+        )
+        return self._by_texts(questions, replies)
+
+    def _probe(self, tried: Sequence[Instance]) -> tuple[list[Answer], dict[str, Any] | None]:
+        """Ask the first questions for log-probabilities.
+
+        Returns:
+            The replies, and the arguments by which the server gives log-probabilities, or None.
+
+        Raises:
+            ModelError: The server answers nothing.
+        """
+        replies: list[Answer] = []
+        for count in _ALTERNATIVES[self._endpoint]:
+            extra: dict[str, Any] = {"logprobs": count}
+            if self._endpoint == "chat":
+                extra = {"logprobs": True, "top_logprobs": count}
+            replies = self._send(tried, extra)
+            self._failures = 0  # it may forbid log-probabilities, and be there
+            if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
+                return replies, extra
             if any(reply.text is not None for reply in replies):
                 break
             if not any(reply.finish_reason == _REFUSED for reply in replies):
@@ -186,70 +228,60 @@ class _Server:
                     f"{self._lm.base_url}: the first questions got no answer; the first one:"
                     f" {replies[0].error}"
                 )
-        if replies:
-            why = next(
-                filter(
-                    None,
-                    (_by_first_token(*each).problem for each in zip(replies, tried, strict=True)),
-                )
-            )
-            said = f"{self._lm.base_url}: the server gives no log-probabilities of answers ({why})"
-            if way == "logprobs":
-                raise ModelError(
-                    f"{said}; pass --metadata answers=words to read what the model writes"
-                )
-            logger.warning(
-                "%s; what the model writes is read instead, and every probability is 0 or 1", said
-            )
-        had_room = len(self._arguments) == 1  # none to think was wanted
-        answered = {
-            number: reply
-            for number, reply in enumerate(replies)
-            if reply.text is not None and had_room
-        }
-        wanted = [number for number in range(len(asked)) if number not in answered]
-        answered |= zip(wanted, self._send([asked[number] for number in wanted], {}), strict=True)
-        texts = (
-            thinking.within_limits(self._lm, answered[place].text or "", *self._arguments)
-            for place in range(len(asked))
-        )
-        return [
-            WordAnswer(None, text, answered[place].error or "") for place, text in enumerate(texts)
-        ]
+        return replies, None
 
-    def _send(self, asked: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
-        """A reply to each, from lm_eval's response cache where it has it; one with an error where
-        there is none."""
+    def _by_texts(
+        self, questions: Sequence[Instance], replies: Sequence[Answer]
+    ) -> list[WordAnswer]:
+        """Read what the model writes; ``replies`` are to the first questions."""
+        answered: dict[int, Answer] = {}
+        if len(self._arguments) == 1:  # with room to think, the model is asked anew
+            for place, reply in enumerate(replies):
+                if reply.text is not None:
+                    answered[place] = reply
+        missing = [place for place in range(len(questions)) if place not in answered]
+        sent = self._send([questions[place] for place in missing], {})
+        answered.update(zip(missing, sent, strict=True))
+        answers = []
+        for place in range(len(questions)):
+            text = thinking.within_limits(self._lm, answered[place].text or "", *self._arguments)
+            answers.append(WordAnswer(None, text, answered[place].error or ""))
+        return answers
+
+    def _send(self, questions: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
+        """Get a reply to each question, from lm_eval's response cache where it has it.
+
+        A reply that never came has an error.
+        """
         generation, *tokens = self._arguments
-        generation = (
-            thinking.room_to_think(generation, *tokens)
-            if tokens and not extra
-            else {**generation, **extra}
-        )
-        keys = [(each.args[0], generation, "whole reply") for each in asked]
+        if tokens and not extra:
+            generation = thinking.room_to_think(generation, *tokens)
+        else:
+            generation = {**generation, **extra}
+        keys = [(question.args[0], generation, "whole reply") for question in questions]
         replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
-        if missing := [number for number in range(len(asked)) if number not in replies]:
+        missing = [place for place in range(len(questions)) if place not in replies]
+        if missing:
+            calls = []
+            for place in missing:
+                prompt = questions[place].args[0]
+                if isinstance(prompt, str) and self._encoder:
+                    prompt = self._encoder.tokens(prompt)
+                calls.append((prompt, keys[place]))
             with self._whole_replies():
-                prompts = [(asked[number].args[0], keys[number]) for number in missing]
-                encoded = self._encoder.tokens if self._encoder else str
-                calls = asyncio.run(
-                    self._call_all(
-                        [(encoded(p) if isinstance(p, str) else p, key) for p, key in prompts]
-                    )
-                )
-            replies |= zip(missing, calls, strict=True)
-        return [replies[number] for number in range(len(asked))]
+                replies.update(zip(missing, asyncio.run(self._call_all(calls)), strict=True))
+        return [replies[place] for place in range(len(questions))]
 
     @contextlib.contextmanager
     def _whole_replies(self) -> Iterator[None]:
-        """The client hands a reply to ``parse_generations``, which keeps the text."""
-        read = self._lm.parse_generations
+        """Have the client hand over whole replies; its ``parse_generations`` keeps the text."""
+        parse_generations = self._lm.parse_generations
 
         def parse(outputs: Any, **_: Any) -> list[Answer]:
             if self._is_openai:
                 return [answer_in(outputs, self._endpoint)]
             try:
-                return [Answer(str(read(outputs)[0]))]
+                return [Answer(str(parse_generations(outputs)[0]))]
             except (LookupError, TypeError) as error:
                 raise BadReply(f"a reply without a text: {str(outputs)[:80]!r}") from error
 
@@ -260,42 +292,44 @@ class _Server:
             del self._lm.parse_generations
 
     async def _call_all(self, calls: Sequence[tuple[Any, tuple[Any, ...]]]) -> list[Answer]:
+        """Send prompts, each with its key in the response cache."""
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
         from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
         from tqdm.asyncio import tqdm_asyncio
 
-        lm, limit = self._lm, max(1, self._lm._concurrent)
+        lm = self._lm
+        limit = max(1, lm._concurrent)
         call = retry(
             stop=stop_after_attempt(lm.max_retries),
             wait=wait_exponential(multiplier=0.5, min=1, max=10),
             retry=retry_if_exception(lambda error: not _is_final(error)),
             reraise=True,
         )(lm.amodel_call)
-        turn, connector = (
-            asyncio.Semaphore(limit),
-            TCPConnector(limit=limit, ssl=lm.verify_certificate),
-        )
-        async with ClientSession(
-            connector=connector, timeout=ClientTimeout(total=lm.timeout)
-        ) as session:
-            one = partial(self._one, call, session=session, sem=turn)
-            asks = (
-                one(messages=[message], cache_keys=[key], gen_kwargs=key[1])
-                for message, key in calls
-            )
-            tasks = list(map(asyncio.ensure_future, asks))
+        turn = asyncio.Semaphore(limit)
+        connector = TCPConnector(limit=limit, ssl=lm.verify_certificate)
+        timeout = ClientTimeout(total=lm.timeout)
+        async with ClientSession(connector=connector, timeout=timeout) as session:
+            send = partial(call, session=session, sem=turn)
+            tasks = []
+            for prompt, key in calls:
+                reply = self._call(send, messages=[prompt], cache_keys=[key], gen_kwargs=key[1])
+                tasks.append(asyncio.ensure_future(reply))
             try:
-                found: list[Answer] = await tqdm_asyncio.gather(
+                replies: list[Answer] = await tqdm_asyncio.gather(
                     *tasks, desc="asking", disable=self._disable_tqdm
                 )
-                return found
+                return replies
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, call: Any, **arguments: Any) -> Answer:
-        """Raises ModelError: so many requests in a row have failed that the server is gone."""
+    async def _call(self, call: Any, **arguments: Any) -> Answer:
+        """Send one prompt.
+
+        Raises:
+            ModelError: So many requests in a row have failed that the server is gone.
+        """
         from aiohttp import ClientError
 
         try:
@@ -317,20 +351,21 @@ class _Server:
 
 
 def _is_final(error: BaseException) -> bool:
-    """Whether the server has decided on this one request, so that it would fail again and others
-    need not."""
+    """Tell whether the server has decided on this one request.
+
+    It would fail again, and others need not.
+    """
     return isinstance(error, BadReply) or (isinstance(error, Exception) and is_refusal(error))
 
 
-def _by_first_token(reply: Answer, asked: Instance) -> WordAnswer:
-    words = asked.args[1]
+def _by_first_token(reply: Answer, question: Instance) -> WordAnswer:
+    words = question.args[1]
     logprobs = first_word(reply.first_token_logprobs or (), words)
-    if logprobs is None and reply.text is not None:
-        none = reply.first_token_logprobs is None
-        why = (
-            "no log-probabilities of a first token"
-            if none
-            else f"no likely first token is one of {', '.join(words)}"
-        )
-        return WordAnswer(None, reply.text, why)
-    return WordAnswer(logprobs, reply.text or "", reply.error or "" if logprobs is None else "")
+    if logprobs is not None:
+        return WordAnswer(logprobs, reply.text or "")
+    if reply.text is None:
+        return WordAnswer(None, "", reply.error or "")
+    if reply.first_token_logprobs is None:
+        return WordAnswer(None, reply.text, "no log-probabilities of a first token")
+    why = f"no likely first token is one of {', '.join(words)}"
+    return WordAnswer(None, reply.text, why)

@@ -1,11 +1,12 @@
-"""What the suite uses of lm_eval beyond the interface that its guides describe; docs/development.md
-lists it, and what for.
+"""What the suite uses of lm_eval beyond the interface that its guides describe.
 
-Another release may have moved any of it, so each part is looked up by name; a missing one is an
-error that says what to install.
+Another release may have moved any of it, so each part is looked up by name, and a missing one is an
+error that says what to install. docs/development.md lists the parts, and what for.
 """
 
 import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -15,8 +16,11 @@ SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
 
 
 def internal(name: str) -> Any:
-    """The part of lm_eval called ``name``: ``lm_eval.module:Class.attribute``. Raises ConfigError:
-    the installed one has none."""
+    """Return the part of lm_eval with a name such as ``lm_eval.module:Class.attribute``.
+
+    Raises:
+        ConfigError: The installed lm_eval has no such part.
+    """
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError) as error:
@@ -24,8 +28,19 @@ def internal(name: str) -> Any:
 
 
 def lacks(name: str) -> ConfigError:
-    """The error for a part that is missing."""
+    """Return the error for a part that is missing."""
     return ConfigError(
         f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
         f" on; install a version that has it: pip install '{SUPPORTED}'"
     )
+
+
+@contextmanager
+def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Replace an attribute of a module or class of lm_eval while the block runs."""
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

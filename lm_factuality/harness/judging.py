@@ -30,6 +30,7 @@ from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.harness.context import current_run
 from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask
 
@@ -38,31 +39,14 @@ logger = logging.getLogger(__name__)
 _FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
 
 
-@dataclass
-class _Run:
-    folder: Path | None = None
-    only_predicts: bool = False
-    failures: list[str] = field(default_factory=list)
-    purses: list[tuple[JudgeConfig, Purse]] = field(default_factory=list)
-
-
-_run = _Run()
 _Saved = tuple[Path, str]  # where the generations of one process are, and a hash of their documents
-
-
-def begin_run(folder: Path | None, only_predicts: bool = False) -> None:
-    """Generations go under ``folder`` from now on (default: the user's cache folder); forgets
-    earlier failures and what earlier judges have spent. Nobody need be named to judge a run that
-    ``only_predicts``."""
-    _run.folder, _run.only_predicts = folder, only_predicts
-    _run.failures.clear()
-    _run.purses.clear()
 
 
 def raise_failures() -> None:
     """Raises BackendDown: there are failures."""
-    if _run.failures:
-        raise BackendDown("\n".join(_run.failures))
+    failures = current_run().failures
+    if failures:
+        raise BackendDown("\n".join(failures))
 
 
 @dataclass(frozen=True)
@@ -128,8 +112,9 @@ class Judging(Filter):  # type: ignore[misc]
         outcomes = from_all_processes((saved, failure))
         reasons = list(dict.fromkeys(reason for _, reason in outcomes if reason is not None))
         if reasons and is_first_process():
-            _run.failures.append(self._advice(" / ".join(reasons), [each for each, _ in outcomes]))
-            logger.error("%s", _run.failures[-1])
+            advice = self._advice(" / ".join(reasons), [saved for saved, _ in outcomes])
+            current_run().failures.append(advice)
+            logger.error("%s", advice)
 
     def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
         """What happened, and what judges the generations without the model. Processes with the same
@@ -162,7 +147,7 @@ def _save(
 ) -> _Saved:
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
-    path = (_run.folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
+    path = (current_run().folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
     return path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest()
 
@@ -242,7 +227,7 @@ class JudgedTask(SuiteTask):
 def named_judge(task: str, judge: str) -> JudgeConfig:
     """The judge that the metadata of ``task`` name. Raises ConfigError: no such judge, or none
     named where one is needed."""
-    if not judge and not _run.only_predicts:
+    if not judge and not current_run().only_predicts:
         raise ConfigError(
             f"{task}: names no judge, and its figures depend on who judges. Add --metadata"
             " judge=CONFIG: the YAML of a judge (configs/judges has openai-server.yaml,"
@@ -269,11 +254,11 @@ def check_judge(config: JudgeConfig, generation: Generation, store: Path | None)
 def _purse(config: JudgeConfig) -> Purse:
     """What all judges of ``config`` may spend in this run: ``max_cost``, shared out to several
     processes."""
-    for known, purse in _run.purses:
+    for known, purse in current_run().purses:
         if known == config:
             return purse
     purse = Purse(None if config.max_cost is None else config.max_cost / _world_size())
-    _run.purses.append((config, purse))
+    current_run().purses.append((config, purse))
     return purse
 
 

@@ -173,8 +173,7 @@ class Retrieved(TypedDict):
 
 
 Rows = dict[tuple[str, int], Retrieved]
-
-latest_retrieved: Rows = {}  # of the model that was made last, by task and number of the row
+"""By task and number of the row."""
 
 
 def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:

@@ -1,13 +1,14 @@
-"""A request type for lm_eval: log-likelihoods that come with the number of tokens they are a sum
-over.
+"""A request type for lm_eval: log-likelihoods with the number of tokens that they are a sum over.
 
 lm_eval hands ``process_results`` a log-likelihood and no token count, and its encoder moves the
-white space that ends a context into the continuation, so that the usual request can score neither
-equation 1 nor what the authors' script scores. The evaluator looks a request type up as a method of
-the model; this module adds one to the base class of all models, which changes nothing for other
-requests. Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script
-does: prefix and completion together, the completion being what follows as many tokens as the prefix
-alone has."""
+white space that ends a context into the continuation. The usual request can therefore score neither
+equation 1 of FACTOR nor what the authors' script scores. `harness.evaluation` gives models the
+request type of this module, which changes nothing for other requests.
+
+Models that tokenize (``TemplateLM``) are given token ids, encoded as the authors' script does:
+prefix and completion together, the completion being what follows as many tokens as the prefix
+alone has.
+"""
 
 import hashlib
 import logging
@@ -30,18 +31,20 @@ from lm_factuality.harness.prefix_cache import try_prefix_cache
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_loglikelihood"
-OF_SOURCES = "loglikelihood_of_sources"
-"""A method of models whose scores depend on more than a request's tokens, such as the document it
-was made from: as ``_loglikelihood_tokens``, told what each request was made from, and its window,
-which is all that they may show themselves."""
 
+OF_SOURCES = "loglikelihood_of_sources"
+"""A method of models whose scores depend on more than a request's tokens.
+
+It takes what ``_loglikelihood_tokens`` does, then what each request was made from, such as a
+document, and the window of each, which is all that they may show themselves.
+"""
+
+MAX_FAILURES = 8  # in a row, after which the server counts as gone
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
-_LISTED, _SEAM = (
-    20,
-    12,
-)  # rows, and characters on either side, of texts whose tokens are others where they are joined
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
-MAX_FAILURES = 8  # failures in a row after which the server counts as gone
+_MOST_ROWS = 20  # that a warning lists
+_SEAM = 12  # characters on either side of where prefix and completion meet
+_WEIGHTS = (".safetensors", ".bin", ".gguf")
 
 _TOO_LONG = curable(
     "more than a window", "take a model with a longer window, or a larger --metadata window=N"
@@ -55,153 +58,62 @@ none."""
 
 @dataclass(frozen=True)
 class Encoded:
-    """A request in tokens; ``key`` names it in lm_eval's response cache, ``window`` is how many
-    tokens the model may see."""
+    """A request in tokens."""
 
     key: tuple[str, str]
+    """Its name in lm_eval's response cache."""
+
     context: list[int]
     continuation: list[int]
     truncated: bool
+    """Whether the context loses its beginning."""
+
     source: Instance | None = None
+    """The request that it was made from."""
+
     window: int | None = None
+    """How many tokens the model may see."""
 
 
 def scored_loglikelihood(
     lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False
 ) -> list[ScoredContinuation]:
-    """Scores requests with arguments (context, continuation, window); window is the number of
-    tokens of both together that the model may see, counted from the end, or None. Raises
-    ModelError: it has no tokenizer and needs one, or its server is gone."""
+    """Score continuations.
+
+    Args:
+        lm: Any model of lm_eval.
+        requests: Their arguments are the context, the continuation, and the window: the number of
+            tokens of both together that the model may see, counted from the end, or None.
+        disable_tqdm: Whether to show no progress.
+
+    Raises:
+        ModelError: The model has no tokenizer and needs one, or its server is gone.
+    """
     encoder = encoder_of(lm)
     if encoder is None:
         return _without_tokenizer(lm, requests)
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     encoded = [encoder.encode(request) for request in bar]
-    for task, rows in encoder.changed.items():
-        listed = ", ".join(map(str, sorted(rows)[:_LISTED])) + (
-            ", ..." if len(rows) > _LISTED else ""
-        )
-        said = (
-            "%s: in %d rows the prefix has other tokens alone than with a completion, which begins"
-            " inside one: %s; row %d: %s"
-        )
-        logger.warning(said, task, len(rows), listed, *min(rows.items()))
-    to_score = [each for each in encoded if isinstance(each, Encoded)]
+    encoder.warn_of_changed_tokens()
+    to_score = [request for request in encoded if isinstance(request, Encoded)]
     answers = iter(score(lm, to_score, disable_tqdm))
-    return [
-        (
-            each
-            if isinstance(each, ScoredContinuation)
-            else _result(next(answers), len(each.continuation), each.truncated)
-        )
-        for each in encoded
-    ]
+    results = []
+    for request in encoded:
+        if isinstance(request, Encoded):
+            answer = next(answers)
+            results.append(_result(answer, len(request.continuation), request.truncated))
+        else:
+            results.append(request)
+    return results
 
 
-LM.scored_loglikelihood = (
-    scored_loglikelihood  # the evaluator calls a request type as the model's method of that name
-)
+def encoder_of(lm: LM) -> "Encoder | None":
+    """Return the encoder of a model that is to score texts, None if it shows no tokenizer.
 
-
-def is_a(lm: LM, name: str) -> bool:
-    """Whether a class of the model is called ``name``; importing it to ask would need its backend
-    installed."""
-    return any(base.__name__ == name for base in type(lm).__mro__)
-
-
-class Encoder:
-    """Turns texts into tokens as the authors' script does, each context once. ``changed`` holds, by
-    task and row, the end and the beginning of texts whose context has other tokens alone than with
-    its continuation."""
-
-    def __init__(self, lm: TemplateLM) -> None:
-        self._lm = lm
-        self._contexts: dict[str, list[int]] = {}
-        self.changed: dict[str, dict[int, str]] = {}
-        self.longest = _longest_input(lm)
-        self._fingerprint = _fingerprint(lm)
-        adds_bos = bool(getattr(lm, "add_bos_token", False))
-        self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
-
-    def encode(self, request: Instance) -> Encoded | ScoredContinuation:
-        context, continuation, window = request.args
-        if not continuation.strip():
-            return _result("the completion is empty", 0, False)
-        if context == "" and self._lm.prefix_token_id is None:
-            return _result("the prefix is empty and the tokenizer has no first token", 0, False)
-        context_ids, continuation_ids = self._split(context, continuation)
-        if context and context_ids != self._contexts[context]:
-            rows = self.changed.setdefault(str(request.task_name), {})
-            rows.setdefault(
-                int(request.doc_id or 0), f"{context[-_SEAM:]!r} + {continuation[:_SEAM]!r}"
-            )
-        count = len(continuation_ids)
-        if count == 0:
-            return _result("the completion has no tokens of its own", 0, False)
-        longest = self.longest if window is None else min(window, self.longest)
-        if count >= longest:
-            return _result(
-                f"the completion has {count} tokens, {_TOO_LONG} of {longest} has room for",
-                count,
-                True,
-            )
-        truncated = len(context_ids) + count > longest
-        if window is not None:
-            context_ids = context_ids[-(window - count) :]
-        return self.request(context_ids, continuation_ids, request, window, continuation, truncated)
-
-    def request(
-        self,
-        context: list[int],
-        continuation: list[int],
-        source: Instance,
-        window: int | None,
-        text: str,
-        truncated: bool,
-    ) -> Encoded:
-        """Tokens under the name that they have in the response cache; ``text`` is that of the
-        continuation, empty if unknown."""
-        about = (
-            (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()
-        )  # which decide on scores, too
-        tokens = hashlib.sha256(repr((context, continuation, *about)).encode()).hexdigest()
-        return Encoded(
-            (f"{self._fingerprint}, tokens {tokens}", text),
-            context,
-            continuation,
-            truncated,
-            source,
-            window,
-        )
-
-    def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        lm = self._lm
-        if context == "":
-            ids = list(lm.tok_encode(continuation, add_special_tokens=False))
-            if ids and ids[0] == lm.prefix_token_id:
-                return ids[:1], ids[1:]
-            return [lm.prefix_token_id], ids
-        if context not in self._contexts:
-            self._contexts[context] = self.tokens(context)
-        if lm.backend != "causal":
-            return self._contexts[context], list(
-                lm.tok_encode(continuation, add_special_tokens=False)
-            )
-        whole = self.tokens(context + continuation)
-        length = len(self._contexts[context])
-        return whole[:length], whole[length:]
-
-    def tokens(self, text: str) -> list[int]:
-        """The tokens of a text; ``add_bos_token`` holds for a server's own tokenizer too, whose
-        client forgets it."""
-        ids = list(self._lm.tok_encode(text))
-        return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
-
-
-def encoder_of(lm: LM) -> Encoder | None:
-    """The encoder of a model that is to score texts; None if it shows no tokenizer. Raises
-    ModelError: it is the client of a server that can score nothing, or not before it is told of a
-    tokenizer."""
+    Raises:
+        ModelError: It is the client of a server that can score nothing, or not before it is told of
+            a tokenizer.
+    """
     name = type(lm).__name__
     if is_a(lm, "LocalChatCompletion"):
         raise ModelError(
@@ -219,17 +131,188 @@ def encoder_of(lm: LM) -> Encoder | None:
     return None
 
 
+class Encoder:
+    """Turns texts into tokens as the authors' script does, each context once."""
+
+    def __init__(self, lm: TemplateLM) -> None:
+        self._lm = lm
+        self._contexts: dict[str, list[int]] = {}
+        # By task and row: where a context has other tokens alone than with its continuation.
+        self._changed: dict[str, dict[int, str]] = {}
+        self.longest = _longest_input(lm)
+        self._fingerprint = _fingerprint(lm)
+        adds_bos = bool(getattr(lm, "add_bos_token", False))
+        self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
+
+    def encode(self, request: Instance) -> Encoded | ScoredContinuation:
+        """Encode a request, or say why it has no score."""
+        context, continuation, window = request.args
+        if not continuation.strip():
+            return _result("the completion is empty", 0, False)
+        if context == "" and self._lm.prefix_token_id is None:
+            return _result("the prefix is empty and the tokenizer has no first token", 0, False)
+        context_ids, continuation_ids = self._split(context, continuation)
+        if context and context_ids != self._contexts[context]:
+            seam = f"{context[-_SEAM:]!r} + {continuation[:_SEAM]!r}"
+            rows = self._changed.setdefault(str(request.task_name), {})
+            rows.setdefault(int(request.doc_id or 0), seam)
+        count = len(continuation_ids)
+        if count == 0:
+            return _result("the completion has no tokens of its own", 0, False)
+        longest = self.longest if window is None else min(window, self.longest)
+        if count >= longest:
+            why = f"the completion has {count} tokens, {_TOO_LONG} of {longest} has room for"
+            return _result(why, count, True)
+        truncated = len(context_ids) + count > longest
+        if window is not None:
+            context_ids = context_ids[-(window - count) :]
+        return self.request(context_ids, continuation_ids, request, window, continuation, truncated)
+
+    def request(
+        self,
+        context: list[int],
+        continuation: list[int],
+        source: Instance,
+        window: int | None,
+        text: str,
+        truncated: bool,
+    ) -> Encoded:
+        """Name tokens as in the response cache.
+
+        Args:
+            context: The tokens before.
+            continuation: The tokens to score.
+            source: The request that they were made from.
+            window: How many tokens the model may see.
+            text: The text of the continuation, empty if unknown.
+            truncated: Whether the context has lost its beginning.
+        """
+        # With such a model, these decide on scores, too.
+        about = (window, source.doc) if hasattr(self._lm, OF_SOURCES) else ()
+        tokens = hashlib.sha256(repr((context, continuation, *about)).encode()).hexdigest()
+        key = (f"{self._fingerprint}, tokens {tokens}", text)
+        return Encoded(key, context, continuation, truncated, source, window)
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text.
+
+        ``add_bos_token`` holds for a server's own tokenizer too, whose client forgets it.
+        """
+        ids = list(self._lm.tok_encode(text))
+        return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
+
+    def warn_of_changed_tokens(self) -> None:
+        """Warn of rows whose prefix has other tokens alone than with a completion."""
+        for task, rows in self._changed.items():
+            numbers = ", ".join(map(str, sorted(rows)[:_MOST_ROWS]))
+            logger.warning(
+                "%s: in %d rows the prefix has other tokens alone than with a completion, which"
+                " begins inside one: %s; row %d: %s",
+                task,
+                len(rows),
+                f"{numbers}, ..." if len(rows) > _MOST_ROWS else numbers,
+                *min(rows.items()),
+            )
+
+    def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        lm = self._lm
+        if context == "":
+            ids = list(lm.tok_encode(continuation, add_special_tokens=False))
+            if ids and ids[0] == lm.prefix_token_id:
+                return ids[:1], ids[1:]
+            return [lm.prefix_token_id], ids
+        if context not in self._contexts:
+            self._contexts[context] = self.tokens(context)
+        alone = self._contexts[context]
+        if lm.backend != "causal":
+            return alone, list(lm.tok_encode(continuation, add_special_tokens=False))
+        whole = self.tokens(context + continuation)
+        return whole[: len(alone)], whole[len(alone) :]
+
+
+def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
+    """Answer requests in order, from lm_eval's response cache where it has them."""
+    answers: dict[int, Answer] = cached(lm, "loglikelihood", [request.key for request in encoded])
+    if answers:
+        logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
+    missing = [place for place in range(len(encoded)) if place not in answers]
+    rest = [encoded[place] for place in missing]
+    if rest and is_a(lm, "VLLM"):
+        longest = _longest_input(lm)
+        prompts = ([*request.context, *request.continuation][-longest:] for request in rest)
+        try_prefix_cache(lm, prompts)
+    on_server = is_a(lm, "TemplateAPI")
+    score_rest = _score_on_server if on_server else _score_tokens
+    answers.update(zip(missing, score_rest(lm, rest, disable_tqdm), strict=True))
+    return [answers[place] for place in range(len(encoded))]
+
+
+def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
+    """Return what lm_eval's response cache has for requests, by their places.
+
+    Args:
+        lm: The model.
+        method: The model's method that answers such requests.
+        keys: The arguments that name the requests in the cache.
+    """
+    cache = getattr(lm.cache_hook, "dbdict", None)
+    if cache is None:
+        return {}
+    names = [internal("lm_eval.api.model:hash_args")(method, key) for key in keys]
+    return {place: cache[name] for place, name in enumerate(names) if name in cache}
+
+
+def logprob_of(answer: Answer) -> tuple[float | None, str]:
+    """Return the log-probability in an answer, or None and why there is none."""
+    if isinstance(answer, str):
+        return None, answer
+    if answer[0] is None or not math.isfinite(answer[0]):
+        return None, f"{_NO_NUMBER} {answer[0]}"
+    return float(answer[0]), ""
+
+
+def is_a(lm: LM, name: str) -> bool:
+    """Tell whether a class of the model has a name.
+
+    Importing the class to ask would need its backend installed.
+    """
+    return any(base.__name__ == name for base in type(lm).__mro__)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Tell whether a server turned this one request down.
+
+    A missing key or a wrong address (401, 403, 404) fails all requests alike.
+    """
+    response = getattr(error, "response", None)
+    status = getattr(error, "status", None) or getattr(response, "status_code", None)
+    return status in _REFUSALS
+
+
+def _result(answer: Answer, count: int | None, truncated: bool) -> ScoredContinuation:
+    logprob, problem = logprob_of(answer)
+    is_greedy = not problem and bool(answer[1])
+    return ScoredContinuation(logprob, is_greedy, count, truncated, problem)
+
+
 def _longest_input(lm: TemplateLM) -> int:
-    """Tokens of context and continuation together that the backend keeps: ``hf`` needs no input for
-    the last one, ``vllm`` leaves room for a token to generate, and servers' clients have taken that
-    off already."""
-    extra = 1 if is_a(lm, "HFLM") else -1 if is_a(lm, "VLLM") else 0
-    return int(lm.max_length) + extra
+    """Return how many tokens of context and continuation together the backend keeps.
+
+    ``hf`` needs no input for the last one, ``vllm`` leaves room for a token to generate, and
+    servers' clients have taken that off already.
+    """
+    if is_a(lm, "HFLM"):
+        return int(lm.max_length) + 1
+    if is_a(lm, "VLLM"):
+        return int(lm.max_length) - 1
+    return int(lm.max_length)
 
 
 def _fingerprint(lm: TemplateLM) -> str:
-    """What tells this model's answers from another's in a response cache; for a local checkpoint,
-    also its weights' dates."""
+    """Return what tells this model's answers from another's in a response cache.
+
+    A local checkpoint is told by the sizes and dates of its weights, too.
+    """
     names = (
         "pretrained",
         "model",
@@ -241,98 +324,52 @@ def _fingerprint(lm: TemplateLM) -> str:
         "max_length",
         "cache_identity",
     )
-    known = [
-        str(part) for name in names if isinstance(part := getattr(lm, name, None), str | int | dict)
-    ]
-    model_args = getattr(lm, "model_args", None)
-    source = getattr(lm, "pretrained", None) or (model_args or {}).get("model")
+    values = [getattr(lm, name, None) for name in names]
+    parts = [str(value) for value in values if isinstance(value, str | int | dict)]
+    model_args = getattr(lm, "model_args", None) or {}
+    source = getattr(lm, "pretrained", None) or model_args.get("model")
     if isinstance(source, str) and Path(source).is_dir():
-        weights = [
-            path.stat()
-            for path in sorted(Path(source).iterdir())
-            if path.suffix in (".safetensors", ".bin", ".gguf")
-        ]
-        known += [f"{stat.st_size}@{stat.st_mtime_ns}" for stat in weights]
+        for path in sorted(Path(source).iterdir()):
+            if path.suffix in _WEIGHTS:
+                parts.append(f"{path.stat().st_size}@{path.stat().st_mtime_ns}")
     dtype = getattr(getattr(lm, "model", None), "dtype", None)
-    return f"{type(lm).__name__}({', '.join([*known, str(dtype)])})"
-
-
-def _result(answer: Answer, count: int | None, truncated: bool) -> ScoredContinuation:
-    logprob, problem = logprob_of(answer)
-    is_greedy = not problem and bool(answer[1])
-    return ScoredContinuation(logprob, is_greedy, count, truncated, problem)
-
-
-def logprob_of(answer: Answer) -> tuple[float | None, str]:
-    """The log-probability in an answer, or why there is none."""
-    if isinstance(answer, str):
-        return None, answer
-    if answer[0] is None or not math.isfinite(answer[0]):
-        return None, f"{_NO_NUMBER} {answer[0]}"
-    return float(answer[0]), ""
-
-
-def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Answers in order, from lm_eval's response cache where it has them; a text is the reason why
-    there is none."""
-    answers: dict[int, Answer] = cached(lm, "loglikelihood", [each.key for each in encoded])
-    if answers:
-        logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
-    missing = [index for index in range(len(encoded)) if index not in answers]
-    rest = [encoded[index] for index in missing]
-    if rest and is_a(lm, "VLLM"):
-        longest = _longest_input(lm)
-        try_prefix_cache(lm, ([*each.context, *each.continuation][-longest:] for each in rest))
-    found = (
-        _score_on_server(lm, rest, disable_tqdm)
-        if is_a(lm, "TemplateAPI")
-        else _score_tokens(lm, rest, disable_tqdm)
-    )
-    answers.update(zip(missing, found, strict=True))
-    return [answers[index] for index in range(len(encoded))]
-
-
-def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
-    """What lm_eval's response cache has for requests, by their places; ``keys`` are the arguments
-    that name them there."""
-    cache = getattr(lm.cache_hook, "dbdict", None)
-    if cache is None:
-        return {}
-    names = [internal("lm_eval.api.model:hash_args")(method, key) for key in keys]
-    return {place: cache[name] for place, name in enumerate(names) if name in cache}
+    return f"{type(lm).__name__}({', '.join([*parts, str(dtype)])})"
 
 
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
     if not encoded:
         return []
-    tokens = [(each.key, each.context, each.continuation) for each in encoded]
-    if of_sources := getattr(lm, OF_SOURCES, None):
-        found: list[Any] = of_sources(
-            tokens,
-            [each.source for each in encoded],
-            [each.window for each in encoded],
-            disable_tqdm,
-        )
-        return found
-    if is_a(lm, "HFLM") and getattr(lm, "engine", None) is None and lm.softmax_dtype is None:
-        dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
-        if dtype in ("bfloat16", "float16"):
-            wrong = (
-                f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices"
-                " become equal, and rows wrong"
-            )
-            tell_once(
-                logger,
-                f"{wrong}; add softmax_dtype=float32 to --model_args, or use --model hf-tree",
-            )
+    tokens = [(request.key, request.context, request.continuation) for request in encoded]
+    score_sources = getattr(lm, OF_SOURCES, None)
+    if score_sources is not None:
+        sources = [request.source for request in encoded]
+        windows = [request.window for request in encoded]
+        return list(score_sources(tokens, sources, windows, disable_tqdm))
+    _warn_of_rounding(lm)
     return list(lm._loglikelihood_tokens(tokens, disable_tqdm=disable_tqdm))
+
+
+def _warn_of_rounding(lm: TemplateLM) -> None:
+    if not is_a(lm, "HFLM") or getattr(lm, "engine", None) is not None or lm.softmax_dtype:
+        return
+    dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
+    if dtype in ("bfloat16", "float16"):
+        tell_once(
+            logger,
+            f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become"
+            " equal, and rows wrong; add softmax_dtype=float32 to --model_args, or use --model"
+            " hf-tree",
+        )
 
 
 def _score_on_server(
     lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 ) -> list[Answer]:
-    """As ``_score_tokens``, but an answer that never comes costs its own row. Raises ModelError: so
-    many fail that it is gone."""
+    """Score as `_score_tokens`, but an answer that never comes costs its own row.
+
+    Raises:
+        ModelError: So many requests in a row fail that the server is gone.
+    """
     chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
     answers: list[Answer] = []
     failures = 0
@@ -342,36 +379,31 @@ def _score_on_server(
             try:
                 answers += _score_tokens(lm, part, True)
                 failures = 0
-            except Exception as error:  # noqa: BLE001  any fault of the transport or of the answer: found out one by one below
+            except Exception as error:  # noqa: BLE001  any fault of the transport or of an answer
                 logger.warning(
                     "a batch of %d requests failed (%s); sending them one by one", len(part), error
                 )
-                for each in part:
-                    try:
-                        answers += _score_tokens(lm, [each], True)
-                        failures = 0
-                    except Exception as single:
-                        answers.append(
-                            f"the server gave no usable answer: {type(single).__name__}: {single}"
-                        )
-                        failures = 0 if is_refusal(single) else failures + 1
-                        if failures >= MAX_FAILURES:
-                            raise ModelError(
-                                f"{failures} requests in a row failed, the last with"
-                                f" {type(single).__name__}: {single}; is the server still there?"
-                                " With --use_cache a new run continues where this one ended."
-                            ) from single
+                for request in part:
+                    answer, failures = _score_one(lm, request, failures)
+                    answers.append(answer)
             progress.update(len(part))
     return answers
 
 
-def is_refusal(error: Exception) -> bool:
-    """Whether a server turned this request down. A missing key or a wrong address (401, 403, 404)
-    fails all alike."""
-    status = getattr(error, "status", None) or getattr(
-        getattr(error, "response", None), "status_code", None
-    )
-    return status in _REFUSALS
+def _score_one(lm: TemplateLM, request: Encoded, failures: int) -> tuple[Answer, int]:
+    """Return the answer to one request, and how many have failed in a row with it."""
+    try:
+        (answer,) = _score_tokens(lm, [request], True)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        failures = 0 if is_refusal(error) else failures + 1
+        if failures >= MAX_FAILURES:
+            raise ModelError(
+                f"{failures} requests in a row failed, the last with {why}; is the server still"
+                " there? With --use_cache a new run continues where this one ended."
+            ) from error
+        return f"the server gave no usable answer: {why}", failures
+    return answer, 0
 
 
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
@@ -388,8 +420,10 @@ def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredConti
 
 
 def _warn_of_missing_bos(lm: TemplateLM) -> None:
-    """Servers' clients leave out the first token that tokenizers such as OPT's add by themselves,
-    and scores with it."""
+    """Warn where a server's client leaves out the first token.
+
+    Tokenizers such as OPT's add it by themselves, and the authors' scores are with it.
+    """
     tokenizer = lm.tokenizer
     bos = getattr(tokenizer, "bos_token_id", None)
     if bos is None or getattr(lm, "add_bos_token", False):
@@ -403,8 +437,8 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
                 bos,
             )
     elif callable(tokenizer):
-        own = tokenizer("a")["input_ids"]
-        if own and own[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
+        ids = tokenizer("a")["input_ids"]
+        if ids and ids[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
             logger.warning(
                 "the tokenizer starts texts with %r, but %s leaves it out; for the authors' scores"
                 " pass add_bos_token=True in --model_args",

@@ -61,11 +61,6 @@ def scored_rolling(
     ]
 
 
-LM.scored_rolling = (
-    scored_rolling  # the evaluator calls a request type as the model's method of that name
-)
-
-
 def _cut(
     lm: TemplateLM, encoder: Encoder, instance: Instance
 ) -> tuple[list[Encoded], int] | ScoredText:

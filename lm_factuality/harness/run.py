@@ -1,17 +1,16 @@
-"""``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models registered and
-three traps closed.
+"""``lm-factuality run``: lm_eval's own ``run``, with the suite's tasks and models.
 
-The traps: credentials in the model's arguments, which lm_eval writes to the results file; a
-response cache that does not know which model answered; an output folder that cannot be written,
-which lm_eval passes over with a warning."""
+It closes three traps: credentials in the model's arguments, which lm_eval would write to the
+results file; a response cache that does not know which model answered; and an output folder that
+cannot be written, which lm_eval passes over with a warning.
+"""
 
-import contextlib
 import functools
 import hashlib
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,18 +23,112 @@ from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.packages import first_line
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
-from lm_factuality.harness import before
-from lm_factuality.harness.internals import internal
-from lm_factuality.harness.outputs import number_of
+from lm_factuality.harness.checkpoints import check_model
+from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.internals import internal, replaced
+from lm_factuality.harness.outputs import number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
 
-logger = logging.getLogger(__name__)
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that is over."""
+
+    content: Mapping[str, Any]
+    """lm_eval's results."""
+
+    path: Path | None
+    """The file with the results, None if they are not kept."""
+
+    output: Path | None
+    """The output path that the file is below."""
+
+    unscored: Mapping[str, Sequence[str]]
+    """The reasons of each task's unscored rows."""
+
+    judge: str = ""
+    """The judge that the command line names, if it does."""
+
+    has_template: bool = False
+    """Whether the model was asked by its chat template."""
+
+
+def run(
+    arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None
+) -> set[Path]:
+    """Run lm_eval.
+
+    Args:
+        arguments: Those of the command line that follow ``run``.
+        show: Is handed what came of it, in the first of several processes.
+
+    Returns:
+        The results files that were written.
+
+    Raises:
+        ConfigError: A task is unknown, or an option cannot be used.
+        DataError: Data cannot be read, or results cannot be written.
+        BackendDown: A judge could not be asked. Results and generations are saved.
+    """
+    register_models()
+    sys.argv = ["lm-factuality", "run", *arguments]
+    parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
+    options = _Options.of(parsed)
+    tasks = [task for text in options.texts("tasks") for task in text.split(",") if task]
+    _check_options(options)
+
+    # Imported only now, since these import datasets and more, which takes long.
+    from lm_factuality.harness.judging import raise_failures
+    from lm_factuality.harness.tasks import check_tasks, with_suite
+
+    internal("lm_eval.utils:setup_logging")()
+    current = begin_run(
+        Run(
+            folder=options.folder,
+            only_predicts=bool(options.value("predict_only")),
+            has_response_cache=bool(options.value("use_cache")),
+        )
+    )
+    if current.folder:
+        check_writable(current.folder, "results")
+    is_only_suites = check_tasks(
+        tasks, options.texts("include_path"), options.model_args, options.metadata
+    )
+    parsed.include_path = with_suite(options.texts("include_path")) or None
+    parsed.use_cache = options.cache_of_model()
+    parsed.metadata = options.metadata_with_folder(tasks)
+    current.tasks.clear()
+
+    output = options.value("output_path")
+    earlier_files = _results_files(output)
+    printed: list[Mapping[str, Any]] = []
+    with _readable_tables(current, printed), _task_index(is_only_suites), _plain_errors(options):
+        parsed.func(parsed)
+    saved = _save_retrieved(current, output, earlier_files)
+    if printed:
+        unscored = {name: task.unscored for name, task in current.tasks.items()}
+        show(
+            Finished(
+                content=printed[0],
+                path=max(saved, default=None),
+                output=Path(output) if saved else None,
+                unscored=unscored,
+                judge=str(options.metadata.get("judge") or ""),
+                has_template=bool(options.value("apply_chat_template")),
+            )
+        )
+    raise_failures()
+    if output and not saved and is_first_process():
+        raise DataError(f"{output}: lm_eval saved no results; its log above says why")
+    return saved
 
 
 def register_models() -> None:
-    """Makes the suite's models, and those of other packages, known to lm_eval by their entry
-    points, which later ones read."""
-    import lm_eval.models  # noqa: F401  first: a model registered before it would hide the built-in ones
+    """Make the suite's models, and those of other packages, known to lm_eval.
+
+    Later releases of lm_eval read these entry points themselves.
+    """
+    import lm_eval.models  # noqa: F401  first: a model registered before hides the built-in ones
 
     model_registry = internal("lm_eval.api.registry:model_registry")
     for point in entry_points(group="lm_eval.models"):
@@ -44,198 +137,176 @@ def register_models() -> None:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A run that is over: lm_eval's results, the file at ``path`` below ``output`` with them (None
-    where they are not kept), and the reasons of each task's ``unscored`` rows. ``judge`` is the one
-    that the command line named, if it did."""
+class _Options:
+    """lm_eval's options: those of the command line, otherwise those of ``--config``'s file."""
 
-    content: Mapping[str, Any]
-    path: Path | None
-    output: Path | None
-    unscored: Mapping[str, Sequence[str]]
-    judge: str = ""
-    has_template: bool = False  # whether the model was asked by its chat template
+    parsed: Any
+    configured: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, parsed: Any) -> "_Options":
+        """Read the file that ``--config`` names, if it does."""
+        if not parsed.config:
+            parsed.config = None
+            return cls(parsed, {})
+        parsed.config = str(find_config(Path(parsed.config)))
+        configured = read_config(Path(parsed.config))
+        if not isinstance(configured, dict):
+            raise ConfigError(
+                f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of"
+                " lm_eval's options"
+            )
+        return cls(parsed, configured)
+
+    def value(self, name: str) -> Any:
+        """Return the value of an option."""
+        return getattr(self.parsed, name, None) or self.configured.get(name)
+
+    def texts(self, name: str) -> list[str]:
+        """Return an option as a list of texts."""
+        value = self.value(name) or []
+        return [str(item) for item in (value if isinstance(value, list) else [value])]
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """Return an option such as ``a=1,b=2`` as a mapping."""
+        value = self.value(name) or {}
+        if isinstance(value, str):
+            value = internal("lm_eval.utils:simple_parse_args_string")(value)
+        return dict(value)
+
+    @property
+    def model(self) -> str:
+        """The name of the model's class."""
+        return str(self.value("model") or "hf")
+
+    @property
+    def model_args(self) -> dict[str, Any]:
+        """The arguments of the model."""
+        return self.mapping("model_args")
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The settings that lm_eval hands to all tasks."""
+        return self.mapping("metadata")
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the output, which may be named by a file in it."""
+        output = self.value("output_path")
+        if not output:
+            return None
+        return Path(output).parent if output.endswith(".json") else Path(output)
+
+    def cache_of_model(self) -> str | None:
+        """Return the path of the response cache, with what tells the model from others."""
+        cache = self.value("use_cache")
+        if not cache:
+            return None
+        identity = json.dumps([self.model, self.model_args], sort_keys=True, default=str)
+        return f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+    def metadata_with_folder(self, tasks: Sequence[str]) -> Any:
+        """Return the metadata with the folder of a task's YAML, which lm_eval forgets."""
+        paths = [Path(task) for task in tasks if task.endswith((".yaml", ".yml"))]
+        folders = {path.resolve().parent for path in paths}
+        if len(folders) != 1:
+            return self.parsed.metadata
+        return {**self.metadata, YAML_FOLDER: str(folders.pop())}
 
 
-def run(
-    arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None
-) -> set[Path]:
-    """Runs lm_eval with the command-line ``arguments`` that follow ``run``; returns the results
-    files that it wrote. What came of it is handed to ``show``, by the first of several processes.
-    Raises ConfigError, DataError: as the module says, and for tasks that nobody knows; BackendDown,
-    in the end: a judge could not be asked; results and generations are saved."""
-    register_models()
-    sys.argv = ["lm-factuality", "run", *arguments]
-    parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
-    parsed.config = str(find_config(Path(parsed.config))) if parsed.config else None
-    configured = read_config(Path(parsed.config)) if parsed.config else {}
-    if not isinstance(configured, dict):
+def _check_options(options: _Options) -> None:
+    """Refuse credentials, a model that cannot be had, and a judge that cannot be read."""
+    given = {name: value for name, value in vars(options.parsed).items() if value}
+    mappings = {"model_args": options.model_args, "metadata": options.metadata}
+    for place, problem in secrets_within(given | mappings):
         raise ConfigError(
-            f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of lm_eval's"
-            " options"
+            f"--{place}: {problem}, which lm_eval would write to the results file; {INSTEAD}"
         )
-    given = _Options(parsed, configured)
-    options = {
-        name: value for name, value in vars(parsed).items() if value
-    }  # ``read_config`` has looked at a file's
-    for place, what in secrets_within(
-        options | {name: given.mapping(name) for name in ("model_args", "metadata")}
-    ):
-        raise ConfigError(
-            f"--{place}: {what}, which lm_eval would write to the results file; {INSTEAD}"
-        )
-    tasks = [task for listed in given.texts("tasks") for task in listed.split(",") if task]
-    arguments_of_model, metadata = given.mapping("model_args"), given.mapping("metadata")
-    before.check_yamls(tasks)
-    before.check_model(
-        str(given.value("model") or "hf"), arguments_of_model, str(given.value("device") or "")
-    )
-    if judge := metadata.get("judge"):
+    check_model(options.model, options.model_args, str(options.value("device") or ""))
+    judge = options.metadata.get("judge")
+    if judge:
         load_judge_config(str(judge))
 
-    from lm_factuality.harness import judging, outputs
-    from lm_factuality.harness.suite_task import SuiteTask, run_tasks
-    from lm_factuality.harness.tasks import with_suite
 
-    internal("lm_eval.utils:setup_logging")()
-    parsed.include_path = with_suite(given.texts("include_path")) or None
-    cache, output = given.value("use_cache"), given.value("output_path")
-    SuiteTask.has_response_cache = bool(cache)
-    if cache:
-        identity = json.dumps(
-            [given.value("model") or "hf", arguments_of_model], sort_keys=True, default=str
-        )
-        parsed.use_cache = f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    folders = {Path(task).resolve().parent for task in tasks if task.endswith((".yaml", ".yml"))}
-    if len(folders) == 1:
-        parsed.metadata = {**metadata, YAML_FOLDER: str(folders.pop())}
-    folder = (
-        None if not output else Path(output).parent if output.endswith(".json") else Path(output)
-    )
-    judging.begin_run(folder, bool(given.value("predict_only")))
-    if folder:
-        check_writable(folder, "results")
-    is_suites = before.check_tasks(tasks, given.texts("include_path"), arguments_of_model, metadata)
-    earlier = _results_files(output)
-    outputs.latest_retrieved = {}
-    run_tasks.clear()
-    try:
-        with _readable_tables() as contents, _index(with_lm_evals=not is_suites):
-            parsed.func(parsed)
-    except ValueError as error:
-        if str(error).startswith("Tasks not found"):
-            raise ConfigError(
-                f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'"
-            ) from error
-        raise
-    except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
-            raise
-        cure = "take dtype=bfloat16 in --model_args, or a device with more memory that is free"
-        if str(given.value("model") or "hf") == "hf":
-            cure = (
-                "take a smaller --batch_size, --model hf-tree, which makes its passes smaller by"
-                f" itself, or {cure[5:]}"
-            )
-        raise ModelError(f"{'. '.join(first_line(error).split('. ')[:2])}; {cure}") from error
-    rows = {
-        key: row
-        for part in judging.from_all_processes(outputs.latest_retrieved)
-        for key, row in part.items()
-    }
-    saved = _results_files(output) - earlier if is_first_process() else set()
-    for results in saved:
-        outputs.write_retrieved(results, rows)
-    for content in contents[:1]:
-        unscored = {name: each.unscored for name, each in run_tasks.items()}
-        kept = max(saved, default=None), Path(output) if saved else None
-        show(
-            Finished(
-                content, *kept, unscored, str(judge or ""), bool(given.value("apply_chat_template"))
-            )
-        )
-    judging.raise_failures()
-    if output and not saved and is_first_process():
-        raise DataError(f"{output}: lm_eval saved no results; its log above says why")
-    return saved
-
-
-@contextlib.contextmanager
-def _index(with_lm_evals: bool) -> Iterator[None]:
-    """lm_eval reads the 14,000 YAMLs of its own tasks in every run, which takes seconds; a run of
-    none of them need not."""
-    manager = internal("lm_eval.tasks:TaskManager")
-    whole = manager.__init__
-    if not with_lm_evals:
-        manager.__init__ = functools.partialmethod(whole, include_defaults=False)
-    try:
+@contextmanager
+def _task_index(is_only_suites: bool) -> Iterator[None]:
+    """Keep lm_eval from reading the 14,000 YAMLs of its own tasks for a run of none of them."""
+    if not is_only_suites:
         yield
-    finally:
-        manager.__init__ = whole
+        return
+    manager = internal("lm_eval.tasks:TaskManager")
+    without_defaults = functools.partialmethod(manager.__init__, include_defaults=False)
+    with replaced(manager, "__init__", without_defaults):
+        yield
 
 
-@contextlib.contextmanager
-def _readable_tables() -> Iterator[list[Mapping[str, Any]]]:
-    """lm_eval's tables without what is not for readers, and the results that it prints, once it
-    has."""
-    from lm_factuality.harness.suite_task import run_tasks
+@contextmanager
+def _readable_tables(current: Run, printed: list[Mapping[str, Any]]) -> Iterator[None]:
+    """Leave out of lm_eval's tables what is not for readers; collect the results printed."""
+    make_table = internal("lm_eval.utils:make_table")
 
-    utils, make_table, printed = (
-        internal("lm_eval.utils"),
-        internal("lm_eval.utils:make_table"),
-        list[Mapping[str, Any]](),
-    )
-
-    def readable(
+    def make_readable_table(
         content: Mapping[str, Any], column: str = "results", sort_results: bool = False
     ) -> str:
         printed.append(content)
-        shown = {name: task.is_shown for name, task in run_tasks.items()}
-        rows = {
-            name: {
+        rows = {}
+        for name, values in content[column].items():
+            task = current.tasks.get(name)
+            rows[name] = {
                 key: value
                 for key, value in values.items()
-                if _is_for_readers(key, value, shown.get(name, lambda _: True))
+                if is_for_readers(key, value, task.is_shown if task else lambda metric: True)
             }
-            for name, values in content[column].items()
-        }
         return str(make_table({**content, column: rows}, column, sort_results))
 
-    utils.make_table = readable
-    try:
-        yield printed
-    finally:
-        utils.make_table = make_table
+    with replaced(internal("lm_eval.utils"), "make_table", make_readable_table):
+        yield
 
 
-def _is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> bool:
+def is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> bool:
+    """Tell whether a result such as ``acc_stderr,none`` belongs into a table."""
     name, comma, _ = key.partition(",")
     is_number = number_of(value) is not None
     return not comma or (is_number and is_shown(name.removesuffix("_stderr")))
 
 
-@dataclass(frozen=True)
-class _Options:
-    """lm_eval's options: those of the command line, otherwise those of the file that ``--config``
-    names."""
+@contextmanager
+def _plain_errors(options: _Options) -> Iterator[None]:
+    """Say what to do about what lm_eval raises for unknown tasks and torch for lack of memory."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Tasks not found"):
+            raise
+        raise ConfigError(
+            f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'"
+        ) from error
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
+            raise
+        cure = "dtype=bfloat16 in --model_args, or a device with more memory that is free"
+        if options.model == "hf":
+            cure = (
+                "a smaller --batch_size, --model hf-tree, which makes its passes smaller by"
+                f" itself, or {cure}"
+            )
+        what = ". ".join(first_line(error).split(". ")[:2])
+        raise ModelError(f"{what}; take {cure}") from error
 
-    parsed: Any
-    configured: Mapping[str, Any]
 
-    def value(self, name: str) -> Any:
-        return getattr(self.parsed, name, None) or self.configured.get(name)
+def _save_retrieved(current: Run, output: str | None, earlier_files: set[Path]) -> set[Path]:
+    """Write what the model retrieved beside the results; return the files that lm_eval wrote."""
+    from lm_factuality.harness.judging import from_all_processes
 
-    def texts(self, name: str) -> list[str]:
-        value = self.value(name) or []
-        return [str(item) for item in (value if isinstance(value, list) else [value])]
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        value = self.value(name) or {}
-        return dict(
-            internal("lm_eval.utils:simple_parse_args_string")(value)
-            if isinstance(value, str)
-            else value
-        )
+    rows = {}
+    for part in from_all_processes(current.retrieved):
+        rows.update(part)
+    if not is_first_process():
+        return set()
+    saved = _results_files(output) - earlier_files
+    for results in saved:
+        write_retrieved(results, rows)
+    return saved
 
 
 def _results_files(output: str | None) -> set[Path]:

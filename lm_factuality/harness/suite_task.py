@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import datasets
-from lm_eval import evaluator_utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
@@ -18,11 +17,12 @@ from lm_factuality import __version__
 from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
-from lm_factuality.harness import once, thinking
+from lm_factuality.harness import evaluation, thinking
+from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
 from lm_factuality.harness.tasks import wrong_name
-from lm_factuality.scores.statistics import Aggregation, or_not_defined
+from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
 
@@ -36,26 +36,7 @@ _OURS = (
 )
 
 
-def _bring_stderr() -> str:
-    """An ``Aggregation`` brings its own standard error; lm_eval knows those of a fixed list.
-    Returns why there is none."""
-    try:
-        others = internal("lm_eval.evaluator_utils:stderr_for_metric")
-    except ConfigError as error:
-        return str(error)
-
-    def stderr_for_metric(metric: Any, *arguments: Any, **options: Any) -> Any:
-        if not isinstance(metric, Aggregation):
-            return others(metric, *arguments, **options)
-        stderr = metric.stderr
-        return None if stderr is None else lambda rows: or_not_defined(stderr(rows))
-
-    evaluator_utils.stderr_for_metric = stderr_for_metric
-    return ""
-
-
-_why_without = _bring_stderr()
-once.install()
+evaluation.install()
 for _method in _OURS.split():
     internal(
         f"lm_eval.api.task:ConfigurableTask.{_method}"
@@ -90,9 +71,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     the benchmark, which ``declared`` is."""
 
     declared: ClassVar[Any]  # a Benchmark; what declares them stands above this package
-    has_response_cache: ClassVar[bool] = (
-        False  # whether the run has --use_cache, which lm_eval does not tell its tasks
-    )
     passed: ClassVar[tuple[str, ...]] = (
         "generation_kwargs",
     )  # keys of the YAML that lm_eval is given as they are
@@ -137,7 +115,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         }
         given = {key: config[key] for key in (*self.passed, *_KEPT) if key in config}
         super().__init__(config={**fixed, **own, **given})
-        if (self.config.repeats or 1) > 1 and self.has_response_cache:
+        if (self.config.repeats or 1) > 1 and current_run().has_response_cache:
             raise ConfigError(
                 f"{self.config.task}: takes {self.config.repeats} samples of each prompt, but"
                 " lm_eval's response cache keeps one answer per prompt, so a second run would"
@@ -146,9 +124,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         if caution := self.config.metadata.get("caution"):
             tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
         self.unscored: Sequence[str] = ()  # why rows are, once the scores are known
-        run_tasks[str(self.config.task)] = self
-        if _why_without:
-            tell_once(logger, f"standard errors are absent: {_why_without}")
+        current_run().tasks[str(self.config.task)] = self
         if self.generates:
             self.OUTPUT_TYPE = (
                 thinking.REQUEST_TYPE
@@ -299,9 +275,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         config["metadata"] = without_secrets(config.get("metadata") or {})
         config["metadata"].pop(YAML_FOLDER, None)
         return config
-
-
-run_tasks: dict[str, SuiteTask] = {}  # by name, those that were made since the run began
 
 
 def build(

@@ -73,10 +73,6 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     ]
 
 
-# The evaluator calls a request type as the model's method of that name.
-LM.answers_until = answers_until
-
-
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
     """Generation arguments with more tokens, under which only its own end stops a model."""
     arguments = _normalised(generation)

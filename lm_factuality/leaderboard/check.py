@@ -1,189 +1,528 @@
-"""Whether a submission is what it says: every score is recomputed from its samples, and nothing is
-believed.
+"""Whether a submission is what it says: every score is recomputed from its samples.
 
-What cannot be known from the files is whether the model, and a judge that is a model, said what the
-samples hold; who doubts it runs them again. Whatever one submission is like, the others beside it
-are checked."""
+The files cannot show whether the model, or a judge that is a model, said what the samples hold.
+`lm_factuality.leaderboard.rerun` runs a part of a submission again for that.
+"""
 
 import logging
+import math
 import os
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from lm_factuality.harness.outputs import TaskResult, beside
-from lm_factuality.leaderboard.contents import check_contents
-from lm_factuality.leaderboard.judges import check_judge
-from lm_factuality.leaderboard.rows import check_rows
+from judges.backends import capabilities
+from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
+from lm_factuality.ground.errors import ConfigError, DataError, listed, short
+from lm_factuality.ground.model_names import short_name
+from lm_factuality.harness.outputs import TaskResult, number_of
+from lm_factuality.leaderboard.documents import unknown_data
+from lm_factuality.leaderboard.evidence import (
+    Evidence,
+    SampleEvidence,
+    TaskEvidence,
+    read_evidence,
+    shown_number,
+)
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.runs import (
+    THINKING,
     Run,
-    check_claims,
-    check_runs,
-    check_task,
-    read_runs,
+    describe_task,
+    is_judged,
+    items_of,
+    num_parameters_of,
+    thinking_tokens_of,
+    unscored_of,
     without_folder,
 )
-from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submission, read_submission
-from lm_factuality.people.correct import correct
-from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import draw, read_pool
-from lm_factuality.results.read import read_correction
-from lm_factuality.results.recompute import same
+from lm_factuality.leaderboard.submission import (
+    FILE,
+    REVISION,
+    REVISIONS,
+    Refusal,
+    Refused,
+    Submission,
+    read_submission,
+)
+from lm_factuality.results.read import date_of
 
 logger = logging.getLogger(__name__)
 UNFINISHED = ".packing"  # the folder in which pack works
+_NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
+_MOST_DIFFERENCES = 5
+_LONGEST_VALUE = 160  # characters of a setting that a refusal shows
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A submission and why it is refused, if so. ``tasks`` are its results by task, shown only if
-    accepted."""
+    """A submission, and why it is refused."""
 
     folder: Path
     submission: Submission | None
+    """None if the submission cannot be read."""
+
     refusals: tuple[Refusal, ...]
     tasks: Mapping[str, TaskResult] = field(default_factory=dict)
+    """The results by task. They are shown only if there is no refusal."""
 
 
 def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
-    """Everything that is wrong with the submission in ``folder``, by the suite's rules or those in
-    ``rules_folder``. What cannot be read is refused too, whatever it is: one submission must not
-    keep others from being checked."""
-    submission, runs, refusals = None, list[Run](), list[Refusal]()
+    """Find everything that is wrong with a submission.
+
+    Args:
+        folder: The folder of the submission.
+        rules_folder: A folder of rules instead of the suite's own.
+
+    Returns:
+        The submission with its refusals. What cannot be read is refused, whatever it is.
+    """
+    submission: Submission | None = None
+    refusals: list[Refusal] = []
+    tasks: dict[str, TaskResult] = {}
     try:
         submission = read_submission(folder)
         try:
             rules = read_rules(submission.leaderboard, rules_folder)
         except ConfigError as error:
             raise Refused(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error))) from error
-        refusals += check_contents(folder, submission)
-        runs = read_runs(folder, submission)
-        refusals += check_runs(submission, runs, rules)
-        refusals += _check_tasks(folder, submission, runs, rules)
-        refusals += check_claims(submission, runs)
+        evidence = read_evidence(folder, submission, rules)
+        tasks = {task.task: task for run in evidence.runs for task in run.file.tasks}
+        for check in CHECKS:
+            refusals += check(evidence, rules)
     except Refused as error:
         refusals += error.refusals
-    except (
-        Exception
-    ) as error:  # written by a stranger: there is no end to the kinds of what can be wrong with it
+    except Exception as error:
+        # A stranger wrote the files: there is no end to what can be wrong with them.
         logger.debug("%s: not as lm_eval writes it", folder, exc_info=True)
-        sentence = (
-            f"not as lm_eval writes it: {type(error).__name__}: {without_folder(error, folder)};"
-            " run and pack again"
-        )
+        problem = f"{type(error).__name__}: {without_folder(error, folder)}"
+        sentence = f"not as lm_eval writes it: {problem}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
-    tasks = {task.task: task for run in runs for task in run.file.tasks}
     return Checked(folder, submission, tuple(dict.fromkeys(refusals)), tasks)
 
 
-def _check_tasks(
-    folder: Path, submission: Submission, runs: Sequence[Run], rules: Rules
-) -> Iterator[Refusal]:
-    """What is wrong with the tasks of the leaderboard, each by itself. A judge is asked again where
-    all else is in order."""
-    tasks = {task.task: (run, task) for run in runs for task in run.file.tasks}
-    for expected in rules.tasks:
-        if expected.task in tasks:
-            run, task = tasks[expected.task]
-            refusals = [
-                *check_task(run, task, expected, rules),
-                *check_judge(folder, submission, task, expected, rules),
-            ]
-            yield from refusals
-            yield from check_rows(
-                folder, submission.model, run, task, expected, asks_again=not refusals
-            )
-            yield from check_correction(folder, submission, run.file.path, task)
-
-
-def check_correction(
-    folder: Path, submission: Submission, results: Path, task: TaskResult
-) -> Iterator[Refusal]:
-    """What of the corrected scores of a task does not follow from the sheet's key, the labels, and
-    the draw of the sheet from its seed. Whether people said so, nobody can see from files."""
-    path = beside(results, f"corrected_{task.task}", ".json")
-    if path is None:
-        return
-    try:
-        wrong = _wrong_draw(folder / submission.key, task)
-        found = correct(
-            task, folder / submission.key, [folder / each for each in submission.labels]
-        )
-        if not wrong and not same(found.model_dump(), read_correction(path).model_dump()):
-            wrong = "its labels give other corrected scores; pack again"
-    except FactualityError as error:
-        wrong = f"cannot be recomputed: {without_folder(error, folder)}"
-    if wrong:
-        yield Refusal("CORRECTION_CHANGED", task.task, wrong)
-
-
-def _wrong_draw(path: Path, task: TaskResult) -> str:
-    """Why the samples on a sheet are not those that its seed draws from the run; empty if they
-    are."""
-    key = read_key(path)
-    if len(key.sources) != 1 or task.samples is None:
-        return (
-            "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
-            " run alone"
-        )
-    chosen = {each.unit for each in key.items}
-    units = read_pool([task.samples], questions=key.questions).units
-    drawn, strata = draw(units, len(chosen), key.stratify, random.Random(key.seed))
-    is_so = chosen == {unit.key for unit in drawn} and list(strata) == list(key.strata)
-    return (
-        ""
-        if is_so
-        else (
-            "the samples on its sheet are not those that its seed draws; correct by a sheet as it"
-            " was drawn"
-        )
-    )
-
-
 def find_submissions(folder: Path) -> list[Path]:
-    """All submissions below ``folder``, by path, and ``folder`` itself if it is one. No link is
-    followed, but one to a folder is among them: ``check_every`` refuses it. What ``pack`` has not
-    finished is none. Raises DataError: there are none."""
-    found: list[Path] = []
+    """All submissions below a folder, or the folder itself if it is one.
+
+    No link is followed. A link to a folder is among the submissions, so that it is refused.
+
+    Raises:
+        DataError: There are none.
+    """
+    submissions: list[Path] = []
     links: list[Path] = []
     for parent, folders, files in os.walk(folder, followlinks=False):
         folders[:] = [name for name in folders if name != UNFINISHED]
         if FILE in files:
-            found.append(Path(parent))
-        links += [path for name in folders if (path := Path(parent) / name).is_symlink()]
-    found += [link for link in links if not any(link.is_relative_to(each) for each in found)]
-    if not found:
+            submissions.append(Path(parent))
+        paths = [Path(parent) / name for name in folders]
+        links += [path for path in paths if path.is_symlink()]
+    for link in links:
+        if not any(link.is_relative_to(submission) for submission in submissions):
+            submissions.append(link)
+    if not submissions:
         raise DataError(
             f"{folder}: no {FILE} here or below; make a submission with: lm-factuality leaderboard"
             " pack"
         )
-    return sorted(found)
+    return sorted(submissions)
 
 
 def check_every(folders: Sequence[Path], rules: Path | None = None) -> Iterator[Checked]:
-    """What ``check_submission`` says of each, in order; one that it cannot cope with is refused for
-    that."""
+    """Check several submissions, in their order."""
     for folder in tqdm(folders, desc="checking", unit="submission", delay=2, disable=None):
         yield check_surely(folder, rules)
 
 
 def check_surely(folder: Path, rules: Path | None = None) -> Checked:
-    """What ``check_submission`` says; a refusal instead of any error."""
+    """Check a submission, with a refusal in the place of any error.
+
+    A folder that the check was not made for must not hide what it says of the others.
+    """
     try:
         if not folder.is_symlink():
             return check_submission(folder, rules)
-        refusal = Refusal(
-            "PATH_ESCAPES", folder.name, "is a link; a submission is a folder of its own"
-        )
+        problem = "is a link; a submission is a folder of its own"
+        refusal = Refusal("PATH_ESCAPES", folder.name, problem)
     except Exception as error:
-        # A folder that the check was not made for must not hide what it would say of the others.
         logger.exception("%s: the check failed", folder)
-        refusal = Refusal(
-            "SUBMISSION_INVALID", FILE, f"the check itself failed: {type(error).__name__}"
-        )
+        problem = f"the check itself failed: {type(error).__name__}"
+        refusal = Refusal("SUBMISSION_INVALID", FILE, problem)
     return Checked(folder, None, (refusal,))
+
+
+def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """The files are those that were packed, and ``submission.json`` says what they say."""
+    yield from evidence.file_refusals
+    for name in rules.by_task:
+        task = evidence.tasks.get(name)
+        if task is None:
+            advice = _run_again(rules)
+            yield Refusal("TASKS_MISSING", name, f"is not in the results; {advice}")
+        elif task.samples is None:
+            problem = "its samples are not beside its results; pack again"
+            yield Refusal("FILE_MISSING", name, problem)
+    names = [name for run in evidence.runs for name in run.file.content["results"]]
+    for name, times in Counter(names).items():
+        if name not in rules.by_task:
+            problem = "is not of this leaderboard, and nothing of it is checked"
+            yield Refusal("TASKS_EXTRA", name[:80], f"{problem}; {_run_again(rules)}")
+        elif times > 1:
+            yield Refusal("TASKS_EXTRA", name, "is in two results files; submit one")
+    yield from _false_claims(evidence)
+
+
+def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """All runs are of the model, revision, number format and backend that the submission names."""
+    model = evidence.submission.model
+    if not REVISION.fullmatch(model.revision):
+        problem = f"expected {REVISIONS}; pack with --revision"
+        yield Refusal("REVISION_MISSING", "model.revision", problem)
+    if not model.dtype.strip():
+        yield Refusal("DTYPE_MISSING", "model.dtype", "is empty; pack with --dtype")
+    files = [run.file for run in evidence.runs]
+    models = {(file.model, file.revision, file.dtype, file.backend) for file in files}
+    if len(models) > 1:
+        problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
+        yield Refusal("MIXED_RUNS", "results", problem)
+    for run in evidence.runs:
+        for problem in _model_differences(evidence.submission, run):
+            yield Refusal("MODEL_DIFFERS", run.name, f"the run was {problem}")
+
+
+def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """Versions, backends, prompts, decoding and the judge are as the leaderboard wants them."""
+    for run in evidence.runs:
+        yield from _backend_refusals(run, rules)
+        yield from _version_refusals(run, rules)
+    for evidence_of_task in evidence.tasks.values():
+        yield from _setting_refusals(evidence_of_task, rules)
+        if is_judged(evidence_of_task.task) or evidence_of_task.rules.judge_prompts:
+            yield from _judge_refusals(evidence, evidence_of_task, rules)
+
+
+def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """The whole published data was run, and the documents in the samples are those of the data."""
+    for name, task in evidence.tasks.items():
+        yield from _size_refusals(task)
+        blob = mapping(task.task.metadata.get("data")).get("git_blob")
+        if blob != task.rules.git_blob:
+            found = short(blob, _LONGEST_VALUE)
+            problem = f"git blob {found}, the published file has {task.rules.git_blob}"
+            yield Refusal("WRONG_DATA", name, problem)
+        if task.samples is not None and not task.samples.problem:
+            yield from _document_refusals(task, task.samples)
+
+
+def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """The samples are those of the run, and they give the scores in the results."""
+    for name, task in evidence.tasks.items():
+        yield from _metric_refusals(task)
+        if task.samples is not None:
+            yield from _sample_refusals(task, task.samples)
+        if task.correction_problem:
+            yield Refusal("CORRECTION_CHANGED", name, task.correction_problem)
+
+
+def unscored_rows_cannot_win(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
+    """The number of unscored items is known, and below the limit of the rules.
+
+    Ranks then go by the score if all unscored items were wrong.
+    """
+    for name, evidence_of_task in evidence.tasks.items():
+        task = evidence_of_task.task
+        if number_of(task.metrics.get("unscored")) is None:
+            problem = "does not say how many responses are unscored"
+            yield Refusal("RESULTS_INVALID", name, problem)
+        elif unscored_of(task) > rules.max_unscored * items_of(task):
+            found = f"{unscored_of(task)} of {items_of(task)} responses are unscored"
+            problem = f"{found}, at most {rules.max_unscored:.1%} may be"
+            yield Refusal("UNSCORED_TOO_MANY", name, problem)
+
+
+Check = Callable[[Evidence, Rules], Iterable[Refusal]]
+
+CHECKS: tuple[Check, ...] = (
+    files_are_complete,
+    runs_are_of_one_model,
+    settings_are_the_rules,
+    data_is_as_published,
+    scores_follow_from_samples,
+    unscored_rows_cannot_win,
+)
+
+
+def _false_claims(evidence: Evidence) -> Iterator[Refusal]:
+    """What ``submission.json`` says otherwise than the results."""
+    submission = evidence.submission
+    runs_by_task = {task.task: (run, task) for run in evidence.runs for task in run.file.tasks}
+    for claim in submission.tasks:
+        if claim.task not in runs_by_task:
+            problem = "submission.json has this task, the results do not"
+            yield Refusal("CLAIM_DIFFERS", claim.task[:80], problem)
+            continue
+        for key, value in describe_task(*runs_by_task[claim.task]):
+            if getattr(claim, key) != value:
+                problem = "submission.json says otherwise than the results"
+                yield Refusal("CLAIM_DIFFERS", f"{claim.task}.{key}", problem)
+    times_claimed = Counter(claim.task for claim in submission.tasks)
+    for name in runs_by_task:
+        if times_claimed[name] != 1:
+            problem = f"is in submission.json {times_claimed[name]} times, expected once"
+            yield Refusal("CLAIM_DIFFERS", name[:80], problem)
+    newest = max((run.file for run in evidence.runs), key=lambda file: file.date)
+    for key, claimed, actual in (
+        ("date", submission.date, date_of(newest)),
+        ("num_parameters", submission.model.num_parameters, num_parameters_of(newest)),
+        ("suite_version", submission.suite_version, newest.versions.get("suite", "")),
+        ("lm_eval_version", submission.lm_eval_version, newest.versions.get("lm_eval", "")),
+    ):
+        if claimed != actual:
+            found = f"submission.json says {str(claimed)[:40]!r}"
+            yield Refusal("CLAIM_DIFFERS", key, f"{found}, the results {str(actual)[:40]!r}")
+
+
+def _model_differences(submission: Submission, run: Run) -> Iterator[str]:
+    """In what a run is of another model than the submission says."""
+    model, file = submission.model, run.file
+    if run.commit and run.commit != model.revision:
+        yield f"of commit {run.commit[:40]}, not of {model.revision[:80]}"
+    is_on_hub = file.model.count("/") == 1 and not file.model.startswith((".", "/", "~"))
+    if is_on_hub and run.commit and short_name(file.model) != short_name(model.name):
+        yield f"of {file.model[:120]!r}, not of {model.name!r}"
+    if file.dtype and file.dtype != model.dtype:
+        yield f"in {str(file.dtype)[:40]}, not in {model.dtype[:40]}"
+    if file.backend != model.backend:
+        yield f"by {file.backend[:40]}, not by {model.backend[:40]}"
+
+
+def _backend_refusals(run: Run, rules: Rules) -> Iterator[Refusal]:
+    if run.file.backend not in rules.backends:
+        found = f"the backend {run.file.backend[:40]!r} does more than score a model"
+        advice = f"take one of {', '.join(rules.backends)}"
+        yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; {advice}")
+    if run.adapters and not rules.adapters:
+        found = f"model_args has {', '.join(run.adapters)}: the checkpoint was not run as it is"
+        yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; merge it into a model of its own")
+
+
+def _version_refusals(run: Run, rules: Rules) -> Iterator[Refusal]:
+    lm_eval = str(run.file.versions.get("lm_eval", "unknown"))
+    if not rules.takes_lm_eval(lm_eval):
+        beginnings = ", ".join(f"{version}*" for version in rules.lm_eval_versions)
+        taken = f"{beginnings} from {rules.lm_eval_minimum} on"
+        problem = f"found {lm_eval[:40]}, taken are {taken}; run again"
+        yield Refusal("LM_EVAL_UNKNOWN", run.name, problem)
+    for task in run.file.tasks:
+        suite = str(task.metadata.get("suite_version", "unknown"))
+        if suite not in rules.suite_versions:
+            taken = ", ".join(rules.suite_versions)
+            problem = f"found {suite[:40]}, taken are {taken}; run again with one of them"
+            yield Refusal("SUITE_UNKNOWN", task.task, problem)
+
+
+def _setting_refusals(evidence: TaskEvidence, rules: Rules) -> Iterator[Refusal]:
+    task = evidence.task
+    if task.version != evidence.rules.version:
+        problem = f"found {task.version[:40]}, expected {evidence.rules.version}"
+        yield Refusal("TASK_VERSION_UNKNOWN", task.task, problem)
+    for name, (actual, expected) in _settings(evidence, rules).items():
+        if actual != expected:
+            found = f"{name} is {short(actual, _LONGEST_VALUE)}"
+            problem = f"{found}, expected {short(expected, _LONGEST_VALUE)}; {_run_again(rules)}"
+            yield Refusal("CONFIG_DIFFERS", task.task, problem)
+    if evidence.samples is not None and evidence.samples.request_problem:
+        problem = f"{evidence.samples.request_problem}; leave out whatever changes prompts"
+        yield Refusal("CONFIG_DIFFERS", task.task, problem)
+
+
+def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Any]]:
+    """The settings of a run with the expected ones, by name."""
+    run, task, expected = evidence.run, evidence.task, evidence.rules
+    settings: dict[str, tuple[Any, Any]] = {}
+    for name, value in expected.metadata.items():
+        settings[name] = (task.metadata.get(name), value)
+    settings["num_fewshot"] = (run.settings(task)["num_fewshot"], 0)
+    settings["bootstrap_iters"] = (bool(run.config.get("bootstrap_iters", True)), True)
+    if expected.benchmark is not None:
+        settings["benchmark"] = (task.kind, expected.benchmark)
+    if expected.generation_kwargs is not None:
+        decoding = task.config.get("generation_kwargs")
+        settings["generation_kwargs"] = (decoding, expected.generation_kwargs)
+        settings["repeats"] = (task.config.get("repeats"), expected.repeats)
+        tokens = thinking_tokens_of(task)
+        settings[THINKING] = (tokens, max(0, min(tokens, rules.thinking_tokens)))
+    if not rules.chat_template:
+        settings["chat_template"] = (run.has_template, False)
+    if not rules.system_instruction:
+        instruction = run.file.content.get("system_instruction")
+        settings["system_instruction"] = (bool(instruction), False)
+    return settings
+
+
+def _judge_refusals(
+    evidence: Evidence, evidence_of_task: TaskEvidence, rules: Rules
+) -> Iterator[Refusal]:
+    """What of the judge is not as the rules want it: its coefficients, prompts and certificate."""
+    task = evidence_of_task.task
+    judge = task.metadata.get("judge_config")
+    if not isinstance(judge, dict) or not isinstance(judge.get("prompt_hashes"), dict):
+        problem = "judge_config with prompt_hashes is missing; run it again"
+        yield Refusal("RESULTS_INVALID", task.task, problem)
+        return
+    backend = str(judge.get("backend"))
+    judge_can = capabilities(backend)
+    own_options = set(mapping(judge.get("options"))) - set(judge_can.portable_options)
+    if judge_can.is_reproducible and own_options:
+        problem = f"the {backend} judge has coefficients of its own; run with the suite's"
+        yield Refusal("CONFIG_DIFFERS", task.task, problem)
+    certificates = _certificates(evidence, task)
+    expected_prompts = evidence_of_task.rules.judge_prompts
+    for problem in _prompt_problems(judge, certificates.values(), expected_prompts):
+        yield Refusal("CONFIG_DIFFERS", task.task, problem)
+    for place, content in certificates.items():
+        for problem in wrong_certificate(content, judge, rules.suite_versions):
+            yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{place}: {problem}")
+    yield from _certificate_refusals(evidence, task, certificates, rules)
+
+
+def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
+    """The packed certificate by its path, and those that the run attached by their setting."""
+    certificates: dict[str, Mapping[str, Any]] = {}
+    packed = evidence.submission.certificate
+    if packed is not None:
+        certificates[packed.path] = packed.content
+    for setting, content in mapping(task.metadata.get("judge_certificate")).items():
+        if isinstance(content, dict):
+            certificates[f"judge_certificate.{setting}"[:80]] = content
+    return certificates
+
+
+def _prompt_problems(
+    judge: Mapping[str, Any],
+    certificates: Iterable[Mapping[str, Any]],
+    expected: Mapping[str, str],
+) -> Iterator[str]:
+    """Prompts are those of the rules, or those that the certificate of the judge names."""
+    hashes = judge["prompt_hashes"]
+    if set(hashes) != set(expected):
+        yield f"the judge was asked with other prompts than {', '.join(expected)}; run it again"
+    certified: dict[str, str] = {}
+    for content in certificates:
+        certified.update(own_hashes(content.get("identity")) or {})
+    for name, digest in hashes.items():
+        is_replaced = name in (judge.get("prompts") or {})
+        if digest != (certified if is_replaced else expected).get(name):
+            origin = "that was certified" if is_replaced else "of the leaderboard"
+            yield f"the judge's prompt {str(name)[:60]} is not the one {origin}"
+
+
+def _certificate_refusals(
+    evidence: Evidence,
+    task: TaskResult,
+    certificates: Mapping[str, Mapping[str, Any]],
+    rules: Rules,
+) -> Iterator[Refusal]:
+    packed = evidence.submission.certificate
+    if packed is not None and evidence.certificate_file != packed.content:
+        problem = f"the content is not that of {packed.path}; pack again"
+        yield Refusal("CLAIM_DIFFERS", "certificate", problem)
+    if rules.certificate == "none":
+        return
+    if not certificates:
+        advice = (
+            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
+            " --certificate"
+        )
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"no certificate: {advice}")
+    elif rules.certificate == "published" and not any(map(is_published, certificates.values())):
+        problem = "no certificate was made on the published data; certify again on that"
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, problem)
+
+
+def _size_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:
+    """A part of the data was run, or another number of documents than the data has."""
+    task, expected = evidence.task, evidence.rules
+    limit = evidence.run.config.get("limit")
+    if limit is not None:
+        yield Refusal("LIMIT_RUN", task.task, f"--limit {limit}; run the whole task")
+    elif task.effective != task.num_samples:
+        found = f"{task.effective} of {task.num_samples} documents were run"
+        yield Refusal("LIMIT_RUN", task.task, f"{found}; run the whole task")
+    elif task.effective != expected.documents:
+        problem = f"{task.effective} documents were run, the task has {expected.documents}"
+        yield Refusal("ROWS_MISSING", task.task, problem)
+
+
+def _document_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
+    """Documents that are missing, there twice, or not of the published data."""
+    rules = evidence.rules
+    repeated = [doc_id for doc_id, times in Counter(samples.doc_ids).items() if times > 1]
+    if repeated:
+        problem = f"doc_id {_some(repeated)} more than once; each row counts once"
+        yield Refusal("ROWS_DUPLICATE", rules.task, problem)
+    expected, present = set(range(rules.documents)), set(samples.doc_ids)
+    missing = sorted(expected - present)
+    unknown = sorted(present - expected)
+    if missing:
+        found = f"{len(missing)} of {rules.documents} rows are missing, doc_id {_some(missing)}"
+        yield Refusal("ROWS_MISSING", rules.task, f"{found}; run the whole task again")
+    if unknown:
+        problem = f"doc_id {_some(unknown)}: the data has no such row"
+        yield Refusal("ROWS_MISSING", rules.task, problem)
+    if evidence.published_digest is None:
+        yield Refusal("DATA_UNAVAILABLE", rules.task, unknown_data(rules))
+    elif not missing and samples.digest != evidence.published_digest:
+        digests = f"digest {samples.digest[:12]}, expected {evidence.published_digest[:12]}"
+        found = f"the documents in the samples are not the published ones ({digests})"
+        advice = "run the task on the published data, as this version of the suite has it"
+        yield Refusal("WRONG_DATA", rules.task, f"{found}; {advice}")
+
+
+def _metric_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:
+    """A task has one filter, and the score that it is ranked by."""
+    task, headline = evidence.task, evidence.rules.headline
+    results = evidence.run.file.content["results"][task.task]
+    filters = {key.partition(",")[2] for key in results if key not in _NOT_METRICS}
+    if len(filters) > 1:
+        names = ", ".join(sorted(name[:20] or "none" for name in filters))
+        problem = f"scores of {len(filters)} filters ({names}), of which one would be checked"
+        yield Refusal("RESULTS_INVALID", task.task, problem)
+    if headline is not None and not math.isfinite(task.metrics.get(headline, math.nan)):
+        problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+        yield Refusal("RESULTS_INVALID", task.task, problem)
+
+
+def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
+    name = evidence.rules.task
+    if samples.problem:
+        yield Refusal("SAMPLES_INVALID", name, samples.problem)
+        return
+    if len(samples.filters) > 1:
+        found = f"rows of {len(samples.filters)} filters, of which one would be checked"
+        yield Refusal("SAMPLES_INVALID", name, f"{found}; pack the run again")
+    hash_in_results = mapping(evidence.run.file.content.get("task_hashes")).get(name)
+    if samples.hash_problems:
+        problem = f"{'; '.join(samples.hash_problems)}; run the task again"
+        yield Refusal("SAMPLES_CHANGED", name, problem)
+    elif hash_in_results != samples.joined_hash:
+        problem = "the results were made from other samples: task_hashes differs"
+        yield Refusal("SAMPLES_CHANGED", name, problem)
+    if samples.score_problems:
+        problems = list(samples.score_problems[:_MOST_DIFFERENCES])
+        if len(samples.score_problems) > _MOST_DIFFERENCES:
+            problems.append(f"... {len(samples.score_problems)} differences in all")
+        yield Refusal("SCORE_CHANGED", name, "; ".join(problems))
+
+
+def _some(numbers: Sequence[int]) -> str:
+    return listed([shown_number(number) for number in numbers])
+
+
+def _run_again(rules: Rules) -> str:
+    return f"run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml"

@@ -1,6 +1,7 @@
 """From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
 
 import contextlib
+import hashlib
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,27 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.leaderboard import submission as submitted
 from lm_factuality.leaderboard.check import UNFINISHED, check_submission
 from lm_factuality.leaderboard.contents import own_secrets, secrets_in_file
-from lm_factuality.leaderboard.judges import is_judged
-from lm_factuality.leaderboard.rows import weights_hash
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
-from lm_factuality.leaderboard.runs import Run, describe_task, num_parameters_of
+from lm_factuality.leaderboard.runs import Run, describe_task, is_judged, num_parameters_of
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.results.read import date_of, read_results_files, write_correction
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+
+
+def weights_hash(folder: Path) -> str:
+    """``sha256:`` and a hash of the names and contents of a local checkpoint's weights.
+
+    Raises:
+        ConfigError: The folder holds no weights.
+    """
+    weights = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS)
+    if not weights:
+        raise ConfigError(f"{folder}: no weights here ({', '.join(_WEIGHTS)})")
+    lines = "".join(f"{sha256_of(path)}  {path.name}\n" for path in weights)
+    return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True)

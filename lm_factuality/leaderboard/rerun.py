@@ -18,7 +18,7 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
 from lm_factuality.harness.samples import read_samples, texts
 from lm_factuality.leaderboard.check import check_submission
-from lm_factuality.leaderboard.runs import CHANGING, read_runs, thinking_tokens_of
+from lm_factuality.leaderboard.runs import REPEATED_ARGUMENTS, read_runs, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
 from lm_factuality.results.read import read_results_files
 
@@ -75,7 +75,7 @@ def rerun(
     )
     own |= {
         "dtype": model.dtype,
-        **{name: first.arguments[name] for name in CHANGING if name in first.arguments},
+        **{name: first.arguments[name] for name in REPEATED_ARGUMENTS if name in first.arguments},
     }
     own |= dict(each.split("=", 1) for each in model_args.split(",") if "=" in each)
     arguments, draws = (

@@ -16,6 +16,7 @@ from pydantic import Field
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.harness import outputs
+from lm_factuality.harness.context import current_run
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
 from lm_factuality.models.ralm import (
     EvaluatedDocument,
@@ -93,7 +94,7 @@ class HFRALM(HFTree):
         self._passage_tokens: dict[int, list[int]] = {}
         # What was retrieved and excluded, by (task, lm_eval's number of the row).
         self.retrieved: outputs.Rows = {}
-        outputs.latest_retrieved = self.retrieved
+        current_run().retrieved = self.retrieved
 
     @property
     def cache_identity(self) -> str:

@@ -94,9 +94,10 @@ def _open_source(name: str, fields: Fields) -> Source:
 
 def _open_dataset(name: str) -> Source:
     """Open a folder, or a dataset of the Hub at its newest commit, which the manifest names."""
-    dataset, _, options = name.removeprefix(_HUB).partition(":")
-    if not name.startswith(_HUB):
-        dataset, options = name, ""
+    dataset = name
+    options = ""
+    if name.startswith(_HUB):
+        dataset, _, options = name.removeprefix(_HUB).partition(":")
     config, _, split = options.partition(":")
     folder = Path(dataset)
     form = f"{_HUB}{dataset}::SPLIT"

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from lm_factuality.cli import main
-from lm_factuality.cli.main import COMMANDS
+from lm_factuality.cli.main import app
 from tests.conftest import REPOSITORY, TASKS, example_row
+from tests.people.test_correct import labelled, run
 
 BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]
 
@@ -24,13 +27,47 @@ def corpus(write_rows, factor_yaml, tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "run"])
-def test_help_has_examples(command, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main([command, "--help"])
-    assert exit_.value.code == 0
+def every_command(group=None, *words):
+    """Every command and group as typed, but for ``run`` and ``gen``, whose help others write."""
+    for name, command in (group or get_command(app)).commands.items():
+        if name not in ("run", "gen"):
+            yield " ".join([*words, name])
+            if isinstance(command, TyperGroup):
+                yield from every_command(command, *words, name)
+
+
+@pytest.mark.parametrize("command", every_command())
+def test_help_shows_how_the_command_is_typed(command, capsys):
+    assert main([*command.split(), "--help"]) == 0
     output = capsys.readouterr().out
-    assert f"examples:\n  lm-factuality {command}" in output
+    assert f"Usage: lm-factuality {command} [OPTIONS]" in output
+    if command not in ("export", "claims", "data ls", "data fetch", "data verify"):
+        assert f"Examples:\n    lm-factuality {command}" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("peeple sheet", "No such command 'peeple'. Did you mean 'people'?"),
+        ("people shet", "No such command 'shet'. Did you mean 'sheet'?"),
+        ("compare --score x", "No such option: --score (Possible options: --scores)"),
+        ("report results", "Missing option '--out'"),
+        ("compare x --plot-format gif", "'--plot-format': Value error, 'gif' is not one of 'png'"),
+        ("", "Missing command"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, expected, capsys):
+    assert main(words.split()) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_an_option_takes_several_values(tmp_path, capsys):
+    missing = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    run(tmp_path)
+    key, _ = labelled(tmp_path, tmp_path)
+    arguments = ["people", "correct", str(tmp_path), "--labels", *missing, "--key", str(key)]
+    assert main(arguments) == 1
+    assert "a.csv: no such file" in capsys.readouterr().err
 
 
 def test_help_imports_nothing_that_takes_time():
@@ -44,13 +81,12 @@ def test_help_imports_nothing_that_takes_time():
         "datasets",
         "lm_factuality.benchmarks",
     }
-    code = f"import sys; from lm_factuality.cli.main import build_parser; build_parser(''); print({heavy} & sys.modules.keys())"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "set()\n"
+    code = (
+        "import sys; from lm_factuality.cli.main import main; main(['people', 'sheet', '--help']);"
+        f" print({heavy} & sys.modules.keys())"
     )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.endswith("set()\n")
 
 
 def test_run_has_every_option_of_lm_eval(capsys):

@@ -147,10 +147,3 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "its build was interrupted" in capsys.readouterr().err
     monkeypatch.undo()
     assert main(arguments) == 0
-
-
-@pytest.mark.parametrize("action", ["build", "info", "query"])
-def test_every_action_has_examples(action, capsys):
-    with pytest.raises(SystemExit):
-        main(["index", action, "--help"])
-    assert f"examples:\n  lm-factuality index {action}" in capsys.readouterr().out

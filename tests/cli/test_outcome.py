@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.cli.outcome import print_outcome
-from lm_factuality.harness.run import Finished, _is_for_readers
+from lm_factuality.harness.run import Finished, is_for_readers
 from lm_factuality.harness.suite_task import UNSCORED
 
 JUDGE = {"name": "strict", "backend": "openai", "model": "m"}
@@ -190,4 +190,4 @@ def test_it_fits_the_terminal(screen, columns, monkeypatch):
     ],
 )
 def test_lm_evals_table_has_numbers_for_readers(key, value, is_kept):
-    assert _is_for_readers(key, value, lambda name: name in ("acc", UNSCORED)) == is_kept
+    assert is_for_readers(key, value, lambda name: name in ("acc", UNSCORED)) == is_kept

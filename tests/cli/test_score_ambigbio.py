@@ -53,18 +53,20 @@ def test_wrong_arguments(tmp_path, capsys, arguments, expected):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["ambigbio"], "required: --decisions"),
-        (["felm"], "required: --outputs"),
-        (["ambigbio", "--decisions", "x", "--outputs", "x"], "unrecognized arguments: --outputs x"),
-        (["felm", "--outputs", "x", "--decisions", "y"], "unrecognized arguments: --decisions y"),
-        (["ambigbio", "--decisions", "x", "--protocol", "paper"], "choose from 'code', 'fixed'"),
-        (["felm", "--outputs", "x", "--protocol", "fixed"], "choose from 'paper', 'code'"),
+        (["ambigbio"], "Missing option '--decisions'"),
+        (["felm"], "Missing option '--outputs'"),
+        (["ambigbio", "--decisions", "x", "--outputs", "x"], "No such option: --outputs"),
+        (["felm", "--outputs", "x", "--decisions", "y"], "No such option: --decisions"),
+        (
+            ["ambigbio", "--decisions", "x", "--protocol", "paper"],
+            "'paper' is not one of 'code', 'fixed'",
+        ),
+        (
+            ["felm", "--outputs", "x", "--protocol", "fixed"],
+            "'fixed' is not one of 'paper', 'code'",
+        ),
     ],
 )
 def test_options_are_those_of_the_benchmark(tmp_path, capsys, arguments, expected):
-    with pytest.raises(SystemExit) as ended:
-        main(["score", *arguments, "--out", str(tmp_path / "out.json")])
-    assert ended.value.code == 2
-    assert expected in capsys.readouterr().err.replace(
-        "choose from code, fixed", "choose from 'code', 'fixed'"
-    ).replace("choose from paper, code", "choose from 'paper', 'code'")
+    assert main(["score", *arguments, "--out", str(tmp_path / "out.json")]) == 2
+    assert expected in capsys.readouterr().err

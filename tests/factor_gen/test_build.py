@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from factor_gen import pipeline
 from factor_gen.audit.audit import SAMPLE
-from factor_gen.cli import build as command
-from factor_gen.cli import build_parser, main
+from factor_gen.cli import app, main
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import ALL_STAGES, Stage
+from lm_factuality.ground.command_line import run_command_line
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
@@ -28,16 +29,20 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: str) -> int:
-    return command.build(build_parser().parse_args(["build", *arguments]))
+    return run_command_line(app, "factor-gen", ["build", *arguments])
 
 
 def test_defaults_and_choices_of_the_command_line_are_those_of_the_settings() -> None:
-    parse = build_parser().parse_args
-    assert [
-        parse(["build", "c", "--out", "o", "--until", stage]).until for stage in ALL_STAGES
-    ] == list(ALL_STAGES)
-    assert parse(["build", "c", "--out", "o"]).until == ALL_STAGES[-1]
-    assert parse(["audit", "file"]).sample == SAMPLE
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    options = {
+        (name, parameter.name): parameter
+        for name, command in commands.items()
+        for parameter in command.params
+    }
+    until = options["build", "until"]
+    assert until.type_descriptor.choices == ALL_STAGES
+    assert until.default == ALL_STAGES[-1]
+    assert options["audit", "sample"].default == SAMPLE
 
 
 @pytest.mark.usefixtures("tiny")
@@ -148,9 +153,8 @@ def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_options_that_make_no_sense_are_refused(
     tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option)
-    assert option[1] in capsys.readouterr().err
+    assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option) == 2
+    assert option[0] in capsys.readouterr().err
 
 
 def test_a_yaml_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from factor_gen.stages import STAGES, Stage, open_stage
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.cli.tasks import check_targets as validate
+from lm_factuality.cli.validation import check_targets as validate
 
 START = "Anna Brown was born in London in 1975. Peter Smith was her teacher in Berlin."
 END = "In 1998 she moved from London to Paris because her mother wanted to study chemistry before the war began there."

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.cli.tasks import check_targets as validate
-from lm_factuality.harness import before
-from lm_factuality.harness.tasks import find_configs
+from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.harness import checkpoints
+from lm_factuality.harness.tasks import _is_lm_evals, find_configs, settings_of
 from tests.conftest import REPOSITORY, TASKS
 
 CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
@@ -43,7 +43,7 @@ def said(capsys, monkeypatch):
     [
         (["--tasks", "sample_facto"], "did you mean sample_factor"),
         (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is not a task"),
-        (["--tasks", "no_such.yaml"], "--tasks no_such.yaml: no such file"),
+        (["--tasks", "no_such.yaml"], "no_such.yaml: no such file"),
         (
             ["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")],
             "it is a build of factor-gen",
@@ -118,7 +118,7 @@ def test_models_that_only_who_loads_them_can_judge(model, arguments, tmp_path, m
     monkeypatch.chdir(tmp_path)
     import lm_eval.models  # noqa: F401  fills the registry
 
-    before.check_model(model, arguments, "cpu")
+    checkpoints.check_model(model, arguments, "cpu")
 
 
 GROUP = """group: mine
@@ -149,8 +149,8 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
 
 
 def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
-    monkeypatch.setattr(before, "_DEV", tmp_path)
-    monkeypatch.setattr(before.sys, "platform", "linux")
+    monkeypatch.setattr(checkpoints, "_DEV", tmp_path)
+    monkeypatch.setattr(checkpoints.sys, "platform", "linux")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert "--device cuda:0: this machine shows no GPU" in said(
         "--tasks", "sample_factor", "--device", "cuda:0"
@@ -236,12 +236,10 @@ def test_misspelt_keys_of_a_yaml(said, tmp_path, lines, expected):
 
 @pytest.mark.parametrize("name", ["hellaswag", "arc_easy", "mmlu", "nosuchtask12345"])
 def test_lm_evals_own_tasks_are_found_by_their_files(name):
-    assert before._is_lm_evals(name) == (name != "nosuchtask12345")
+    assert _is_lm_evals(name) == (name != "nosuchtask12345")
 
 
 def test_settings_are_those_of_a_class_and_its_bases():
     from lm_factuality.benchmarks.factor_generation.task import FactorGenerationTask
 
-    assert {"window", "contradiction", "judge", "data_dir"} <= before.settings_of(
-        FactorGenerationTask
-    )
+    assert {"window", "contradiction", "judge", "data_dir"} <= settings_of(FactorGenerationTask)

@@ -278,9 +278,9 @@ def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, cap
 
 
 def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
-    from lm_factuality.harness import judging
+    from lm_factuality.harness.context import Run, begin_run
 
-    judging.begin_run(None)
+    current = begin_run(Run())
     evaluate(
         "constant-answer",
         ["felm_gen"],
@@ -290,7 +290,7 @@ def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data
     )
     (saved,) = (home / "generations").iterdir()
     assert len(saved.read_text(encoding="utf-8").splitlines()) == 2
-    assert judging._run.failures == []
+    assert current.failures == []
 
 
 def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
@@ -445,6 +445,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
 
     from judges.config import JudgeConfig
     from lm_factuality.harness import judging
+    from lm_factuality.harness.context import Run, begin_run
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
@@ -458,11 +459,11 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
         config = JudgeConfig(
             "down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0
         )
-    judging.begin_run(folder)
+    current = begin_run(Run(folder))
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
     verdicts = setup.apply([["It is so."]] * len(docs), docs)
     assert len(verdicts) == len(docs)
-    found.put((rank, judging._run.failures))
+    found.put((rank, current.failures))
     distributed.destroy_process_group()
 
 
@@ -479,6 +480,7 @@ def test_the_tasks_of_a_run_share_one_budget(
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
     from lm_factuality.harness import judging
+    from lm_factuality.harness.context import Run, begin_run, current_run
 
     def script(prompt: str, attempt: int) -> Act:
         return dataclasses.replace(
@@ -500,18 +502,18 @@ def test_the_tasks_of_a_run_share_one_budget(
             FELM_GEN, load_judge_config(judge), str(judge), tmp_path / "store.sqlite", {}
         )
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
-        return judging._run.failures
+        return current_run().failures
 
-    judging.begin_run(tmp_path)
+    begin_run(Run(tmp_path))
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert said in task(answer)[-1]
         assert (
             "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run"
-            in judging._run.failures[-1]
+            in current_run().failures[-1]
         )
-        assert (len(judging._run.failures), len(server.bodies)) == (number, 6)
-    judging.begin_run(tmp_path)
+        assert (len(current_run().failures), len(server.bodies)) == (number, 6)
+    begin_run(Run(tmp_path))
     assert task("It opened in 1871.") == []
     assert len(server.bodies) == 12

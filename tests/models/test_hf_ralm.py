@@ -122,7 +122,7 @@ def test_a_row_without_the_key_of_its_id():
     ("options", "message"),
     [
         ({"retrieval_stride": 0}, "retrieval_stride is 0"),
-        ({"insertion": "both"}, "insertion is 'both'; expected paper or code"),
+        ({"insertion": "both"}, "insertion is 'both'; expected 'paper' or 'code'"),
         ({"exclude": "title+name"}, "unknown rule 'name'"),
         (
             {"exclude": "id+title"},

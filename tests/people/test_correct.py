@@ -211,7 +211,7 @@ def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content.update(format=2), "'format'"),
+        (lambda content: content.update(format=2), "format is 2"),
         (lambda content: content["scores"][RATE].update(low=0.9), RATE),
         (lambda content: content["scores"][RATE].update(more=1), "more"),
         (lambda content: content.pop("samples"), "samples is missing"),

@@ -42,8 +42,11 @@ def _place(sentence: Sentence, edit: Edit) -> Place:
     """What stands around an edit, as facts that the tables ask for."""
     text = sentence.text
     start, end, new = edit.replacements[0] if edit.replacements else (0, 0, "")
-    before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-    clause = _BRACKETS.sub("", _CLAUSE_END.split(before)[-1]).rpartition("(")[2]
+    marks = [0, *(mark.end() for mark in _CLAUSE_END.finditer(text)), len(text)]
+    clause_start = max(mark for mark in marks if mark <= start)
+    clause_end = min(mark for mark in marks if mark > end or mark == len(text))
+    first, last = max(0, start - _NEAR), end + _NEAR
+    clause = _BRACKETS.sub("", text[max(first, clause_start) : start]).rpartition("(")[2]
     return Place.of_characters(
         sentence,
         start,
@@ -52,12 +55,12 @@ def _place(sentence: Sentence, edit: Edit) -> Place:
         type=[edit.type],
         old=_words(text[start:end]),
         new=_words(new),
-        words_around=_words(text[max(0, start - _NEAR) : end + _NEAR]),
-        words_near_after=_words(after),
+        words_around=_words(text[first:last]),
+        words_near_after=_words(text[end:last]),
         clause=_words(clause),
         clause_text=clause,
-        rest_of_clause=_words(_CLAUSE_END.split(after)[0]),
-        neighbours=[*before.split()[-1:], *after.split()[:1]],
+        rest_of_clause=_words(text[end:clause_end]),
+        neighbours=[*text[:start].split()[-1:], *text[end:].split()[:1]],
         breaks_phrase=any(
             _breaks_phrase(text, first, last) for first, last, _ in edit.replacements
         ),

@@ -3,10 +3,11 @@ each error type."""
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
 
 Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
+EditsByType = dict[str, dict[str, list[Edit]]]
+"""The edits of each error type, by operator."""
 
 OPERATORS: Mapping[str, Operator] = {
     "antonym": verbs.antonym,
@@ -56,19 +59,18 @@ OPERATORS: Mapping[str, Operator] = {
     "order": partial(phrases.phrase, "order"),
     "cause": partial(phrases.phrase, "cause"),
 }
-"""Every operator of the rules by name. Where little is left, every denial is offered, then more
-values of numbers and dates."""
+"""Every operator of the rules by name."""
 
 _WANTED = 3  # contradictions of a row
+_WANTED_TYPES = 2
 _OFTEN_BAD = ("quantity", "place and time", "pronoun", "pronoun to name", "order", "cause")
 DOUBTFUL: Mapping[str, int] = {"negation in time": 1, **dict.fromkeys(_OFTEN_BAD, 2)}
-"""How doubtful what an operator makes is, if it is (:class:`factor_gen.records.Candidate`)."""
-_VERSION = 11  # of the operators; to be raised when they write something else
+"""How doubtful what an operator makes is, if it is (`factor_gen.records.Candidate`)."""
+_VERSION = 12  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
-    """A stage (:class:`factor_gen.stages.Stage`) that sets ``Example.candidates``; at most
-    ``per_type`` of each type."""
+    """The stage that sets ``Example.candidates``, at most ``per_type`` of each error type."""
 
     name = "generate"
 
@@ -82,13 +84,18 @@ class RulesGenerator:
         *,
         filtered: bool = False,
     ) -> None:
-        """``contexts`` is the file of :mod:`factor_gen.generate.rules.contexts`; without one every
-        substitute passes. If a model's filter follows (``filtered``), which leaves little, all that
-        can be made is offered."""
+        """Set up the stage; its lists are read when they are needed.
+
+        Args:
+            contexts: The file of `factor_gen.generate.rules.contexts`. Without one, every
+                substitute passes.
+            filtered: Whether a model's filter follows. It leaves little, so all that can be made
+                is offered.
+        """
         self.settings = settings
-        self._filtered = filtered and language == ENGLISH
         self.types = types
         self.seed = seed
+        self._filtered = filtered and language == ENGLISH
         self._language = language
         self._contexts = load(contexts) if contexts else Contexts()
 
@@ -98,6 +105,7 @@ class RulesGenerator:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
+        """What the candidates depend on."""
         return {
             "generator": "rules",
             "version": _VERSION,
@@ -111,94 +119,99 @@ class RulesGenerator:
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        return [each if each.unused else self._generated(each) for each in examples]
+        """Set the candidates of the examples that are in use; drop those without any."""
+        return [example if example.unused else self._generated(example) for example in examples]
 
     def _generated(self, example: Example) -> Example:
-        if self._language != ENGLISH:
-            found = listed.contradictions(
-                example, self._language, self.settings.per_type, self.seed
-            )
-            return (
-                replace(example, candidates=found)
-                if found
-                else example.drop(self.name, "no contradiction")
-            )
-        sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
-        if self._filtered:
-            sentence = replace(sentence, every=True, spare=True)
-        seed = f"{self.seed}/rules/{example.doc_id}"
         lost: Counter[str] = Counter()
-        candidates = contradictions(sentence, example.types, self.settings.per_type, seed, lost)
-        counted = replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
-        return counted if candidates else counted.drop(self.name, "no contradiction")
+        most = self.settings.per_type
+        if self._language != ENGLISH:
+            candidates = listed.contradictions(example, self._language, most, self.seed)
+        else:
+            sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
+            if self._filtered:
+                sentence = replace(sentence, every=True, spare=True)
+            seed = f"{self.seed}/rules/{example.doc_id}"
+            candidates = contradictions(sentence, example.types, most, seed, lost)
+            example = replace(example, lost=dict(sorted(lost.items())))
+        if not candidates:
+            return example.drop(self.name, "no contradiction")
+        return replace(example, candidates=candidates)
 
 
 def contradictions(
     sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]
 ) -> tuple[Candidate, ...]:
-    """Up to ``most`` candidates of each type, from as many operators as there are for it; no two
-    with the same text. Edits that contradict nothing are counted in ``lost``, by reason."""
+    """Make the candidates of a sentence, from as many operators as there are for each type.
+
+    Where little can be made, every denial is offered, then more values of numbers and dates.
+
+    Args:
+        most: Candidates of each type.
+        lost: Counts the edits that contradict nothing, by reason.
+
+    Returns:
+        The candidates; no two have the same text.
+    """
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
-        return ()  # a question asserts nothing
+        return ()  # A question asserts nothing.
     edits = _edits(sentence, types, seed, lost)
     for spare in (False, True):
         if not sentence.spare and _is_meagre(edits):
             lost.clear()
             edits = _edits(replace(sentence, every=True, spare=spare), types, seed, lost)
     candidates: dict[str, Candidate] = {}
-    for error_type in types:
-        kept = 0
-        for doubtful in (0, 1, 2):
-            queues = [
-                list(found)
-                for name, found in edits[error_type].items()
-                if found and DOUBTFUL.get(name, 0) == doubtful
-            ]
-            random.Random(f"{seed}/{error_type}").shuffle(queues)
-            for candidate in (_candidate(sentence.text, each) for each in _in_turn(queues)):
-                if kept == most:
-                    break
-                if candidate is not None and candidate.text not in candidates:
-                    candidates[candidate.text] = candidate
-                    kept += 1
+    for error_type, by_operator in edits.items():
+        full = len(candidates) + most
+        for edit in _in_turn(by_operator, f"{seed}/{error_type}"):
+            candidate = _candidate(sentence.text, edit)
+            if candidate is not None and len(candidates) < full:
+                candidates.setdefault(candidate.text, candidate)
     return tuple(candidates.values())
 
 
-def _in_turn(queues: list[list[Edit]]) -> Iterator[Edit]:
-    """One of each queue after the other, until all are empty."""
-    while queues:
-        yield from [queue.pop(0) for queue in queues]
-        queues = [queue for queue in queues if queue]
-
-
-def _edits(
-    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
-) -> dict[str, dict[str, list[Edit]]]:
+def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> EditsByType:
     """The edits of each type by operator, in a random order."""
-    edits: dict[str, dict[str, list[Edit]]] = {each: {} for each in types}
+    edits: EditsByType = {error_type: {} for error_type in types}
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
-        found = list(operator(sentence, rng))
-        rng.shuffle(found)
-        for each in found:
-            reasons = [compatible.compatible(sentence.text, *one) for one in each.replacements]
-            if reasons and all(reasons):
-                lost[f"rules: {reasons[0]}"] += 1
-            elif reason := unasserted(sentence, each):
+        of_operator = list(operator(sentence, rng))
+        rng.shuffle(of_operator)
+        for edit in of_operator:
+            reason = _why_no_contradiction(sentence, edit)
+            if reason:
                 lost[f"rules: {reason}"] += 1
-            elif each.type in edits:
-                edits[each.type].setdefault(name, []).append(each)
+            elif edit.type in edits:
+                edits[edit.type].setdefault(name, []).append(edit)
     return edits
 
 
-def _is_meagre(edits: Mapping[str, Mapping[str, Sequence[Edit]]]) -> bool:
-    """Whether three contradictions of two types, none of them doubtful, can't be chosen of the
-    edits."""
-    sizes = [
-        sum(len(found) for name, found in by_operator.items() if name not in DOUBTFUL)
-        for by_operator in edits.values()
+def _why_no_contradiction(sentence: Sentence, edit: Edit) -> str | None:
+    reasons = [
+        compatible.compatible(sentence.text, *replacement) for replacement in edit.replacements
     ]
-    return sum(sizes) < _WANTED or sum(size > 0 for size in sizes) < 2
+    if reasons and all(reasons):
+        return reasons[0]
+    return unasserted(sentence, edit)
+
+
+def _is_meagre(edits: EditsByType) -> bool:
+    """Whether not even three contradictions of two types, none of them doubtful, can be chosen."""
+    sizes = []
+    for by_operator in edits.values():
+        sure = [by_operator[name] for name in by_operator if name not in DOUBTFUL]
+        sizes.append(sum(map(len, sure)))
+    return sum(sizes) < _WANTED or sum(size > 0 for size in sizes) < _WANTED_TYPES
+
+
+def _in_turn(by_operator: Mapping[str, list[Edit]], seed: str) -> list[Edit]:
+    """One edit of each operator after the other; the doubtful ones come last."""
+    in_turn: list[Edit] = []
+    for degree in (0, 1, 2):
+        queues = [edits for name, edits in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
+        random.Random(seed).shuffle(queues)
+        in_turn += [edit for edit in chain(*zip_longest(*queues)) if edit is not None]
+    return in_turn
 
 
 def _candidate(text: str, edit: Edit) -> Candidate | None:
@@ -207,11 +220,6 @@ def _candidate(text: str, edit: Edit) -> Candidate | None:
     new = apply(text, replacements)
     if new.casefold() == text.casefold():
         return None
+    doubtful = DOUBTFUL.get(edit.operator, 0)
     made_by = f"rules/{edit.operator}"
-    return Candidate(
-        new,
-        edit.type,
-        described(text, replacements),
-        made_by,
-        doubtful=DOUBTFUL.get(edit.operator, 0),
-    )
+    return Candidate(new, edit.type, described(text, replacements), made_by, doubtful=doubtful)

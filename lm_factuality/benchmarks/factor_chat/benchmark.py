@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import (
-    HIGHEST_LOGPROB,
     OTHER_REQUEST,
     UNKNOWN_REQUESTS,
     Expected,
@@ -100,17 +99,6 @@ class FactorChatAudit(PromptAudit):
             for each, text in zip(requests, texts, strict=True)
         )
         return None if is_asked else OTHER_REQUEST
-
-    def impossible(self, sample: Sample) -> str | None:
-        for logprobs, _, _ in sample["filtered_resps"]:
-            known = (
-                [float(each) for each in logprobs if each != "None"] if logprobs != "None" else []
-            )
-            if any(each > HIGHEST_LOGPROB for each in known):
-                return f"a log-probability is {max(known):.6g}, above 0"
-            if (total := math.fsum(map(math.exp, known))) > 1 + _ROUNDING:
-                return f"the probabilities of its answers have the sum {total:.6g}"
-        return None
 
 
 LEAD = (

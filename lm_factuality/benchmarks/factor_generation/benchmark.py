@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.asked import (
     load_questions,
     relabelling,
 )
-from lm_factuality.benchmarks.audit import HIGHEST_LOGPROB, PromptAudit
+from lm_factuality.benchmarks.audit import PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
@@ -114,11 +114,6 @@ class FactorGenerationAudit(PromptAudit):
 
     def repeats(self, doc: Mapping[str, Any]) -> int:
         return 0 if doc["no_fact"] else super().repeats(doc)
-
-    def impossible(self, sample: Sample) -> str | None:
-        means = sample["doc"].get("mean_logprob") or []
-        is_above = any(mean is not None and mean > HIGHEST_LOGPROB for mean in means)
-        return "a mean log-probability is above 0" if is_above else None
 
 
 def counted(task: TaskResult, metric: str) -> int:

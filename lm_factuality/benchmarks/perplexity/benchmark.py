@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.audit import impossible_logprob, requests_of
+from lm_factuality.benchmarks.audit import requests_of
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
     BITS_PER_BYTE,
@@ -109,16 +109,11 @@ SCORES = (
 
 
 class PerplexityAudit:
-    """The model was asked for the log-probability of each document's text, and a model can have
-    it."""
+    """The model was asked for the log-probability of each document's text."""
 
     def wrong_request(self, sample: Sample) -> str | None:
         is_asked = [each[0] for each in requests_of(sample)] == [sample["doc"]["text"]]
         return None if is_asked else "the model was asked another text"
-
-    def impossible(self, sample: Sample) -> str | None:
-        ((logprob, tokens, *_),) = sample["filtered_resps"]
-        return impossible_logprob(logprob, tokens, len(sample["doc"]["text"].encode()))
 
 
 def keep(sample: Sample) -> Row:

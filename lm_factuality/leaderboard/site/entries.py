@@ -23,7 +23,7 @@ from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.check import Checked
-from lm_factuality.leaderboard.rows import answers_of
+from lm_factuality.leaderboard.evidence import answers_digest
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.runs import items_of
 from lm_factuality.leaderboard.submission import Submission, SubmittedTask
@@ -202,7 +202,7 @@ def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | 
         "task": task.task,
         "kind": task.kind,
         "higher": higher,
-        "answers": answers_of(task),
+        "answers": answers_digest(task),
     }
     return Score(**vars(found), **about, **judged, **lost)
 

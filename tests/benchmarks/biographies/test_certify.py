@@ -380,29 +380,7 @@ def test_a_certificate_of_other_prompts_is_not_found(files, tmp_path):
         assert find_certificate(judge) is None
 
 
-FORGERIES = {
-    "better": (
-        lambda forged: forged["scores"]["ALL"].update(f1=0.99, precision=0.99),
-        "do not follow from their counts",
-    ),
-    "no counts": (lambda forged: forged["scores"]["ALL"].pop("tp"), "no scores with their counts"),
-    "infinite": (
-        lambda forged: forged["scores"]["ALL"].update(tp=1e300),
-        "no scores with their counts",
-    ),
-    "no intervals": (lambda forged: forged.update(intervals={}), "its intervals are none"),
-    "upside down": (
-        lambda forged: forged["intervals"].update(f1=[0.9, 0.2]),
-        "its intervals are none",
-    ),
-    "another prompt": (
-        lambda forged: forged["prompt_hashes"].update({"biographies/group": "0" * 16}),
-        "is not that of suite",
-    ),
-    "other prompts": (
-        lambda forged: forged["prompt_hashes"].update({"felm/segment_cot": "0" * 16}),
-        "are not those of the prompts",
-    ),
+OTHER_CERTIFICATES = {
     "another setting": (
         lambda forged: forged.update(setting="biographies_everything"),
         "its setting",
@@ -411,22 +389,12 @@ FORGERIES = {
         lambda forged: forged["judge"].update(model="m"),
         "its model is not that of the run",
     ),
-    "another identity": (
-        lambda forged: forged.update(identity=json.dumps(["openai m", "", {}, 1, {}])),
-        "its identity is",
-    ),
-    "another way": (
-        lambda forged: forged.update(
-            identity=json.dumps([*json.loads(forged["identity"]), {"verify": "page"}])
-        ),
-        "verify",
-    ),
 }
 
 
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_certificate_is_known(name, files):
-    forge, expected = FORGERIES[name]
+@pytest.mark.parametrize("name", OTHER_CERTIFICATES)
+def test_a_certificate_of_something_else_is_known(name, files):
+    forge, expected = OTHER_CERTIFICATES[name]
     with Judge.open(load_judge_config("lexical")) as judge:
         forged = json.loads(json.dumps(published(judge, files)))
         described, version = judge.config.describe(["biographies/group"]), forged["suite_version"]

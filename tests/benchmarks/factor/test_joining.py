@@ -7,7 +7,7 @@ from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams, tokenizer_of
 from lm_factuality.benchmarks.factor.rows import make_row
-from lm_factuality.cli.tasks import check_targets as validate
+from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.ground.errors import ConfigError
 from tests.conftest import example_row
 

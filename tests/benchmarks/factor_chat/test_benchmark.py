@@ -14,8 +14,9 @@ from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expe
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.leaderboard.rows import _Rows
+from lm_factuality.leaderboard.evidence import _read_samples
 from lm_factuality.leaderboard.rules import TaskRules
+from lm_factuality.leaderboard.runs import Run
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
@@ -107,21 +108,15 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
     (file,) = read_results_files([finished])
     for name in (TASK, LETTERS):
         result = file.task(name)
-        rows = _Rows(
-            result.samples,
-            FactorChatAudit(Expected(result.metadata, GENERATION, has_template=True)),
-            (),
+        rules = TaskRules(task=name, version="1.0", git_blob="abc", documents=ROWS)
+        rules = rules.model_copy(
+            update={"metadata": result.metadata, "generation_kwargs": GENERATION}
         )
-        assert len(list(rows.read())) == ROWS
-        assert (
-            list(
-                rows.changed(
-                    TaskRules(task=name, version="1.0", git_blob="abc", documents=ROWS),
-                    file.content["task_hashes"][name],
-                )
-            )
-            == []
-        )
+        samples = _read_samples(result.samples.parent, Run(file), result, rules)
+        assert len(samples.doc_ids) == ROWS
+        assert samples.hash_problems == ()
+        assert samples.request_problem == ""
+        assert samples.joined_hash == file.content["task_hashes"][name]
 
 
 def test_a_chat_server_has_its_own_template(finished):
@@ -162,18 +157,3 @@ def test_a_leaderboard_sees_what_was_asked(name, protocol, change, complaint, fi
     for sample in map(edit(change), read_samples(path)):
         found = audit.wrong_request(sample)
         assert found == complaint or (complaint and complaint in found)
-
-
-@pytest.mark.parametrize(
-    ("logprobs", "complaint"),
-    [
-        (["-0.1", "-4.0"], None),
-        (["None", "-0.5"], None),
-        ("None", None),
-        (["0.5", "-4"], "above 0"),
-        (["-0.1", "-0.1"], "have the sum"),
-    ],
-)
-def test_a_leaderboard_sees_probabilities_that_no_model_has(logprobs, complaint):
-    found = FactorChatAudit(Expected()).impossible({"filtered_resps": [[logprobs, "", ""]]})
-    assert found is None if complaint is None else complaint in found

@@ -10,7 +10,7 @@ import pytest
 
 from factor_gen.output.write import write_benchmark
 from factor_gen.settings import CorpusSettings
-from lm_factuality.cli.tasks import check_targets as validate
+from lm_factuality.cli.validation import check_targets as validate
 from tests.factor_gen.output.conftest import make_settings
 
 

@@ -7,19 +7,24 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from factor_gen.generate.rules import negation
 from factor_gen.generate.rules.edits import Edit, apply, finish
+from factor_gen.generate.rules.generator import OPERATORS
 from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.text.pattern import PatternTagger
 
 TAGGER = PatternTagger()
+Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
 
 
-def results(
-    operator: Callable[[Sentence, random.Random], Iterable[Edit]],
-    text: str,
-    prefix: str = "",
-    tries: int = 12,
-) -> set[str]:
+def operator(name: str) -> Operator:
+    """The operator of that name; ``negation added`` makes every denial."""
+    if name == "negation added":
+        return lambda sentence, rng: negation.denials(sentence)
+    return OPERATORS[name]
+
+
+def results(operator: Operator, text: str, prefix: str = "", tries: int = 12) -> set[str]:
     """All that the operator makes of the text over a few seeds."""
     sentence = read(TAGGER, prefix, text)
     return {

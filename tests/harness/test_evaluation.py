@@ -10,7 +10,7 @@ from lm_eval import evaluator
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
-from lm_factuality.harness import once
+from lm_factuality.harness import evaluation
 from tests.conftest import TASKS
 
 LIMIT = 6
@@ -72,7 +72,7 @@ def test_tasks_that_ask_the_same_are_answered_together(felm, model, evaluate, mo
     assert len(asked) == 2 * LIMIT
     assert "6 of 18 greedy requests for text repeat another, and are asked once" in caplog.text
     assert "generate_until" not in vars(lm)  # as it was
-    monkeypatch.setattr(once, "ask_once", lambda generate, requests: generate(requests))
+    monkeypatch.setattr(evaluation, "ask_once", lambda generate, requests: generate(requests))
     asked.clear()
     alone = evaluate(lm, ["one", "same", "shorter"], felm, limit=LIMIT)
     assert len(asked) == 3 * LIMIT
@@ -123,7 +123,7 @@ def test_which_requests_are_identical(arguments, count):
         asked.extend(requests)
         return [f"{number}: {request.args[0]}" for number, request in enumerate(requests)]
 
-    answers = once.ask_once(
+    answers = evaluation.ask_once(
         generate, [Instance("generate_until", {}, each, 0) for each in arguments]
     )
     assert len(asked) == count
@@ -147,7 +147,7 @@ def test_processes_that_work_in_step_are_left_alone(base, is_wrapped, monkeypatc
     monkeypatch.setattr(
         evaluator, "evaluate", lambda lm, **options: seen.append("generate_until" in vars(lm))
     )
-    once.install()
+    evaluation.install()
     evaluator.evaluate(base(), task_dict={})
     assert seen == [is_wrapped]
 
@@ -157,8 +157,8 @@ def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):
         raise RuntimeError
 
     monkeypatch.setattr(evaluator, "evaluate", fail)
-    once.install()
-    once.install()  # twice does no harm
+    evaluation.install()
+    evaluation.install()  # twice does no harm
     model = type("Model", (), {"generate_until": lambda self, requests: []})()
     with pytest.raises(RuntimeError):
         evaluator.evaluate(model)

@@ -1,0 +1,59 @@
+"""What a run of lm_eval knows beyond what lm_eval tells its tasks and models.
+
+lm_eval makes tasks and models itself, so nothing can be handed to them. `begin_run` starts a run;
+tasks, judges and models then look at `current_run`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judges.budget import Purse
+from judges.config import JudgeConfig
+from lm_factuality.harness.outputs import Rows
+
+if TYPE_CHECKING:
+    from lm_factuality.harness.suite_task import SuiteTask
+
+
+@dataclass
+class Run:
+    """A run of lm_eval, from its first task to its last judge."""
+
+    folder: Path | None = None
+    """Where generations are kept; None for the user's cache folder."""
+
+    only_predicts: bool = False
+    """Whether nothing is to be scored (``--predict_only``), so that nobody need judge."""
+
+    has_response_cache: bool = False
+    """Whether the run has ``--use_cache``."""
+
+    tasks: dict[str, SuiteTask] = field(default_factory=dict)
+    """The suite's tasks that were made, by name."""
+
+    failures: list[str] = field(default_factory=list)
+    """What judges that failed said, each with the command that judges what was kept."""
+
+    purses: list[tuple[JudgeConfig, Purse]] = field(default_factory=list)
+    """What each judge may still spend."""
+
+    retrieved: Rows = field(default_factory=dict)
+    """What the model has retrieved for each row."""
+
+
+_run: ContextVar[Run | None] = ContextVar("run", default=None)
+
+
+def begin_run(run: Run) -> Run:
+    """Make a run the current one."""
+    _run.set(run)
+    return run
+
+
+def current_run() -> Run:
+    """Return the run that goes on, or a new one where only lm_eval has begun one."""
+    return _run.get() or begin_run(Run())
