@@ -1,5 +1,7 @@
-"""Certificates: how well a judge does where the truth is known, to be read beside whatever it
-judges later."""
+"""Certificates: how well a judge does where the truth is known.
+
+They are read beside whatever the judge judges later.
+"""
 
 import datetime
 import hashlib
@@ -17,15 +19,11 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, write_json
 from lm_factuality.ground.published import cache_folder
 
-_USUAL = {
-    "verdicts": "text",
-    "verify": "fact",
-    "thinking_tokens": None,
-    "schema": True,
-}  # which identities leave out
+# The usual ways of a judge, which identities leave out.
+_USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}
 _FEWEST = 20  # units in a bin by which its rate of errors can be told
-# Of a certificate in short: what it is about, so that whoever has only the results can tell whose
-# it is, and what was found.
+# A certificate in short: what it is about, so that whoever has only the results can tell whose it
+# is, and what was found.
 _SHORT = (
     "identity",
     "judge",
@@ -46,40 +44,44 @@ def to_certificate(
     prompt_hashes: Mapping[str, str],
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What ``judge`` scored in one ``setting`` (``segment_cot``, ...) on ``data``, which says
-    whether it ``is_published``. ``measured`` has ``scores`` (under ``ALL`` those of everything,
-    under ``unscored`` the number of ``responses`` without a verdict), their ``intervals``, and
-    whatever is to be read beside them."""
+    """Certify what a judge scored.
+
+    Args:
+        judge: The judge.
+        setting: What it was asked (``segment_cot``, ...).
+        measured: ``scores`` (under ``ALL`` those of everything, under ``unscored`` the number of
+            ``responses`` without a verdict), their ``intervals``, and whatever is to be read beside
+            them.
+        prompt_hashes: Of the prompts that were used.
+        data: What it was asked about, and whether that ``is_published``.
+    """
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    whose = {
+    return {
         "identity": certified_identity(judge.config, judge.identity),
         "judge": judge.config.describe(),
         "setting": setting,
-    }
-    made = {
         "suite_version": __version__,
         "date": now,
         "prompt_hashes": dict(prompt_hashes),
         "data": dict(data),
+        "usage": asdict(judge.usage),
+        **measured,
     }
-    return {**whose, **made, "usage": asdict(judge.usage), **measured}
 
 
 def certified_identity(config: JudgeConfig, identity: str) -> str:
-    """What a certificate is about: the model by its ``identity``, how it is made to answer, the
-    prompts that its config replaces, and where that is not the usual way, how it verifies facts,
-    what room it has to think, and whether it is held to a schema."""
-    own = Prompts(config.prompts).hashes(config.prompts)
-    ways = {key: value for key, usual in _USUAL.items() if (value := getattr(config, key)) != usual}
-    said = [
-        identity,
-        config.system,
-        config.decoding.to_dict(),
-        config.samples,
-        own,
-        *([ways] if ways else []),
-    ]
-    return json.dumps(said, sort_keys=True)
+    """What a certificate is about.
+
+    That is the model by its ``identity``, how it is made to answer, the prompts that its config
+    replaces, and where that is not the usual way, how it verifies facts, what room it has to think,
+    and whether it is held to a schema.
+    """
+    own_prompts = Prompts(config.prompts).hashes(config.prompts)
+    parts = [identity, config.system, config.decoding.to_dict(), config.samples, own_prompts]
+    ways = {key: getattr(config, key) for key in _USUAL if getattr(config, key) != _USUAL[key]}
+    if ways:
+        parts.append(ways)
+    return json.dumps(parts, sort_keys=True)
 
 
 def certificates_folder(identity: str) -> Path:
@@ -88,34 +90,41 @@ def certificates_folder(identity: str) -> Path:
 
 
 def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
-    """Writes it to ``out``, and, if it is on the published data, where later runs find it; returns
-    where."""
-    folder = certificates_folder(str(certificate["identity"]))
-    kept = (
-        [folder / f"{certificate['setting']}.json"] if certificate["data"]["is_published"] else []
-    )
-    paths = [*kept, *([out] if out else [])]
+    """Write a certificate to ``out`` and, if it is on the published data, where runs find it.
+
+    Returns:
+        The files that were written.
+    """
+    paths = [out] if out else []
+    if certificate["data"]["is_published"]:
+        folder = certificates_folder(str(certificate["identity"]))
+        paths.insert(0, folder / f"{certificate['setting']}.json")
     for path in paths:
         write_json(path, certificate)
     return paths
 
 
 def find_certificate(judge: Judge) -> dict[str, Any] | None:
-    """The newest certificates of ``judge`` in short, by their setting: date, data, and the scores
-    on all domains. One that was made with other prompts than today's counts no more. Raises
-    DataError: there is a file, but it is damaged."""
+    """The newest certificates of a judge in short, by their setting.
+
+    A certificate that was made with other prompts than today's counts no more.
+
+    Raises:
+        DataError: A file is damaged.
+    """
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
-    found = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
+    certificates = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
     return {
-        name: each for name, each in found.items() if _has_prompts_of(judge, each["prompt_hashes"])
+        setting: certificate
+        for setting, certificate in certificates.items()
+        if _has_prompts_of(judge, certificate["prompt_hashes"])
     } or None
 
 
 def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
+    own = {name: value for name, value in hashes.items() if name != "authors"}
     try:
-        return all(
-            name == "authors" or judge.prompts.hash(name) == found for name, found in hashes.items()
-        )
+        return judge.prompts.hashes(own) == own
     except ConfigError:
         return False  # a prompt that the suite has no more
 
@@ -123,48 +132,53 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
 def find_calibration(
     config: JudgeConfig, identity: str, error: float
 ) -> tuple[tuple[float, float], ...]:
-    """The bands of probability in which more than a share ``error`` of a judge's verdicts were
-    wrong when it was certified; or it gave too few to tell. Raises ConfigError: it has no
-    certificate with a calibration. Raises DataError: it is damaged."""
-    paths = sorted(certificates_folder(certified_identity(config, identity)).glob("*.json"))
-    tables = [table for path in paths if (table := _read(path).get("calibration"))]
-    if not tables:
-        advice = (
-            f"certify it first (lm-factuality certify --judge {config.name}.yaml), or give a band"
-            " such as [0.2, 0.8]"
-        )
-        raise ConfigError(
-            f"unsure: calibrated: {config.name} has no certificate that says where it errs;"
-            f" {advice}"
-        )
-    unsure = [
-        each
-        for each in tables[0]
-        if each["units"] < _FEWEST or each["wrong"] > error * each["units"]
-    ]
-    return tuple((each["low"], each["high"]) for each in unsure)
+    """Where a judge is unsure, by its certificates.
+
+    Returns:
+        The bands of probability in which more than a share ``error`` of its verdicts were wrong, or
+        it gave too few to tell.
+
+    Raises:
+        ConfigError: The judge has no certificate with a calibration.
+        DataError: A certificate is damaged.
+    """
+    folder = certificates_folder(certified_identity(config, identity))
+    for path in sorted(folder.glob("*.json")):
+        bins = _read(path).get("calibration")
+        if bins:
+            return tuple(
+                (band["low"], band["high"])
+                for band in bins
+                if band["units"] < _FEWEST or band["wrong"] > error * band["units"]
+            )
+    raise ConfigError(
+        f"unsure: calibrated: {config.name} has no certificate that says where it errs; certify it"
+        f" first (lm-factuality certify --judge {config.name}.yaml), or give a band such as"
+        " [0.2, 0.8]"
+    )
+
+
+def _in_short(path: Path) -> dict[str, Any]:
+    certificate = _read(path)
+    try:
+        return {
+            **{key: certificate[key] for key in _SHORT},
+            "scores": certificate["scores"]["ALL"],
+            "unscored": certificate["scores"]["unscored"]["responses"],
+        }
+    except (KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        certificate: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
-        ) from error
-    return found
+        raise _damaged(path, error) from error
+    return certificate
 
 
-def _in_short(path: Path) -> dict[str, Any]:
-    found = _read(path)
-    try:
-        kept = {key: found[key] for key in _SHORT}
-        return {
-            **kept,
-            "scores": found["scores"]["ALL"],
-            "unscored": found["scores"]["unscored"]["responses"],
-        }
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
-        ) from error
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
+    )

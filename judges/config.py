@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError, model_validator
@@ -29,7 +29,6 @@ from lm_factuality.ground.suite import find_config, read_config
 FOLDER = Path("configs/judges")
 _COMMON = ("backend", "decoding", "samples", "prompts", "system")
 _FROM_ENVIRONMENT = "keys come from the environment only: name the variable by api_key_env"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MORE_TOKENS = (
     "n",
     "best_of",
@@ -45,7 +44,7 @@ def _is_known(backend: str) -> str:
 
 
 def _is_variable(name: str) -> str:
-    if not _VARIABLE.fullmatch(name) or secrets_in_text(name):
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or secrets_in_text(name):
         raise ValueError("must be the name of an environment variable, not the key itself")
     return name
 
@@ -65,9 +64,6 @@ def _is_address(base_url: str) -> str:
     return base_url
 
 
-Verdicts = Literal["text", "logprobs"]
-VERDICTS: tuple[str, ...] = get_args(Verdicts)
-Verify = Literal["fact", "page"]
 String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
@@ -75,8 +71,8 @@ Share = Annotated[Number, Field(ge=0, le=1)]
 Band = Annotated[
     tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")
 ]
-# To a cascade by its second judge.
-_PASSED_ON = (
+# A cascade has these from its second judge.
+_OF_SECOND = (
     "decoding",
     "samples",
     "prompts",
@@ -90,77 +86,117 @@ _PASSED_ON = (
 
 @dataclass(frozen=True, config=FORBID)
 class JudgeConfig:
-    """What a judge's YAML says; :func:`load_judge_config` reads one. Raises ConfigError: values
-    that cannot be used."""
+    """What a judge's YAML says. `load_judge_config` reads one.
+
+    Which backend reads which key is in ``backends.yaml``.
+
+    Raises:
+        ConfigError: Values cannot be used.
+    """
 
     name: String
     backend: Annotated[String, AfterValidator(_is_known)]
-    model: String = (
-        ""  # openai: as the server calls it; lm_eval: the name of the model class (hf, vllm, ...)
-    )
+
+    model: String = ""
+    """openai: as the server calls it. lm_eval: the name of the model class (hf, vllm, ...)."""
+
     base_url: Annotated[String, AfterValidator(_is_address)] = "https://api.openai.com/v1"
-    api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = (
-        None  # holds the key; None: see judges.backends.server
-    )
+
+    api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = None
+    """The environment variable that holds the key; see `judges.backends.server`."""
+
     endpoint: Literal["chat", "completions"] = "chat"
-    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = (
-        "max_tokens"  # some models want the other
-    )
-    schema: Truth = True  # whether the server is sent the JSON schema that answers are held to
-    concurrency: Count = 16  # requests under way at once
-    timeout: Positive = 120.0  # seconds for one try
-    total_timeout: Positive | None = None  # seconds for all requests of one step
-    max_retries: Annotated[Integer, Field(ge=0)] = 6  # tries of a request after the first
+
+    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """What the server calls the limit of an answer."""
+
+    schema: Truth = True
+    """Whether the server is sent the JSON schema that answers are held to."""
+
+    concurrency: Count = 16
+    """Requests under way at once."""
+
+    timeout: Positive = 120.0
+    """Seconds for one try."""
+
+    total_timeout: Positive | None = None
+    """Seconds for all requests of one step."""
+
+    max_retries: Annotated[Integer, Field(ge=0)] = 6
+    """Tries of a request after the first."""
+
     requests_per_minute: Positive | None = None
     tokens_per_minute: Positive | None = None
-    prices: Prices | None = None  # USD for a million tokens
-    max_cost: Positive | None = None  # USD a run
-    tokenizer: String | None = None  # of transformers, to count tokens beforehand
-    extra_body: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # sent with every request; a null takes a field away
-    model_args: Mapping[str, Any] = field(default_factory=dict)  # lm_eval: arguments of the model
+    prices: Prices | None = None
+
+    max_cost: Positive | None = None
+    """USD a run."""
+
+    tokenizer: String | None = None
+    """Of transformers, to count tokens beforehand."""
+
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """What is sent with every request. A null takes a field away."""
+
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    """lm_eval: arguments of the model."""
+
     apply_chat_template: Truth = False
-    family: String | None = (
-        None  # classifier: how it is asked (judges.inference), if not as what it is recognised as
-    )
+
+    family: String | None = None
+    """classifier: how it is asked (`judges.inference`), if not as what it is recognised as."""
+
     revision: String | None = None
-    window: Annotated[Integer, Field(ge=16)] | None = (
-        None  # tokens of passages at a time; None: as the family has it
-    )
-    threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = (
-        0.5  # the probability from which on a claim is supported
-    )
+
+    window: Annotated[Integer, Field(ge=16)] | None = None
+    """Tokens of passages at a time. None: as the family has it."""
+
+    threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5
+    """The probability from which a claim is supported."""
+
     batch_size: Count = 16
-    device: String | None = None  # cuda, cpu; None: the GPU if there is one
-    first: "JudgeConfig | None" = None  # cascade: who is asked first, for probabilities
-    then: "JudgeConfig | None" = None  # and who where the first is unsure
-    unsure: Band | Literal["calibrated"] | None = (
-        None  # probabilities of the first; calibrated: as its certificate says
-    )
-    error: Annotated[Number, Field(gt=0, lt=1)] = (
-        0.1  # calibrated: the rate of errors above which it is unsure
-    )
-    options: Mapping[str, Any] = field(default_factory=dict)  # lexical: see its backend
+
+    device: String | None = None
+    """cuda or cpu. None: the GPU if there is one."""
+
+    first: "JudgeConfig | None" = None
+    """cascade: who is asked first, for probabilities."""
+
+    then: "JudgeConfig | None" = None
+    """cascade: who is asked where the first is unsure."""
+
+    unsure: Band | Literal["calibrated"] | None = None
+    """Probabilities at which the first judge is unsure. calibrated: as its certificate says."""
+
+    error: Annotated[Number, Field(gt=0, lt=1)] = 0.1
+    """calibrated: the rate of errors above which the first judge is unsure."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """lexical: see its backend."""
+
     decoding: Decoding = field(default_factory=Decoding)
-    thinking_tokens: Annotated[Integer, Field(ge=0)] | None = (
-        None  # to think, beside max_tokens; None: 4,096 where it runs short
-    )
-    samples: Count = 1  # answers to each prompt
-    prompts: Mapping[str, Path] = field(
-        default_factory=dict
-    )  # own templates by the name of the prompt
+
+    thinking_tokens: Annotated[Integer, Field(ge=0)] | None = None
+    """Tokens to think, beside max_tokens. None: 4,096 where it runs short."""
+
+    samples: Count = 1
+    """Answers to each prompt."""
+
+    prompts: Mapping[str, Path] = field(default_factory=dict)
+    """Own templates by the name of the prompt."""
+
     system: String = ""
-    # whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)
-    verdicts: Verdicts = "text"
-    # one fact a question, as in the paper, or all facts of a response against a page at once
-    verify: Verify = "fact"
+
+    verdicts: Literal["text", "logprobs"] = "text"
+    """Whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)."""
+
+    verify: Literal["fact", "page"] = "fact"
+    """One fact a question, as in the paper, or all facts of a response against a page at once."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _explained(cls, values: Any, validate: Any) -> Any:
-        """An object made in Python, or by ``dataclasses.replace``, is refused in the words of ours
-        too."""
+        """Refuse an object made in Python, or by ``dataclasses.replace``, in words of ours too."""
         try:
             return validate(values)
         except ValidationError as error:
@@ -172,11 +208,13 @@ class JudgeConfig:
             raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
-        if wrong := list(self._contradictions()):
+        wrong = [*self._contradictions(), *self._wrong_cascade(), *self._wrong_costs()]
+        if wrong:
             raise ValueError("; ".join(wrong))
 
     def _contradictions(self) -> Iterator[str]:
-        if (model_is := BACKENDS[self.backend].model_is) and not self.model:
+        model_is = BACKENDS[self.backend].model_is
+        if model_is and not self.model:
             yield f"model is missing: {model_is}"
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
@@ -187,25 +225,27 @@ class JudgeConfig:
             )
         if self.verify == "page" and self.verdicts == "logprobs":
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
-        if self.backend == "cascade":
-            yield from self._wrong_cascade()
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield (
                 f"samples: {self.samples} of backend {self.backend} would be the same; take"
                 " them out"
             )
+
+    def _wrong_costs(self) -> Iterator[str]:
         if self.max_cost is None:
             return
         if self.prices is None:
             yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
-        if loose := [key for key in self.extra_body if key in _MORE_TOKENS]:
-            found = (
+        loose = [key for key in self.extra_body if key in _MORE_TOKENS]
+        if loose:
+            yield (
                 "max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds"
-                f" {', '.join(loose)}"
+                f" {', '.join(loose)}; take it out of extra_body, or max_cost out of the judge"
             )
-            yield f"{found}; take it out of extra_body, or max_cost out of the judge"
 
     def _wrong_cascade(self) -> Iterator[str]:
+        if self.backend != "cascade":
+            return
         if self.first is None or self.then is None or self.unsure is None:
             yield (
                 "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or"
@@ -230,31 +270,33 @@ class JudgeConfig:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What its backend can do; a cascade can do what its second judge can."""
+        """What its backend can do. A cascade can do what its second judge can."""
         if self.first is None or self.then is None:
             return capabilities(self.backend)
-        own, first = self.then.capabilities, self.first.capabilities
-        here, caution = own.runs_here and first.runs_here, own.caution or first.caution
+        first = self.first.capabilities
+        then = self.then.capabilities
         return replace(
-            own,
+            then,
             is_reproducible=False,
-            runs_here=here,
-            by_words=own.by_words or first.by_words,
-            caution=caution,
+            runs_here=then.runs_here and first.runs_here,
+            by_words=then.by_words or first.by_words,
+            caution=then.caution or first.caution,
         )
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
-        """The judge for a results file: what its backend reads, as JSON has it, and the hashes of
-        the prompts named."""
+        """The judge for a results file.
+
+        That is what its backend reads, as JSON has it, and the hashes of the prompts named.
+        """
         from judges.templates import Prompts
 
-        said = {"name", *known_keys(self.backend)} - {"prompts"}
+        keys = {"name", *known_keys(self.backend)} - {"prompts"}
         about: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
-            self, mode="json", include=said
+            self, mode="json", include=keys
         )
-        about |= {
-            name: each.describe() for name in ("first", "then") if (each := getattr(self, name))
-        }
+        for role, judge in (("first", self.first), ("then", self.then)):
+            if judge is not None:
+                about[role] = judge.describe()
         about["decoding"] = {name: about["decoding"][name] for name in self.decoding.to_dict()}
         about["prompts"] = {name: path.name for name, path in self.prompts.items()}
         about["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
@@ -262,33 +304,39 @@ class JudgeConfig:
 
 
 def known_keys(backend: str) -> frozenset[str]:
-    """What the YAML of a judge with this backend may say; empty where there is no such backend."""
+    """What the YAML of a judge with this backend may say. Empty if there is no such backend."""
     return frozenset((*_COMMON, *BACKENDS[backend].keys)) if backend in BACKENDS else frozenset()
 
 
 def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
-    """The judge in a YAML file; a bare name, such as ``lexical``, stands for
-    ``configs/judges/lexical.yaml``. Raises ConfigError: no such file, a credential in the file, or
-    everything that cannot be used, a line each."""
+    """Read the judge in a YAML file.
+
+    A bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``.
+
+    Raises:
+        ConfigError: There is no such file, it holds a credential, or it says what cannot be used,
+            a line each.
+    """
     path = _find(Path(path_or_name))
     content = read_config(path)
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
     backend = content.get("backend")
     if not isinstance(backend, str) or backend not in BACKENDS:
-        given = (
-            "is missing"
-            if backend is None
-            else f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
-        )
-        raise ConfigError(f"{path}: backend {given}; expected one of {', '.join(BACKENDS)}")
-    may = known_keys(backend) - (set(_PASSED_ON) if backend == "cascade" else set())
-    wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in may]
-    known = {key: _from_here(path, key, value) for key, value in content.items() if key in may}
-    if isinstance(then := known.get("then"), JudgeConfig):
-        known |= {key: getattr(then, key) for key in _PASSED_ON}
+        fault = "is missing"
+        if backend is not None:
+            fault = f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
+        raise ConfigError(f"{path}: backend {fault}; expected one of {', '.join(BACKENDS)}")
+    allowed = known_keys(backend)
+    if backend == "cascade":
+        allowed = allowed.difference(_OF_SECOND)
+    wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in allowed]
+    values = {key: _value_in(path, key, value) for key, value in content.items() if key in allowed}
+    second = values.get("then")
+    if isinstance(second, JudgeConfig):
+        values |= {key: getattr(second, key) for key in _OF_SECOND}
     try:
-        config = read_settings(JudgeConfig, {**known, "name": path.stem}, str(path))
+        config = read_settings(JudgeConfig, {**values, "name": path.stem}, str(path))
     except ConfigError as error:
         wrong.append(str(error))
     if wrong:
@@ -296,35 +344,34 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     return config
 
 
-def _from_here(path: Path, key: str, value: Any) -> Any:
-    """The value of a key: files in it are relative to the YAML at ``path``, and a decoding
-    parameter may be left empty."""
+def _value_in(path: Path, key: str, value: Any) -> Any:
+    """The value of a key of the YAML at ``path``, to which the files in it are relative."""
     if key in ("first", "then") and isinstance(value, str):
-        beside = path.parent / value
-        return load_judge_config(beside if beside.is_file() else value)
+        neighbour = path.parent / value
+        return load_judge_config(neighbour if neighbour.is_file() else value)
     if not isinstance(value, dict):
         return value
-    if key == "decoding":
-        return {name: each for name, each in value.items() if each is not None}
-    if key == "prompts" or (key == "options" and "coefficients" in value):
-        files = value if key == "prompts" else ("coefficients",)
-        there = {
-            name: str(path.parent / value[name]) for name in files if isinstance(value[name], str)
-        }
-        return {**value, **there}
-    return value
+    if key == "decoding":  # a parameter may be left empty
+        return {name: parameter for name, parameter in value.items() if parameter is not None}
+    files = {"prompts": tuple(value), "options": ("coefficients",)}.get(key, ())
+    places = {name: str(path.parent / value[name]) for name in files if _is_text(value, name)}
+    return {**value, **places}
+
+
+def _is_text(values: Mapping[str, Any], name: str) -> bool:
+    return isinstance(values.get(name), str)
 
 
 def _find(path: Path) -> Path:
     is_name = path.suffix not in (".yaml", ".yml") and len(path.parts) == 1 and not path.is_file()
-    found = find_config(FOLDER / f"{path}.yaml" if is_name else path)
-    if found.is_file():
-        return found
-    known = sorted(file.stem for file in find_config(FOLDER).glob("*.yaml"))
+    file = find_config(FOLDER / f"{path}.yaml" if is_name else path)
+    if file.is_file():
+        return file
+    known = sorted(judge.stem for judge in find_config(FOLDER).glob("*.yaml"))
     if is_name:
-        hint = did_you_mean(path.name, known)
         raise ConfigError(
-            f"no judge is called {path.name!r}{hint}; known: {', '.join(known)}, or a file"
+            f"no judge is called {path.name!r}{did_you_mean(path.name, known)}; known:"
+            f" {', '.join(known)}, or a file"
         )
     raise ConfigError(
         f"{path}: no such file; expected the YAML of a judge, or the name of one:"
@@ -333,8 +380,9 @@ def _find(path: Path) -> Path:
 
 
 def _why_unknown(key: str, backend: str) -> str:
-    if backend == "cascade" and key in _PASSED_ON:
+    if backend == "cascade" and key in _OF_SECOND:
         return f"{key} of a cascade is that of its second judge; set it there"
-    if others := [other for other in BACKENDS if key in known_keys(other)]:
+    others = [other for other in BACKENDS if key in known_keys(other)]
+    if others:
         return f"{key} is for backend {' and '.join(others)}, but the backend is {backend}"
     return unknown_key(key, sorted(known_keys(backend)))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
-from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage, estimate_of
-from judges.backends import open_backend
-from judges.budget import Purse
+from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage
+from judges.backends import BACKENDS
 from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
@@ -33,13 +31,19 @@ from judges.typed import (
 from lm_factuality.ground.errors import BackendDown
 from lm_factuality.ground.thinking import ROOM_TO_THINK, without_thinking
 
+if TYPE_CHECKING:
+    from judges.budget import Purse
+
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
 IsAskedAgain = Callable[[Request, Answer], bool]
+# Seconds between two looks at what another process is asking: the first, and the longest.
+_FIRST_WAIT = 0.05
+_LONGEST_WAIT = 1.0
 
 
 class Judge(AbstractContextManager["Judge"]):
-    """What ``config`` describes, opened; close it, or use it in a ``with``."""
+    """What a config describes, opened. Close it, or use it in a ``with``."""
 
     def __init__(
         self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts
@@ -48,23 +52,32 @@ class Judge(AbstractContextManager["Judge"]):
         self.prompts = prompts
         self._backend = backend
         self._store = store
-        self._stored = list[int]()  # how many answers were on disk, each time
+        self._stored = 0  # answers that were on disk
 
     @classmethod
     def open(
         cls, config: JudgeConfig, store: Path | None = None, purse: Purse | None = None
     ) -> Judge:
-        """The judge of ``config`` with the answers in the file ``store`` (default: in the user's
-        cache folder). ``purse`` is the money that it shares with other judges (default: it has
-        ``max_cost`` to itself). Raises ConfigError: a prompt or a setting of the backend cannot be
-        used. Raises DataError: the store cannot be used."""
+        """Open a judge.
+
+        Args:
+            config: The judge.
+            store: The file with its answers. By default it is in the user's cache folder.
+            purse: Money shared with other judges. By default it has ``max_cost`` to itself.
+
+        Raises:
+            ConfigError: A prompt or a setting of the backend cannot be used.
+            DataError: The store cannot be used.
+        """
         prompts = Prompts(config.prompts)
-        opened, answers = open_backend(config, purse), AnswerStore(store)
-        getattr(opened, "bind", lambda store: None)(answers)
-        return cls(config, opened, answers, prompts)
+        backend = open_backend(config, purse)
+        answers = AnswerStore(store)
+        backend.bind(answers)
+        return cls(config, backend, answers, prompts)
 
     @property
     def name(self) -> str:
+        """The name of its file."""
         return self.config.name
 
     @property
@@ -75,10 +88,7 @@ class Judge(AbstractContextManager["Judge"]):
     @property
     def usage(self) -> Usage:
         """What was sent since the judge was opened, and how many answers were on disk already."""
-        sent = getattr(self._backend, "usage", None)
-        return dataclasses.replace(
-            sent if isinstance(sent, Usage) else Usage(), stored=sum(self._stored)
-        )
+        return replace(self._backend.usage or Usage(), stored=self._stored)
 
     def ask(
         self,
@@ -88,12 +98,28 @@ class Judge(AbstractContextManager["Judge"]):
         samples: int | None = None,
         **decoding: Any,
     ) -> list[list[Answer]]:
-        """Of each of ``subjects``, ``samples`` answers (default: as the config says) to the prompt
-        about it. ``decoding`` replaces fields of :class:`judges.answers.Decoding`. Raises
-        BackendDown: nothing gets through; answers are kept. Raises ConfigError: the prompt cannot
-        be rendered. Raises DataError: the store cannot be used."""
+        """Ask one question per subject.
+
+        Answers that the store has are not asked for again. A new answer is stored before it is
+        returned.
+
+        Args:
+            prompt_name: The template, rendered once per subject.
+            subjects: The template's variables, one mapping per question.
+            description: What the progress bar says.
+            samples: Answers per question. Defaults to the judge's configuration.
+            **decoding: Overrides of fields of `Decoding`, such as ``max_tokens=64``.
+
+        Returns:
+            The answers of each subject, in the order of ``subjects``.
+
+        Raises:
+            BackendDown: Nothing gets through. Answers received so far stay in the store.
+            ConfigError: The prompt cannot be rendered.
+            DataError: The store cannot be used.
+        """
         requests = self._requests(prompt_name, subjects, samples, decoding)
-        return _rows(self._answers(requests, description), len(subjects))
+        return _by_subject(self._answers(requests, description), len(subjects))
 
     def ask_typed(
         self,
@@ -105,34 +131,36 @@ class Judge(AbstractContextManager["Judge"]):
         samples: int | None = None,
         **decoding: Any,
     ) -> list[list[Typed[R]]]:
-        """As :meth:`ask`, the replies read: each is a ``reply`` that ``check`` finds nothing wrong
-        with, or unscored with the reason. One that cannot be used is asked for once more, with the
-        reason."""
+        """As `ask`, with the replies read.
+
+        A reply that cannot be used is asked for once more, with the reason.
+
+        Args:
+            reply: The type of a reply.
+            check: Finds what is wrong with a reply beyond its type.
+
+        Returns:
+            For each subject replies, or why there are none.
+        """
         requests = self._requests(prompt_name, subjects, samples, decoding, self._schema(reply))
         answers = self._answers(requests, description)
-        read = [
-            read_reply(answer, reply, each.subject, check)
-            for each, answer in zip(requests, answers, strict=True)
+        replies = [
+            read_reply(answer, reply, request.subject, check)
+            for request, answer in zip(requests, answers, strict=True)
         ]
-        can_read = (
-            self.config.capabilities.reads_prompts
-        )  # any other backend would say the same again
-        if can_read and (
-            again := [place for place, each in enumerate(read) if is_worth_another_try(each)]
-        ):
-            second = self._answers(
-                [once_more(requests[place], read[place]) for place in again],
-                f"{description}, once more",
-            )
+        again: list[int] = []
+        if self.config.capabilities.reads_prompts:  # any other backend would say the same again
+            again = [place for place, typed in enumerate(replies) if is_worth_another_try(typed)]
+        if again:
+            longer = [once_more(requests[place], replies[place]) for place in again]
+            second = self._answers(longer, f"{description}, once more")
             for place, answer in zip(again, second, strict=True):
-                tried = read_reply(answer, reply, requests[place].subject, check)
-                why = (
-                    f"{read[place].problem}; asked once more: {tried.problem}"
-                    if answer.error
-                    else tried.problem
-                )
-                read[place] = dataclasses.replace(tried, problem=why)
-        return _rows(read, len(subjects))
+                typed = read_reply(answer, reply, requests[place].subject, check)
+                if answer.error:
+                    problem = f"{replies[place].problem}; asked once more: {typed.problem}"
+                    typed = replace(typed, problem=problem)
+                replies[place] = typed
+        return _by_subject(replies, len(subjects))
 
     def plan(
         self,
@@ -143,42 +171,46 @@ class Judge(AbstractContextManager["Judge"]):
         check: Check[R] | None = None,
         **decoding: Any,
     ) -> Plan:
-        """What :meth:`ask` would send, or with ``reply`` the first questions of :meth:`ask_typed`;
-        nothing is."""
+        """What `ask` would send, or with ``reply`` the first questions of `ask_typed`."""
         schema = self._schema(reply) if reply else ""
-        requests = self._with_thoughts_on_disk(
-            self._requests(prompt_name, subjects, samples, decoding, schema)
-        )
+        requests = self._requests(prompt_name, subjects, samples, decoding, schema)
+        if self.config.thinking_tokens is None:
+            stored = self._store.get_many(_keys(self._backend, requests))
+            cut_off = {key for key, answer in stored.items() if is_cut_off_in_thought(answer)}
+            requests = [
+                _with_room(request, ROOM_TO_THINK) if key in cut_off else request
+                for key, request in zip(_keys(self._backend, requests), requests, strict=True)
+            ]
+        if reply is None or not self.config.capabilities.reads_prompts:
+            return plan(self._backend, self._store, requests)
 
-        def is_asked_again(request: Request, said: Answer) -> bool:
-            return reply is not None and is_worth_another_try(
-                read_reply(said, reply, request.subject, check)
-            )
+        def is_asked_again(request: Request, answer: Answer) -> bool:
+            return is_worth_another_try(read_reply(answer, reply, request.subject, check))
 
-        may_ask_again = reply is not None and self.config.capabilities.reads_prompts
-        return plan(self._backend, self._store, requests, is_asked_again if may_ask_again else None)
+        return plan(self._backend, self._store, requests, is_asked_again)
 
     def silent(self) -> Judge:
-        """This judge, answering from the store alone; all else gets an error."""
+        """This judge, answering from the store alone. All else gets an error."""
         return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
 
     def rehearse(self, work: Callable[[Judge], object]) -> Plan:
-        """What ``work`` would ask first, found by letting it ask a ``silent`` judge; at most each
-        reply is asked for again."""
-        work(other := self.silent())
-        stored, missing = other.usage.stored, cast("_Silent", other._backend).asked
-        estimate = estimate_of(self._backend)
+        """What ``work`` would ask first, found by letting it ask a silent judge."""
+        backend = _Silent(self._backend)
+        judge = Judge(self.config, backend, self._store, self.prompts)
+        work(judge)
+        missing = backend.asked
+        most = None
+        if self.config.capabilities.reads_prompts:
+            most = self._backend.estimate([*missing, *map(longest_again, missing)])
+        stored = judge.usage.stored
         total = stored + len(missing)
-        most = (
-            estimate([*missing, *map(longest_again, missing)])
-            if self.config.capabilities.reads_prompts
-            else None
-        )
-        return Plan(total, total, stored, len(missing), estimate(missing), most)
+        estimate = self._backend.estimate(missing)
+        return Plan(total, total, stored, len(missing), estimate, most)
 
     def close(self) -> None:
+        """Close the connection and the store."""
         try:
-            getattr(self._backend, "close", lambda: None)()
+            self._backend.close()
         finally:
             self._store.close()
 
@@ -186,39 +218,28 @@ class Judge(AbstractContextManager["Judge"]):
         self.close()
 
     def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Unless the config speaks of thinking, a request cut off in a thought is sent again, with
-        room to think."""
-        answers = ask(self._backend, self._store, requests, description, self._stored.append)
-        cut = [place for place, each in enumerate(answers) if is_cut_off_in_thought(each)]
-        if cut and self.config.thinking_tokens is None:
-            longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut]
-            second = ask(
-                self._backend,
-                self._store,
-                longer,
-                f"{description}, with room to think",
-                self._stored.append,
-            )
-            for place, answer in zip(cut, second, strict=True):
-                answers[place] = answers[place] if answer.error else answer
+        """The answers to requests.
+
+        Unless the config speaks of thinking, a request cut off in a thought is sent again, with
+        room to think.
+        """
+        answers = ask(self._backend, self._store, requests, description, self._count_stored)
+        cut_off = [place for place, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
+        if cut_off and self.config.thinking_tokens is None:
+            longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut_off]
+            title = f"{description}, with room to think"
+            second = ask(self._backend, self._store, longer, title, self._count_stored)
+            for place, answer in zip(cut_off, second, strict=True):
+                if not answer.error:
+                    answers[place] = answer
         return answers
 
-    def _with_thoughts_on_disk(self, requests: Sequence[Request]) -> list[Request]:
-        """What :meth:`_answers` goes on with: a request has room to think where its answer on disk
-        was cut off in a thought."""
-        if self.config.thinking_tokens is not None:
-            return list(requests)
-        stored = self._store.get_many(keys := _keys(self._backend, requests))
-        cut = {key for key, answer in stored.items() if is_cut_off_in_thought(answer)}
-        return [
-            _with_room(each, ROOM_TO_THINK) if key in cut else each
-            for key, each in zip(keys, requests, strict=True)
-        ]
+    def _count_stored(self, count: int) -> None:
+        self._stored += count
 
     def _schema(self, reply: type[Reply]) -> str:
-        return (
-            schema_of(reply) if self.config.capabilities.takes_schema and self.config.schema else ""
-        )
+        takes_schema = self.config.capabilities.takes_schema and self.config.schema
+        return schema_of(reply) if takes_schema else ""
 
     def _requests(
         self,
@@ -228,16 +249,22 @@ class Judge(AbstractContextManager["Judge"]):
         changes: Mapping[str, Any],
         schema: str = "",
     ) -> list[Request]:
-        decoding: Decoding = dataclasses.replace(self.config.decoding, **changes)
+        """Every sample of every question, in the order of ``subjects``."""
+        config = self.config
+        decoding: Decoding = replace(config.decoding, **changes)
         prompts = [self.prompts.render(prompt_name, subject) for subject in subjects]
-        return [
-            _with_room(
-                Request(prompt, decoding, sample, self.config.system, subject, schema),
-                self.config.thinking_tokens or 0,
-            )
+        requests = [
+            Request(prompt, decoding, sample, config.system, subject, schema)
             for prompt, subject in zip(prompts, subjects, strict=True)
-            for sample in range(self.config.samples if samples is None else samples)
+            for sample in range(config.samples if samples is None else samples)
         ]
+        return [_with_room(request, config.thinking_tokens or 0) for request in requests]
+
+
+def open_backend(config: JudgeConfig, purse: Purse | None = None) -> Backend:
+    """Open the way to a judge's model. ``purse`` is money shared with other judges."""
+    backend: Backend = resolve_name(BACKENDS[config.backend].backend)(config, purse)
+    return backend
 
 
 def is_cut_off_in_thought(answer: Answer) -> bool:
@@ -245,31 +272,30 @@ def is_cut_off_in_thought(answer: Answer) -> bool:
 
     They may where it is not known why the answer ended, too.
     """
-    return (
-        answer.finish_reason in ("length", None)
-        and answer.text is not None
-        and without_thinking(answer.text) is None
-    )
+    if answer.finish_reason not in ("length", None) or answer.text is None:
+        return False
+    return without_thinking(answer.text) is None
 
 
 def _with_room(request: Request, tokens: int) -> Request:
-    decoding = dataclasses.replace(
-        request.decoding, max_tokens=request.decoding.max_tokens + tokens
-    )
-    return dataclasses.replace(request, decoding=decoding)
+    decoding = request.decoding
+    return replace(request, decoding=replace(decoding, max_tokens=decoding.max_tokens + tokens))
 
 
-def _rows(items: Sequence[Item], count: int) -> list[list[Item]]:
-    size = len(items) // max(1, count)
-    return [list(items[row * size : (row + 1) * size]) for row in range(count)]
+def _by_subject(items: Sequence[Item], subjects: int) -> list[list[Item]]:
+    """Items in rows of equal length, one row a subject."""
+    size = len(items) // max(1, subjects)
+    return [list(items[row * size : (row + 1) * size]) for row in range(subjects)]
 
 
-class _Silent:
+class _Silent(Backend):
+    """A backend that sends nothing and notes what it was asked."""
+
+    identity = ""
+
     def __init__(self, backend: Backend) -> None:
-        self.identity, self.reads_subject = (
-            backend.identity,
-            bool(getattr(backend, "reads_subject", False)),
-        )
+        self.identity = backend.identity
+        self.reads_subject = backend.reads_subject
         self.asked: list[Request] = []
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -277,27 +303,30 @@ class _Silent:
         return ((number, Answer(None, error="not sent")) for number in range(len(requests)))
 
 
-_PATIENCE = (
-    0.05,
-    1.0,
-)  # seconds between two looks at what another process is asking: the first, the longest
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What asking would do: ``total`` requests, of which ``distinct`` differ, ``stored`` of these
-    have an answer already and ``to_send`` have none. ``most`` is what it can come to, where that
-    depends on the answers."""
+    """What asking would do."""
 
     total: int
+    """Requests."""
+
     distinct: int
+    """Requests that differ."""
+
     stored: int
+    """Distinct requests that have an answer on disk."""
+
     to_send: int
+    """Distinct requests that have none."""
+
     estimate: Estimate
+
     most: Estimate | None = None
+    """What it can come to, where that depends on the answers."""
 
     @property
     def at_most(self) -> Estimate:
+        """What it can come to."""
         return self.most or self.estimate
 
 
@@ -307,22 +336,25 @@ def plan(
     requests: Sequence[Request],
     is_asked_again: IsAskedAgain | None = None,
 ) -> Plan:
-    """What :func:`ask` would do with ``requests``; nothing is sent. Where there is
-    ``is_asked_again``, which says it of a request with its answer, one without an answer may be
-    asked again too."""
+    """What `ask` would do with ``requests``. Nothing is sent.
+
+    Args:
+        is_asked_again: Whether a request with its answer on disk is asked once more. One without
+            an answer may be, too.
+    """
     distinct = dict(zip(_keys(backend, requests), requests, strict=True))
     stored = store.get_many(distinct)
     missing = [request for key, request in distinct.items() if key not in stored]
-    estimate = estimate_of(backend)
     most = None
     if is_asked_again is not None:
         again = [
-            each
-            for key, each in distinct.items()
-            if key not in stored or is_asked_again(each, stored[key])
+            longest_again(request)
+            for key, request in distinct.items()
+            if key not in stored or is_asked_again(request, stored[key])
         ]
-        most = estimate([*missing, *map(longest_again, again)])
-    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate(missing), most)
+        most = backend.estimate([*missing, *again])
+    estimate = backend.estimate(missing)
+    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate, most)
 
 
 def ask(
@@ -332,34 +364,48 @@ def ask(
     description: str,
     on_stored: Callable[[int], None] = lambda count: None,
 ) -> list[Answer]:
-    """The answers to ``requests``, in their order. Identical requests are sent once; what the store
-    has is not sent; what another process is asking just now is waited for, and asked here if that
-    process dies. An answer with an error is returned but not kept, so that the next run asks again.
-    ``on_stored`` is told how many distinct answers came from the store. Raises BackendDown: as the
-    backend raises it. What arrived before is in the store, as it is after a KeyboardInterrupt.
-    Raises DataError: the store cannot be used."""
-    identity, keys = backend.identity, _keys(backend, requests)
-    distinct = dict(zip(keys, requests, strict=True))
-    found = store.get_many(distinct)
-    on_stored(len(found))
-    missing = {key: request for key, request in distinct.items() if key not in found}
+    """Answer requests, each distinct one once.
+
+    What the store has is not sent. What another process is asking just now is waited for, and
+    asked here if that process dies. An answer with an error is returned but not kept, so that the
+    next run asks again.
+
+    Args:
+        description: What the progress bar says.
+        on_stored: Is told how many distinct answers came from the store.
+
+    Returns:
+        The answers in the order of ``requests``.
+
+    Raises:
+        BackendDown: As the backend raises it. What arrived before is in the store, as it is after
+            a KeyboardInterrupt.
+        DataError: The store cannot be used.
+    """
+    keys = _keys(backend, requests)
+    missing = dict(zip(keys, requests, strict=True))
+    answers: dict[str, Answer] = {}
     bar: tqdm[Any]
-    with tqdm(
-        total=len(distinct),
-        initial=len(found),
-        desc=description,
-        unit="answer",
-        disable=not requests,
-    ) as bar:
+    with tqdm(total=len(missing), desc=description, unit="answer", disable=not requests) as bar:
 
         def keep(key: str, answer: Answer) -> None:
-            found[key] = store.put(key, answer, identity)
+            answers[key] = store.put(key, answer, backend.identity)
             if missing.pop(key, None) is not None:
-                if isinstance(usage := getattr(backend, "usage", None), Usage):
-                    bar.set_postfix_str(str(usage), refresh=False)
+                if backend.usage is not None:
+                    bar.set_postfix_str(str(backend.usage), refresh=False)
                 bar.update()
 
-        patience = _PATIENCE[0]
+        def read_stored() -> int:
+            stored = store.get_many(missing)
+            answers.update(stored)
+            for key in stored:
+                del missing[key]
+            bar.update(len(stored))
+            on_stored(len(stored))
+            return len(stored)
+
+        read_stored()
+        wait = _FIRST_WAIT
         while missing:
             ours = store.claim(missing)
             if ours:
@@ -367,26 +413,24 @@ def ask(
                     _send(backend, {key: missing[key] for key in missing if key in ours}, keep)
                 finally:
                     store.release(ours)
-            theirs = store.get_many(missing)
-            on_stored(len(theirs))
-            for key, answer in theirs.items():
-                keep(key, answer)
+            is_progress = bool(read_stored() or ours)
             if missing:
-                time.sleep(patience)
-                patience = _PATIENCE[0] if ours or theirs else min(2 * patience, _PATIENCE[1])
-    return [found[key] for key in keys]
+                time.sleep(wait)
+                wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
+    return [answers[key] for key in keys]
 
 
 def _keys(backend: Backend, requests: Sequence[Request]) -> list[str]:
-    """The key of each of ``requests``; those that ``backend`` cannot tell apart have the same."""
-    identity, with_subject = backend.identity, bool(getattr(backend, "reads_subject", False))
-    return [request.key(identity, with_subject) for request in requests]
+    """The key of each request. Those that the backend cannot tell apart have the same."""
+    return [request.key(backend.identity, backend.reads_subject) for request in requests]
 
 
 def _send(
     backend: Backend, requests: Mapping[str, Request], keep: Callable[[str, Answer], None]
 ) -> None:
-    keys, unanswered = list(requests), set(requests)
+    """Have a backend answer requests, and keep each answer as it comes."""
+    keys = list(requests)
+    unanswered = set(keys)
     arrivals = backend.answer(list(requests.values()))
     current: tuple[int, Answer] | None = None
     try:
@@ -395,16 +439,17 @@ def _send(
             unanswered.discard(keys[current[0]])
     except KeyboardInterrupt as interrupt:
         if current is not None:
-            keep(
-                keys[current[0]], current[1]
-            )  # the interrupt may have come before it was kept; keeping twice does no harm
+            # The interrupt may have come before it was kept. Keeping twice does no harm.
+            keep(keys[current[0]], current[1])
         if isinstance(arrivals, Generator):  # it still has in hand what came before the interrupt
             with suppress(KeyboardInterrupt, StopIteration):
-                for number, answer in chain([arrivals.throw(interrupt)], arrivals):
+                number, answer = arrivals.throw(interrupt)
+                keep(keys[number], answer)
+                for number, answer in arrivals:
                     keep(keys[number], answer)
         raise
     finally:
-        if isinstance(arrivals, Generator):  # while its event loop runs
+        if isinstance(arrivals, Generator):
             arrivals.close()
     if unanswered:
         raise BackendDown(

@@ -1,9 +1,9 @@
-"""Typed answers: a question declares the model (pydantic) of its reply, a JSON object, and one
-reader validates what comes back.
+"""Typed answers: a question declares the model (pydantic) of its reply, a JSON object.
 
-Backends that can are held to the model's JSON schema; others are asked for the object in the words
-of the prompt. A reply that does not validate is asked for once more, with the error; then it is
-unscored, with the reason."""
+One reader validates what comes back. Backends that can are held to the model's JSON schema; others
+are asked for the object in the words of the prompt. A reply that does not validate is asked for
+once more, with the error; then it is unscored, with the reason.
+"""
 
 import json
 from collections import Counter
@@ -28,6 +28,7 @@ JUDGE_ERROR = curable(
 )
 CUT_OFF = curable("cut off", "a larger max_tokens under decoding in the judge's YAML")
 _NO_ANSWER = Answer(None)
+_NO_JSON = object()
 _MOST_LISTED = 10  # numbers in a problem
 _LONGEST_QUOTE = 2000  # characters of a reply that are shown to the judge again
 _LONGEST_PROBLEM = 300  # characters, for a model may call a field what it likes
@@ -57,35 +58,43 @@ class Typed(Generic[R]):
 
 @cache
 def schema_of(reply: type[Reply]) -> str:
-    """The JSON schema of ``reply`` as one line, every field required and none added: servers that
-    are strict insist on both. The fields keep their order, in which some servers make a model write
-    them: the reason before the verdict."""
+    """The JSON schema of a reply as one line.
+
+    Every field is required and none may be added: servers that are strict insist on both. The
+    fields keep their order, in which some servers make a model write them: the reason before the
+    verdict.
+    """
     schema = reply.model_json_schema()
-    for each in (schema, *schema.get("$defs", {}).values()):
-        if "properties" in each:
-            each |= {"required": list(each["properties"]), "additionalProperties": False}
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in part:
+            part["required"] = list(part["properties"])
+            part["additionalProperties"] = False
     return json.dumps(_without_titles(schema))
 
 
 def read_reply(
     answer: Answer, reply: type[R], subject: Mapping[str, Any], check: Check[R] | None = None
 ) -> Typed[R]:
-    """The object in ``answer``, alone or with words or a code fence around it; a bare list stands
-    for the only field of a model that has a list alone. ``check`` says what is wrong with one that
-    has the right type."""
+    """Read an answer as a reply.
+
+    A list alone is read as the only field of a reply, if that is a list.
+
+    Args:
+        answer: What the judge wrote.
+        reply: The type of the reply.
+        subject: What the question was about.
+        check: Is asked about a reply that has the right type.
+    """
     if answer.text is None or answer.error is not None:
         return Typed(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
     text = without_thinking(answer.text)
     if text is None:
         return Typed(None, UNFINISHED, answer)
     if not text.strip():
-        return Typed(
-            None,
-            "content filter" if answer.finish_reason == "content_filter" else "empty answer",
-            answer,
-        )
-    found, is_json = _json_in(text.strip())
-    if not is_json:
+        is_filtered = answer.finish_reason == "content_filter"
+        return Typed(None, "content filter" if is_filtered else "empty answer", answer)
+    found = _json_in(text.strip())
+    if found is _NO_JSON:
         return Typed(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
     (name, field), *others = reply.model_fields.items()
     if isinstance(found, list) and not others and get_origin(field.annotation) in (list, tuple):
@@ -95,91 +104,96 @@ def read_reply(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join("N" if isinstance(part, int) else part for part in first["loc"])
-        told = f"{place}: {first['msg']}" if place else str(first["msg"])
-        return Typed(None, f"wrong form: {told[:_LONGEST_PROBLEM]}", answer)
+        fault = f"{place}: {first['msg']}" if place else str(first["msg"])
+        return Typed(None, f"wrong form: {fault[:_LONGEST_PROBLEM]}", answer)
     problem = check(value, subject) if check else ""
     return Typed(None if problem else value, problem, answer)
 
 
 def longest_again(request: Request) -> Request:
-    """No shorter than any :func:`once_more` of a request."""
-    return replace(
-        request,
-        prompt=request.prompt + "\U00020000" * (_LONGEST_QUOTE + _LONGEST_PROBLEM + _WORDS_AROUND),
-    )
+    """A request that is no shorter than any `once_more` of it, for an estimate."""
+    longest = _LONGEST_QUOTE + _LONGEST_PROBLEM + _WORDS_AROUND
+    return replace(request, prompt=request.prompt + "\U00020000" * longest)
 
 
 def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
-    """For a check: what is wrong with the ``numbers``, from 1 to ``count``, that a reply gives. One
-    does not exist, some are there twice or, where it has to have them all (``is_whole``), some are
-    missing."""
-    if outside := [number for number in numbers if not 1 <= number <= count]:
+    """For a check: what is wrong with the numbers that a reply gives.
+
+    Args:
+        numbers: Should be from 1 to ``count``, none twice.
+        count: How many there are.
+        what: Is numbered, such as ``segment``.
+        is_whole: Whether all numbers have to be there.
+
+    Example: ``no segment 2, 3``
+    """
+    outside = [number for number in numbers if not 1 <= number <= count]
+    if outside:
         return f"{what} {outside[0]} of {count}"
-    if twice := [number for number, times in Counter(numbers).items() if times > 1]:
+    twice = [number for number, times in Counter(numbers).items() if times > 1]
+    if twice:
         return f"{what} {_listed(twice)} twice"
-    missing = sorted({*range(1, count + 1)} - {*numbers}) if is_whole else []
+    missing = sorted(set(range(1, count + 1)).difference(numbers)) if is_whole else []
     return f"no {what} {_listed(missing)}" if missing else ""
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:_MOST_LISTED])) + (
-        ", ..." if len(numbers) > _MOST_LISTED else ""
-    )
+    listed = ", ".join(map(str, numbers[:_MOST_LISTED]))
+    return f"{listed}, ..." if len(numbers) > _MOST_LISTED else listed
 
 
 def is_worth_another_try(read: Typed[Any]) -> bool:
-    """Whether the judge said something that it may say better; a thought without an end wants more
-    tokens instead."""
-    return (
-        read.value is None
-        and read.answer.error is None
-        and read.answer.text is not None
-        and read.problem != UNFINISHED
-    )
+    """Whether the judge said something that it may say better.
+
+    A thought without an end wants more tokens instead.
+    """
+    if read.value is not None or read.answer.error is not None or read.answer.text is None:
+        return False
+    return read.problem != UNFINISHED
 
 
 def once_more(request: Request, read: Typed[Any]) -> Request:
     """The question again, with the reply that could not be used and the reason."""
-    said = without_thinking(read.answer.text or "") or ""
-    quoted = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]} ..."
+    reply = without_thinking(read.answer.text or "") or ""
+    if len(reply) > _LONGEST_QUOTE:
+        reply = f"{reply[:_LONGEST_QUOTE]} ..."
     prompt = (
-        f"{request.prompt}\n\nYour reply to this was:\n{quoted.strip() or '(nothing)'}\n\nIt cannot"
+        f"{request.prompt}\n\nYour reply to this was:\n{reply.strip() or '(nothing)'}\n\nIt cannot"
         f" be used: {read.problem[:_LONGEST_PROBLEM]}. Reply once more, with the JSON object alone."
     )
     return replace(request, prompt=prompt)
 
 
-def _json_in(text: str) -> tuple[Any, bool]:
-    """(value, whether there is one): the whole text, what stands in its only code fence, or what is
-    between its first brace and its last. Each is tried once, so that the time is linear in the
-    text."""
-    candidates = [text]
-    if len(fenced := text.split("```")) == 3:
-        candidates.append(fenced[1].removeprefix("json"))
-    start, end = (
-        "{}" if "{" in text else "[]"
-    )  # a list within an object that does not end is not the reply
-    candidates.append(text[text.find(start) : text.rfind(end) + 1] if start in text else "")
-    for candidate in candidates:
+def _json_in(text: str) -> Any:
+    """The JSON in a reply, ``_NO_JSON`` if there is none.
+
+    It is the whole text, what stands in its only code fence, or what is between its first brace and
+    its last. Each is tried once, so that the time is linear in the text.
+    """
+    fences = text.split("```")
+    fenced = fences[1].removeprefix("json") if len(fences) == 3 else ""
+    # A list within an object that does not end is not the reply.
+    start, end = "{}" if "{" in text else "[]"
+    between = text[text.find(start) : text.rfind(end) + 1] if start in text else ""
+    for candidate in (text, fenced, between):
         try:
-            # halves of surrogate pairs, which a reply may escape and no file can hold, become
-            # question marks
-            return (
-                json.loads(
-                    json.dumps(json.loads(candidate), ensure_ascii=False).encode("utf-8", "replace")
-                ),
-                True,
-            )
+            value = json.loads(candidate)
+            # Halves of surrogate pairs, which no file can hold, become question marks.
+            storable = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+            return json.loads(storable)
         except (ValueError, RecursionError):
             continue
-    return None, False
+    return _NO_JSON
 
 
 def _without_titles(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {
-            name: _without_titles(each)
-            for name, each in node.items()
-            if not (name == "title" and isinstance(each, str))
-        }
-    return [_without_titles(each) for each in node] if isinstance(node, list) else node
+    """A schema without the titles that pydantic makes of names."""
+    if isinstance(node, list):
+        return [_without_titles(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: _without_titles(value)
+        for name, value in node.items()
+        if name != "title" or not isinstance(value, str)
+    }

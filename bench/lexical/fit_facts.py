@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from bench.lexical.fit import FOLDS, fit, write_fit
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import vector
+from judges.lexical.model import FEATURES, vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
@@ -67,6 +67,7 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
         np.ones(len(labels), dtype=np.bool_),
     )
     return result.to_content(
+        tuple(FEATURES),
         labels,
         names,
         files={

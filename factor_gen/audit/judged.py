@@ -49,9 +49,8 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
         ConfigError: There is no such judge, it reads no prose, or its prompts cannot be used.
         DataError: The store cannot be used.
     """
-    from judges.backends import open_backend
     from judges.config import load_judge_config
-    from judges.judge import Judge
+    from judges.judge import Judge, open_backend
     from judges.store import AnswerStore
     from judges.templates import Prompts
 

@@ -1,5 +1,7 @@
-"""A cheap judge first, and another where that one is unsure: each keeps its answers in the store
-under its own name."""
+"""A cheap judge first, and another where that one is unsure.
+
+Each keeps its answers in the store under its own name.
+"""
 
 import json
 import logging
@@ -7,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from judges.answers import Answer, Backend, Estimate, Request, Usage, estimate_of
-from judges.backends import open_backend as open_judge
+from judges.answers import Answer, Backend, Estimate, Request, Usage
 from judges.backends.classifier import claims_of, to_answer
 from judges.budget import Purse
 from judges.certificates import find_calibration
 from judges.config import JudgeConfig
+from judges.judge import ask, open_backend
 from judges.store import AnswerStore
 from judges.typed import read_reply
 from judges.verify import SupportReply
@@ -20,126 +22,118 @@ from judges.verify import SupportReply
 logger = logging.getLogger(__name__)
 
 
-class CascadeBackend:
-    """The first judge says how probable it is that passages support each claim of a question. The
+class CascadeBackend(Backend):
+    """Asks a second judge where the first is unsure.
+
+    The first judge says how probable it is that passages support each claim of a question. The
     second is asked the question if one of these lies in a band in which the first is ``unsure``, or
-    there is none. Reasons name the judge that decided."""
+    there is none. Reasons name the judge that decided.
+    """
 
     reads_subject = True
+    identity = ""
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """``purse`` pays the second judge. Raises ConfigError: a judge, or where the first is
-        unsure, is not known."""
+        """Open both judges. ``purse`` pays the second.
+
+        Raises:
+            ConfigError: There is no such judge, or no certificate says where the first is unsure.
+        """
         assert config.first is not None
         assert config.then is not None
-        self._first_config, self._then_config = config.first, config.then
-        self._first, self._then = (
-            open_judge(config.first),
-            open_judge(replace(config.then, max_cost=config.max_cost), purse),
-        )
-        self._bands: tuple[tuple[float, float], ...] = (
-            (config.unsure,) if isinstance(config.unsure, tuple) else ()
-        )
+        self._first_config = config.first
+        self._then_config = config.then
+        self._first = open_backend(config.first)
+        self._then = open_backend(replace(config.then, max_cost=config.max_cost), purse)
+        self._bands: tuple[tuple[float, float], ...] = ()
         if config.unsure == "calibrated":
             self._bands = find_calibration(config.first, self._first.identity, config.error)
-        self.identity = (
-            f"cascade {json.dumps([self._first.identity, self._then.identity, self._bands])}"
-        )
+        elif isinstance(config.unsure, tuple):
+            self._bands = (config.unsure,)
+        parts = [self._first.identity, self._then.identity, self._bands]
+        self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
 
     def bind(self, store: AnswerStore) -> None:
-        """Where both judges keep their answers."""
+        """Be told where both judges keep their answers."""
         self._store = store
 
     @property
     def usage(self) -> Usage:
-        """What was asked of both; tokens, cost and errors are the second's."""
-        first, then = (getattr(each, "usage", Usage()) for each in (self._first, self._then))
-        return replace(then, calls=first.calls + then.calls)
+        """What was asked of both. Tokens, cost and errors are the second's."""
+        calls = self._first.usage.calls if self._first.usage else 0
+        return (self._then.usage or Usage()).plus(calls=calls)
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
-        """At most: as if the second judge were asked everything."""
-        estimate = estimate_of(self._then)(requests)
-        return replace(
-            estimate,
-            counted_by=f"{estimate.counted_by}, if {self._first_config.name} is never sure",
-        )
+        """Estimate what it comes to if the second judge is asked everything."""
+        estimate = self._then.estimate(requests)
+        counted_by = f"{estimate.counted_by}, if {self._first_config.name} is never sure"
+        return replace(estimate, counted_by=counted_by)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        first, then = self._first_config, self._then_config
-        can = first.capabilities.can_answer
-        claims = [
-            claims_of(each.subject) if can(str(each.subject.get("kind"))) else []
-            for each in requests
-        ]
-        asked = []
-        for request, each in zip(requests, claims, strict=True):
-            kept = {
-                key: request.subject[key]
-                for key in ("passages", "entity")
-                if key in request.subject
-            }
-            asked += [
-                Request("", first.decoding, subject={"kind": "verify", "claim": claim, **kept})
-                for claim in each
-            ]
-        found = iter(self._ask(self._first, asked, f"asking {first.name}"))
+        """See `judges.answers.Backend`: first what the first judge decides, then the others."""
+        first = self._first_config.name
+        then = self._then_config.name
+        questions = [self._claims(request) for request in requests]
+        asked = [question for claims in questions for question in claims]
+        answers = iter(self._ask(self._first, asked, f"asking {first}"))
         unsure = []
-        for number, (request, each) in enumerate(zip(requests, claims, strict=True)):
-            read = [read_reply(next(found), SupportReply, request.subject).value for _ in each]
-            sure = [
-                reply
-                for reply in read
-                if reply
-                and reply.probability is not None
-                and not self._is_unsure(reply.probability)
-            ]
-            if not each or len(sure) < len(each):
+        for number, (request, claims) in enumerate(zip(requests, questions, strict=True)):
+            replies = []
+            for _ in claims:
+                reply = read_reply(next(answers), SupportReply, request.subject).value
+                if reply and self._is_sure(reply):
+                    reason = f"{first}: {reply.reason}"
+                    replies.append(reply.model_copy(update={"reason": reason}))
+            if claims and len(replies) == len(claims):
+                yield number, to_answer(str(request.subject["kind"]), replies)
+            else:
                 unsure.append(number)
-                continue
-            named = [
-                reply.model_copy(update={"reason": f"{first.name}: {reply.reason}"})
-                for reply in sure
-            ]
-            yield number, to_answer(str(request.subject["kind"]), named)
-        logger.info(
-            "%s decides %d of %d, %s the others",
-            first.name,
-            len(requests) - len(unsure),
-            len(requests),
-            then.name,
-        )
-        answers = self._ask(
-            self._then, [requests[number] for number in unsure], f"asking {then.name}"
-        )
-        yield from (
-            (number, _named(answer, then.name))
-            for number, answer in zip(unsure, answers, strict=True)
-        )
+        decided = len(requests) - len(unsure)
+        logger.info("%s decides %d of %d, %s the others", first, decided, len(requests), then)
+        rest = [requests[number] for number in unsure]
+        second = self._ask(self._then, rest, f"asking {then}")
+        for number, answer in zip(unsure, second, strict=True):
+            yield number, _named(answer, then)
 
     def close(self) -> None:
-        for each in (self._first, self._then):
-            getattr(each, "close", lambda: None)()
+        """Close both judges."""
+        self._first.close()
+        self._then.close()
+
+    def _claims(self, request: Request) -> list[Request]:
+        """What the first judge is asked for a question: each claim. Nothing if it cannot judge."""
+        subject = request.subject
+        if not self._first_config.capabilities.can_answer(str(subject.get("kind"))):
+            return []
+        evidence = {key: subject[key] for key in ("passages", "entity") if key in subject}
+        return [
+            Request(
+                "",
+                self._first_config.decoding,
+                subject={"kind": "verify", "claim": claim, **evidence},
+            )
+            for claim in claims_of(subject)
+        ]
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
-        from judges.judge import ask
-
         assert self._store is not None, "a cascade is bound to a store before it is asked"
-        return ask(backend, self._store, requests, description) if requests else []
+        return ask(backend, self._store, requests, description)
 
-    def _is_unsure(self, probability: float) -> bool:
-        return any(
+    def _is_sure(self, reply: SupportReply) -> bool:
+        """Whether a reply has a probability outside the bands. A band that ends at 1 includes 1."""
+        probability = reply.probability
+        if probability is None:
+            return False
+        return not any(
             low <= probability < high or probability == high == 1 for low, high in self._bands
         )
 
 
 def _named(answer: Answer, judge: str) -> Answer:
-    """The reason in a reply of JSON with the name of its judge before it; any other answer as it
-    is."""
+    """The answer with the name of its judge before the reason, if it is JSON with a reason."""
     with suppress(ValueError, RecursionError, TypeError, KeyError):
         reply = json.loads(answer.text or "")
-        return replace(
-            answer,
-            text=json.dumps({**reply, "reason": f"{judge}: {reply['reason']}"}, ensure_ascii=False),
-        )
+        reply["reason"] = f"{judge}: {reply['reason']}"
+        return replace(answer, text=json.dumps(reply, ensure_ascii=False))
     return answer

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from judges.answers import Answer, Estimate, Request
+from judges.answers import Answer, Backend, Estimate, Request
 from judges.backends import capabilities
-from judges.backends.classifier import claims_of, to_answer, to_reply
+from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
 from judges.lexical.facts import split_facts, split_individuals
 from judges.lexical.grades import grade_answer
-from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
-from judges.lexical.words import Passage, parse_passage, read
-from judges.verify import SupportReply
+from judges.lexical.model import COEFFICIENTS, load_model
+from judges.lexical.words import read
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -31,16 +30,18 @@ _CAN = capabilities("lexical")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """``coefficients`` (a file of ``bench.lexical.fit``) and ``threshold``, instead of the suite's;
-    for facts too."""
+    """What a judge's YAML may change, for facts too."""
 
     __pydantic_config__ = FORBID
 
     coefficients: Annotated[Path | None, Field(description="the path of a file")] = None
+    """A file of ``bench.lexical.fit``."""
+
     threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
+    """The probability from which a claim is supported."""
 
 
-class LexicalBackend:
+class LexicalBackend(Backend):
     """Answers in the words that the prompts of each kind ask for.
 
     ``verify``: the reason, the verdict and its probability; a fact beside the page of an ``entity``
@@ -54,13 +55,18 @@ class LexicalBackend:
     reads_subject = True
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """Raises ConfigError if its options are not those of :class:`Options`, DataError if the
-        coefficients cannot be used."""
-        read_options = read_settings(Options, dict(config.options), "lexical judge")
-        own, threshold = read_options.coefficients, read_options.threshold
-        models = [load_model(own or COEFFICIENTS), load_model(own or FACT_COEFFICIENTS)]
-        if threshold is not None:
-            models = [dataclasses.replace(model, threshold=threshold) for model in models]
+        """Read the coefficients; asking costs no money.
+
+        Raises:
+            ConfigError: The judge's options are not those of `Options`.
+            DataError: The coefficients cannot be used.
+        """
+        options = read_settings(Options, dict(config.options), "lexical judge")
+        models = [
+            load_model(options.coefficients or path) for path in (COEFFICIENTS, FACT_COEFFICIENTS)
+        ]
+        if options.threshold is not None:
+            models = [dataclasses.replace(model, threshold=options.threshold) for model in models]
         self._model, self._fact_model = models
 
     @property
@@ -75,24 +81,12 @@ class LexicalBackend:
 
     def estimate(self, requests: Sequence[Request]) -> Estimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(
-            len(requests),
-            0,
-            0,
-            estimated_cost=0.0,
-            max_cost=0.0,
-            counted_by="no model, so no tokens",
-        )
+        return Estimate(len(requests), 0, 0, 0.0, 0.0, "no model, so no tokens")
 
     def _answer(self, subject: Mapping[str, Any]) -> Answer:
-        kind = subject.get("kind")
-        if not _CAN.can_answer(str(kind)):
-            return Answer(
-                None,
-                error=(
-                    f"the lexical judge cannot judge {kind!r}, only {', '.join(_CAN.kinds or ())}"
-                ),
-            )
+        kind = str(subject.get("kind"))
+        if not _CAN.can_answer(kind):
+            return unable("the lexical judge", subject.get("kind"), _CAN)
         if kind == "decompose":
             return _reply(facts=split_facts(subject["sentence"]))
         if kind == "group":
@@ -102,26 +96,15 @@ class LexicalBackend:
             return _reply(groups=[[number + 1 for number in group] for group in groups])
         if kind == "grade":
             return _reply(**grade_answer(subject["reference"], subject["answer"]))
-        passages = [parse_passage(text) for text in subject.get("passages", ()) if text.strip()]
+        passages = passages_of(subject)
         model = self._fact_model if "entity" in subject else self._model
-        replies = (
-            [_support(model, claim, passages, kind != "verify") for claim in claims_of(subject)]
-            if passages
-            else None
-        )
-        return to_answer(str(kind), replies)
-
-
-def _support(
-    model: LexicalModel, claim: str, passages: Sequence[Passage], is_unit: bool
-) -> SupportReply:
-    support = model.judge(claim, passages)
-    says_nothing = is_unit and not read(claim).content
-    return to_reply(
-        1.0 if says_nothing else support.probability,
-        model.threshold,
-        " ".join(support.reason.split()),
-    )
+        replies = []
+        for claim in claims_of(subject):
+            support = model.judge(claim, passages)
+            says_nothing = kind != "verify" and not read(claim).content
+            probability = 1.0 if says_nothing else support.probability
+            replies.append(to_reply(probability, model.threshold, support.reason))
+        return to_answer(kind, replies if passages else None)
 
 
 def _reply(**fields: Any) -> Answer:
@@ -129,9 +112,7 @@ def _reply(**fields: Any) -> Answer:
 
 
 def _code() -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of the modules and tables that an answer
-    depends on."""
-    modules = ("words", "comparison", "model", "facts", "grades")
-    names = [*(f"{name}.py" for name in modules), "words.yaml", "facts.yaml", "individuals.yaml"]
-    files = [Path(__file__), *(COEFFICIENTS.with_name(name) for name in names)]
+    """The first 16 hexadecimal digits of the SHA-256 of all that an answer depends on."""
+    folder = COEFFICIENTS.parent
+    files = [Path(__file__), *sorted(folder.glob("*.py")), *sorted(folder.glob("*.yaml"))]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]

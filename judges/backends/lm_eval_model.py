@@ -1,5 +1,4 @@
-"""Any model class of lm_eval, loaded into this process: ``hf``, ``vllm``,
-``local-chat-completions`` and the others."""
+"""Any model class of lm_eval, loaded into this process: ``hf``, ``vllm``, servers and others."""
 
 from __future__ import annotations
 
@@ -8,12 +7,11 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Decoding, Request, Usage
+from judges.answers import Answer, Backend, Decoding, Request, Usage
 from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
@@ -26,198 +24,200 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BATCHES = (
-    4  # of the model, after which answers are given out; lm_eval itself gives them out at the end
-)
+_BATCHES = 4  # of the model, after which answers are given out; lm_eval itself waits for the end
 _FEWEST = 64  # requests at once, for models whose batch size is no number (vllm) or small
 _PIECE = 1 << 20  # bytes of a file read at once
 
 
-class LmEvalBackend:
-    """A model of lm_eval by the name of its class and its arguments; loaded with the first request,
-    then kept.
+class LmEvalBackend(Backend):
+    """A model of lm_eval by the name of its class and its arguments.
+
+    It is loaded with the first request, then kept.
 
     Requests are sampled in groups: torch's generator is seeded with the request's seed (0 if it has
     none) and its sample number, once a group, so a sampled answer depends on the requests beside
     it. Models that are no torch modules of this process (servers, vllm) are given the same number
     as ``seed``.
 
-    lm_eval gives no alternatives of a token. To a request with ``top_logprobs`` an ``hf`` model
-    gives the log-probabilities of the words in its subject's ``choices`` instead, each as a whole;
-    other models give none."""
+    lm_eval gives no alternatives of a token. To a request with ``top_logprobs``, an ``hf`` model
+    gives the log-probabilities of the words in its subject's ``choices`` instead, each as a whole.
+    Other models give none.
+    """
+
+    usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
 
     def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """Raises ConfigError if lm_eval has no such model; one in this process costs no money."""
-        self._name, self._args, self._apply_chat_template = (
-            config.model,
-            dict(config.model_args),
-            config.apply_chat_template,
-        )
+        """Find the model's class; asking a model in this process costs no money.
+
+        Raises:
+            ConfigError: lm_eval has no such model.
+        """
+        self._name = config.model
+        self._args = dict(config.model_args)
+        self._has_template = config.apply_chat_template
         self._class = _model_class(config.model)
-        self._model: LM | None = None
-        self.usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
+        self._model: Any = None
 
     @property
     def identity(self) -> str:
-        """The model class and its arguments; of a checkpoint in a folder its name and a hash
-        instead of its path."""
+        """The model class and its arguments.
+
+        A checkpoint in a folder is named by a hash instead of its path.
+        """
         args = {name: fingerprint(value) for name, value in sorted(self._args.items())}
-        template = ":chat_template" if self._apply_chat_template else ""
+        template = ":chat_template" if self._has_template else ""
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See :class:`judges.answers.Backend`. Answers come some batches at a time. A prompt that
-        leaves no room for the answer in the model's window gets an error: lm_eval would cut off its
-        beginning. Raises BackendDown: the model cannot be loaded or fails."""
+        """See `judges.answers.Backend`. Answers come some batches at a time.
+
+        A prompt that leaves no room for the answer in the model's window gets an error: lm_eval
+        would cut off its beginning.
+
+        Raises:
+            BackendDown: The model cannot be loaded or fails.
+        """
         model = self._loaded()
-        groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
-        for number, request in enumerate(requests):
-            groups[
-                request.decoding, request.sample if request.decoding.temperature > 0 else 0
-            ].append(number)
         size = getattr(model, "batch_size", None)
         step = max(_FEWEST, _BATCHES * size) if isinstance(size, int) else _FEWEST
+        groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            sample = request.sample if request.decoding.temperature > 0 else 0
+            groups[request.decoding, sample].append(number)
+        prompts = [self._prompt(request) for request in requests]
         for (decoding, sample), numbers in groups.items():
-            prompts = {number: self._prompt(model, requests[number]) for number in numbers}
-            window = getattr(model, "max_length", None)
-            room = window - decoding.max_tokens if isinstance(window, int) else None
             sendable = []
-            for number in sorted(numbers, key=lambda each: -len(prompts[each])):
-                length = _num_tokens(model, prompts[number])
-                if room is None or length is None or length <= room:
+            for number in sorted(numbers, key=lambda number: -len(prompts[number])):
+                problem = _too_long(model, prompts[number], decoding.max_tokens)
+                if problem:
+                    yield number, Answer(None, error=problem)
+                else:
                     sendable.append(number)
-                    continue
-                wanted = (
-                    f"with {decoding.max_tokens} for the answer that is more than the model's"
-                    f" {window}"
-                )
-                yield number, Answer(None, error=f"the prompt has {length} tokens; {wanted}")
             for start in range(0, len(sendable), step):
-                some = sendable[start : start + step]
-                texts = self._generate(
-                    model, [prompts[number] for number in some], decoding, sample
+                batch = sendable[start : start + step]
+                texts = self._generate([prompts[number] for number in batch], decoding, sample)
+                logprobs = self._choices(
+                    [(prompts[number], requests[number]) for number in batch], decoding
                 )
-                scores = self._score(
-                    model, [(prompts[number], requests[number]) for number in some], decoding
-                )
-                for number, text, alternatives in zip(some, texts, scores, strict=True):
-                    answer = self._read(model, prompts[number], text, decoding)
-                    written = (
-                        None if answer.text is None else opened_by(prompts[number]) + answer.text
-                    )
-                    yield number, replace(answer, text=written, first_token_logprobs=alternatives)
+                for number, text, alternatives in zip(batch, texts, logprobs, strict=True):
+                    yield number, self._read(prompts[number], text, decoding, alternatives)
 
-    def _loaded(self) -> LM:
-        if self._model is None:
-            try:
-                self._model = self._class.create_from_arg_obj(
-                    {**_device(self._class), **self._args}
-                )
-            except (
-                ImportError,
-                OSError,
-                ValueError,
-                RuntimeError,
-                TypeError,
-                AssertionError,
-            ) as error:
-                args = ", ".join(f"{name}={value}" for name, value in self._args.items())
-                raise BackendDown(
-                    f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
-                ) from error
-            if not self._apply_chat_template and getattr(
-                getattr(self._model, "tokenizer", None), "chat_template", None
-            ):
-                logger.warning(
-                    "the judge's model has a chat template, but is asked without it: set"
-                    " apply_chat_template: true"
-                )
+    def _loaded(self) -> Any:
+        if self._model is not None:
+            return self._model
+        try:
+            self._model = self._class.create_from_arg_obj({**_device(self._class), **self._args})
+        except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
+            args = ", ".join(f"{name}={value}" for name, value in self._args.items())
+            raise BackendDown(
+                f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
+            ) from error
+        tokenizer = getattr(self._model, "tokenizer", None)
+        if getattr(tokenizer, "chat_template", None) and not self._has_template:
+            logger.warning(
+                "the judge's model has a chat template, but is asked without it: set"
+                " apply_chat_template: true"
+            )
         return self._model
 
-    def _prompt(self, model: LM, request: Request) -> str:
-        if not self._apply_chat_template:
+    def _prompt(self, request: Request) -> Any:
+        """The prompt as the model is given it: a text, or messages for the client of a server."""
+        if not self._has_template:
             return f"{request.system}\n\n{request.prompt}" if request.system else request.prompt
         system = [{"role": "system", "content": request.system}] if request.system else []
-        prompt: str = model.apply_chat_template(
+        return self._model.apply_chat_template(
             [*system, {"role": "user", "content": request.prompt}]
         )
-        return prompt
 
-    def _generate(
-        self, model: LM, prompts: Sequence[str], decoding: Decoding, sample: int
-    ) -> list[str]:
-        from lm_eval.api.instance import Instance
-
+    def _generate(self, prompts: Sequence[Any], decoding: Decoding, sample: int) -> list[str]:
+        """What the model writes, thoughts included."""
         arguments: dict[str, Any] = {
             "until": list(decoding.stop),
             "max_gen_toks": decoding.max_tokens,
+            "do_sample": decoding.temperature > 0,
+            "temperature": float(decoding.temperature),
         }
-        arguments |= {"do_sample": False, "temperature": 0.0}
         if decoding.temperature > 0:
-            arguments |= {
-                "do_sample": True,
-                "temperature": decoding.temperature,
-                "top_p": decoding.top_p,
-            }
-            arguments |= _seed(model, (decoding.seed or 0) + sample)
-        instances = [
-            Instance("generate_until", {}, (prompt, dict(arguments)), number)
-            for number, prompt in enumerate(prompts)
-        ]
-        with whole_texts(model) as known:
-            return [known(text) for text in self._run(model.generate_until, instances)]
+            arguments["top_p"] = decoding.top_p
+            arguments |= _seed(self._model, (decoding.seed or 0) + sample)
+        asked = [(prompt, dict(arguments)) for prompt in prompts]
+        with whole_texts(self._model) as with_marks:
+            return list(map(with_marks, self._run("generate_until", asked)))
 
-    def _score(
-        self, model: LM, asked: Sequence[tuple[str, Request]], decoding: Decoding
+    def _choices(
+        self, asked: Sequence[tuple[Any, Request]], decoding: Decoding
     ) -> list[tuple[tuple[str, float], ...] | None]:
-        """For each (prompt, request) its choices with their log-probabilities, most likely
-        first."""
-        from lm_eval.api.instance import Instance
+        """The choices of each (prompt, request) with their log-probabilities, most likely first."""
         from lm_eval.models.huggingface import HFLM
 
-        if not decoding.top_logprobs or not isinstance(model, HFLM):
+        if not decoding.top_logprobs or not isinstance(self._model, HFLM):
             return [None] * len(asked)
-        lead = "" if self._apply_chat_template else " "
+        lead = "" if self._has_template else " "
         words = [
             (place, lead + word)
             for place, (_, request) in enumerate(asked)
             for word in request.subject.get("choices", ())
         ]
-        instances = [
-            Instance("loglikelihood", {}, (asked[number][0], word), place)
-            for place, (number, word) in enumerate(words)
-        ]
-        found: dict[int, list[tuple[str, float]]] = defaultdict(list)
-        for (number, word), (logprob, _) in zip(
-            words, self._run(model.loglikelihood, instances), strict=True
-        ):
-            found[number].append((word, float(logprob)))
-        return [
-            tuple(sorted(found[number], key=lambda pair: -pair[1])) or None
-            for number in range(len(asked))
-        ]
+        scores = self._run("loglikelihood", [(asked[place][0], word) for place, word in words])
+        found: list[list[tuple[str, float]]] = [[] for _ in asked]
+        for (place, word), (logprob, _) in zip(words, scores, strict=True):
+            found[place].append((word, float(logprob)))
+        return [tuple(sorted(pairs, key=lambda pair: -pair[1])) or None for pairs in found]
 
-    def _run(self, call: Callable[..., list[Any]], instances: Sequence[Instance]) -> list[Any]:
+    def _run(self, method: str, arguments: Sequence[tuple[Any, Any]]) -> list[Any]:
+        """Have the model answer requests of lm_eval."""
         from aiohttp import ClientError
+        from lm_eval.api.instance import Instance
 
-        if not instances:
+        if not arguments:
             return []
+        requests: list[Instance] = [
+            Instance(method, {}, pair, number) for number, pair in enumerate(arguments)
+        ]
+        call: Callable[..., list[Any]] = getattr(self._model, method)
         try:
-            return call(instances, disable_tqdm=True)
+            return call(requests, disable_tqdm=True)
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
             raise BackendDown(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 
-    def _read(self, model: LM, prompt: str, text: str, decoding: Decoding) -> Answer:
-        """The text, even an empty one; how it ended is unknown where the model has no tokenizer."""
-        # a model behind HTTP: lm_eval gives an empty text where there was none
-        if not text.strip() and any(base.__name__ == "TemplateAPI" for base in type(model).__mro__):
+    def _read(
+        self,
+        prompt: Any,
+        text: str,
+        decoding: Decoding,
+        alternatives: tuple[tuple[str, float], ...] | None,
+    ) -> Answer:
+        """The text, even an empty one. Without a tokenizer it is unknown how it ended."""
+        # A model behind HTTP: lm_eval gives an empty text where there was none.
+        is_client = any(base.__name__ == "TemplateAPI" for base in type(self._model).__mro__)
+        if is_client and not text.strip():
             return Answer(None, error="the server of the model gave no text")
-        used, given = _num_tokens(model, prompt), _num_tokens(model, text)
-        reason = None if given is None else "length" if given >= decoding.max_tokens else "stop"
-        self.usage = self.usage.plus(calls=1, prompt_tokens=used or 0, completion_tokens=given or 0)
-        return Answer(text, reason, used, given)
+        used = _num_tokens(self._model, prompt)
+        written = _num_tokens(self._model, text)
+        finish_reason = None
+        if written is not None:
+            finish_reason = "length" if written >= decoding.max_tokens else "stop"
+        self.usage = self.usage.plus(
+            calls=1, prompt_tokens=used or 0, completion_tokens=written or 0
+        )
+        opening = opened_by(prompt) if isinstance(prompt, str) else ""
+        return Answer(
+            opening + text, finish_reason, used, written, first_token_logprobs=alternatives
+        )
+
+
+def _too_long(model: Any, prompt: Any, longest: int) -> str:
+    """What is wrong with the length of a prompt, if anything is known to be."""
+    window = getattr(model, "max_length", None)
+    used = _num_tokens(model, prompt)
+    if not isinstance(window, int) or used is None or used + longest <= window:
+        return ""
+    return (
+        f"the prompt has {used} tokens; with {longest} for the answer that is more than the"
+        f" model's {window}"
+    )
 
 
 def _model_class(name: str) -> type[LM]:
@@ -230,46 +230,36 @@ def _model_class(name: str) -> type[LM]:
             f"lm_eval has no model {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
         )
     try:
-        found: type[LM] = get_model(name)
+        model_class: type[LM] = get_model(name)
     except ImportError as error:
         raise ConfigError(f"lm_eval model {name} needs more than is installed: {error}") from error
-    return found
+    return model_class
 
 
-def _device(model: type[LM]) -> dict[str, str]:
-    """For an ``hf`` model the first GPU, or the CPU where there is none; the class's own default
-    insists on CUDA."""
+def _device(model_class: type[LM]) -> dict[str, str]:
+    """For an ``hf`` model the first GPU, or the CPU. The class's own default insists on CUDA."""
+    import torch
     from lm_eval.models.huggingface import HFLM
 
-    if not issubclass(model, HFLM):
+    if not issubclass(model_class, HFLM):
         return {}
-    import torch
-
-    return {
-        "device": (
-            "cuda:0"
-            if torch.cuda.is_available()
-            else "mps"
-            if torch.backends.mps.is_available()
-            else "cpu"
-        )
-    }
+    if torch.cuda.is_available():
+        return {"device": "cuda:0"}
+    return {"device": "mps" if torch.backends.mps.is_available() else "cpu"}
 
 
 def _seed(model: LM, seed: int) -> dict[str, int]:
-    """Seeds torch for a model that samples in this process; any other takes the seed as an
-    argument."""
+    """Seed torch for a model that samples in this process. Others take the seed as an argument."""
+    import torch
     from lm_eval.models.huggingface import HFLM
 
     if not isinstance(model, HFLM):
         return {"seed": seed}
-    import torch
-
     torch.manual_seed(seed)
     return {}
 
 
-def _num_tokens(model: LM, text: str) -> int | None:
+def _num_tokens(model: Any, text: Any) -> int | None:
     if getattr(model, "tokenizer", None) is None or not isinstance(text, str):
         return None
     tokens = model.tok_encode(text, add_special_tokens=False)
@@ -277,23 +267,31 @@ def _num_tokens(model: LM, text: str) -> int | None:
 
 
 def fingerprint(value: Any) -> Any:
-    """Of a checkpoint, a folder or a file, its name and a hash of all that it holds, so that the
-    same checkpoint is the same judge wherever it lies, and another one at the same place is not."""
-    if not isinstance(value, str) or not (folder := Path(value).expanduser()).exists():
+    """A name for an argument of a model that is the same wherever a checkpoint lies.
+
+    Of a folder or a file that is its name and a hash of all that it holds, so that another
+    checkpoint at the same place is another judge. Anything else is as it is.
+    """
+    if not isinstance(value, str):
+        return value
+    place = Path(value).expanduser()
+    if not place.exists():
         return value
     digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()) if folder.is_dir() else [folder]:
+    for file in sorted(place.iterdir()) if place.is_dir() else [place]:
         if file.is_file():
             state = file.stat()
             digest.update(f"{file.name}\0{state.st_size}\0".encode())
             digest.update(_digest(file.resolve(), state.st_size, state.st_mtime_ns))
-    return f"{folder.resolve().name}@{digest.hexdigest()[:16]}"
+    return f"{place.resolve().name}@{digest.hexdigest()[:16]}"
 
 
 @lru_cache(maxsize=4096)
 def _digest(file: Path, size: int, mtime_ns: int) -> bytes:
-    """The hash of a whole file, read again only if its size or its time changes: a checkpoint of 15
-    GB takes tens of seconds."""
+    """The hash of a whole file, read again only if its size or its time changes.
+
+    A checkpoint of 15 GB takes tens of seconds.
+    """
     digest = hashlib.blake2b()
     with file.open("rb") as content:
         while piece := content.read(_PIECE):

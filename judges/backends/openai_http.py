@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from judges.answers import Answer, Estimate, Request, Usage
+from judges.answers import Answer, Backend, Estimate, Request, Usage
 from judges.backends import server
 from judges.budget import Budget, Purse
 from lm_factuality.ground.errors import BackendDown
@@ -37,7 +37,7 @@ _LAST_WORDS = 2.0  # seconds after total_timeout for calls under way, which are 
 _WHEN_INTERRUPTED = 20.0  # seconds after Ctrl-C for the same; a second one ends the wait
 
 
-class OpenAIBackend:
+class OpenAIBackend(Backend):
     """A model behind chat completions or completions.
 
     A call whose outcome is unknown (timed out, cut off, or without a count of its tokens) counts

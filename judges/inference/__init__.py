@@ -1,9 +1,11 @@
-"""Whether passages entail a claim, by a natural language inference model; each pair is asked about
-once. How models that say so are asked is one table, of their families; passages are cut into
-windows that fit them."""
+"""Whether passages entail a claim, by a natural language inference model.
+
+Each pair is asked about once. How models that say so are asked is one table, of their families.
+Passages are cut into windows that fit them.
+"""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,24 +40,28 @@ class Pair:
 
 @dataclass(frozen=True)
 class Support:
-    """The ``probability`` that passages, seen in so many ``windows``, support a claim; None:
-    ``problem`` says why."""
+    """What a model says of a pair."""
 
     probability: float | None
+    """That the passages support the claim. None: ``problem`` says why."""
+
     windows: int
+    """Into how many the passages were cut."""
+
     problem: str = ""
 
 
 class Entailment:
-    """Says whether premises entail claims; ``ask`` is given each pair once. ``identity``: all that
-    can change a verdict."""
+    """Says whether premises entail claims."""
 
     def __init__(self, identity: str, ask: Callable[[Sequence[Pair]], list[bool | None]]) -> None:
-        self.identity, self._ask = identity, ask
+        """``identity`` is all that can change a verdict; ``ask`` is given each pair once."""
+        self.identity = identity
         self.known: dict[Pair, bool | None] = {}
+        self._ask = ask
 
     def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        """For each pair whether its passages entail its claim; None where there is no verdict."""
+        """Whether the passages of each pair entail its claim. None where there is no verdict."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
         if new:
             self.known.update(zip(new, self._ask(new), strict=True))
@@ -64,120 +70,139 @@ class Entailment:
 
 @dataclass(frozen=True)
 class Family:
-    """A model belongs to it if ``pattern`` is found in its name, or ``by_type`` in its config's
-    ``model_type`` alone. ``text`` is what premise and claim are made into; empty: a pair of texts,
-    as the tokenizer joins them. ``head``: a label for the whole text (``sequence``) or its first
-    token (``tokens``), or a first word 1 or 0 (``seq2seq``). ``support`` is the number of the label
-    that says so; None: the one called entailment. ``window``: tokens of passages at a time; None:
-    all that fit."""
+    """Models that are asked in the same way."""
 
     pattern: str
+    """What is found in the name of a model that belongs to it, or in its ``model_type``."""
+
     head: Literal["sequence", "tokens", "seq2seq"] = "sequence"
+    """A label for the whole text or for its first token, or a first word 1 or 0."""
+
     text: str = ""
+    """What premise and claim are made into. Empty: a pair, as the tokenizer joins them."""
+
     support: int | None = None
+    """The number of the label that says so. None: the one called entailment."""
+
     window: int | None = None
+    """Tokens of passages at a time. None: all that fit."""
+
     by_type: bool = False
+    """Whether only the ``model_type`` counts, and not the name."""
 
 
 FAMILIES = TypeAdapter(dict[str, Family]).validate_python(load_yaml(__package__, "families.yaml"))
 
 
-def family_of(name: str, config: Mapping[str, Any], given: str | None = None) -> str:
-    """The family ``given``, or the one that a model has by its name or its config. Raises
-    ConfigError: there is none."""
-    if given is not None and given not in FAMILIES:
+def family_of(name: str, config: Mapping[str, Any], stated: str | None = None) -> str:
+    """The family that was stated, or the one that a model has by its name or its config.
+
+    Raises:
+        ConfigError: There is no such family.
+    """
+    if stated is not None and stated not in FAMILIES:
         raise ConfigError(
-            f"no family of models is called {given!r}{did_you_mean(given, FAMILIES)}; known:"
+            f"no family of models is called {stated!r}{did_you_mean(stated, FAMILIES)}; known:"
             f" {', '.join(FAMILIES)}"
         )
-    own, kind = name.rstrip("/").rpartition("/")[2], str(config.get("model_type", ""))
-    texts = (
-        (key, each.pattern, kind if each.by_type else f"{own} {kind}")
-        for key, each in FAMILIES.items()
-    )
-    return given or next(
-        key for key, pattern, text in texts if re.search(pattern, text, re.IGNORECASE)
+    if stated:
+        return stated
+    model = name.rstrip("/").rpartition("/")[2]
+    kind = str(config.get("model_type", ""))
+    return next(
+        key
+        for key, family in FAMILIES.items()
+        if re.search(family.pattern, kind if family.by_type else f"{model} {kind}", re.IGNORECASE)
     )
 
 
-_SENTENCE = re.compile(
-    r"(?<=[.!?])\s+|(?<=[。！？])|\n+"
-)  # half a sentence may say the reverse of the whole
+# Half a sentence may say the reverse of the whole.
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _OVERLAP = 4  # a quarter of a window is in the one before it too
 
 
 class Windows:
-    """Cuts passages into windows, each from the beginning of a sentence to the end of one, with an
-    overlap, by the tokens of ``tokenizer``, a fast one; passages that several claims are held
-    against are cut once."""
+    """Cuts passages into windows by the tokens of a fast tokenizer.
+
+    Each window is from the beginning of a sentence to the end of one, and overlaps its neighbours.
+    Passages that several claims are held against are cut once.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.of = cache(self._packed)
 
     def _packed(self, passages: tuple[Titled, ...], size: int) -> list[str]:
-        """Texts of at most ``size`` tokens that hold all ``passages``, each under its title as in
-        ALCE; short ones share one."""
+        """Texts of at most ``size`` tokens that hold all passages.
+
+        Each passage is under its title, as in ALCE. Short ones share a text.
+        """
         packed: list[str] = []
         used = 0
         for passage in passages:
             lead = f"Title: {passage.title}\n" if passage.title else ""
             lead_tokens = len(self._spans(lead))
             if 2 * lead_tokens > size:
-                lead, lead_tokens = "", 0
+                lead = ""
+                lead_tokens = 0
             for text in self._cut(passage.text, size - lead_tokens - 1):
                 length = lead_tokens + len(self._spans(text)) + 1
                 if packed and used + length <= size:
-                    packed[-1], used = f"{packed[-1]}\n{lead}{text}", used + length
+                    packed[-1] += f"\n{lead}{text}"
+                    used += length
                 else:
                     packed.append(lead + text)
                     used = length
         return packed
 
     def _cut(self, text: str, size: int) -> Iterator[str]:
+        """Texts of at most ``size`` tokens that overlap by a quarter."""
         spans = self._spans(text)
         starts = [start for start, _ in spans]
+        # The tokens at which sentences begin.
         sentences = sorted({bisect_left(starts, match.end()) for match in _SENTENCE.finditer(text)})
         begin = 0
         while len(spans) - begin > size:
-            last = bisect_right(sentences, begin + size) - 1
-            stop = (
-                sentences[last]
-                if last >= 0 and sentences[last] > begin + size // 2
-                else begin + size
-            )
+            longest = begin + size
+            ends = [token for token in sentences if begin + size // 2 < token <= longest]
+            stop = ends[-1] if ends else longest
             yield text[spans[begin][0] : spans[stop - 1][1]].strip()
-            following = bisect_left(sentences, stop - size // _OVERLAP)
-            begin = (
-                sentences[following]
-                if following < len(sentences) and sentences[following] <= stop
-                else stop - size // _OVERLAP
-            )
+            overlap = stop - size // _OVERLAP
+            begin = next((token for token in sentences if overlap <= token <= stop), overlap)
         yield text[spans[begin][0] :].strip() if spans else text
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        asked = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
-        found: list[tuple[int, int]] = self._tokenizer(text, **asked)["offset_mapping"]
-        return found
+        """The beginning and the end of each token."""
+        encoded = self._tokenizer(
+            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        )
+        return list(encoded["offset_mapping"])
 
 
 def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
-    """``lexical``, or a model of the Hub (or its folder): a classifier trained on inference, such
-    as DeBERTa, or a T5 of the TRUE kind. ``device``: default the GPU, if any. Raises ModelError: it
-    cannot be loaded, or no label of it is entailment."""
-    if name == LEXICAL:
-        lexical = load_lexical_model()
+    """Load what says whether passages entail claims.
 
-        def by_words(pairs: Sequence[Pair]) -> list[bool | None]:
-            asked = (
-                (each.claim, [Passage(one.text, one.title) for one in each.passages])
-                for each in pairs
-            )
-            bar = tqdm(asked, "entailment", len(pairs), unit=" pairs", delay=2)
-            return [lexical.judge(claim, passages).is_supported for claim, passages in bar]
+    Args:
+        name: ``lexical``, or a model of the Hub or in a folder: a classifier trained on inference,
+            such as DeBERTa, or a T5 of the TRUE kind.
+        batch_size: Windows at a time.
+        device: Defaults to the GPU, if there is one.
 
-        return Entailment(f"lexical {lexical.identity}", by_words)
-    from judges.inference.models import load_model
+    Raises:
+        ModelError: The model cannot be loaded, or no label of it is entailment.
+    """
+    if name != LEXICAL:
+        from judges.inference.models import load_model
 
-    model = load_model(name, batch_size, device)
-    return Entailment(model.identity, model.entail)
+        model = load_model(name, batch_size, device)
+        return Entailment(model.identity, model.entail)
+    lexical = load_lexical_model()
+
+    def by_words(pairs: Sequence[Pair]) -> list[bool | None]:
+        verdicts: list[bool | None] = []
+        for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
+            passages = [Passage(passage.text, passage.title) for passage in pair.passages]
+            verdicts.append(lexical.judge(pair.claim, passages).is_supported)
+        return verdicts
+
+    return Entailment(f"lexical {lexical.identity}", by_words)

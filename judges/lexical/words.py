@@ -1,9 +1,8 @@
-"""A text as the lexical judge reads it: stemmed words that know their sentence, with numbers and
-dates in one spelling.
+"""A text as the lexical judge reads it: stemmed words, with numbers in one spelling.
 
-So that a claim and a passage that say the same in other signs meet: accents and citation marks go,
-``1,200`` is ``1200``, ``twelve`` is ``12``, ``1st`` is ``first``; ``(3 May 1901 - 7 June 1980)``
-behind a name reads as born and died, as a biography would put it; ``passed away`` is ``died``.
+A claim and a passage that say the same in other signs meet: accents and citation marks go,
+``1,200`` is ``1200``, ``twelve`` is ``12``, ``1st`` is ``first``. ``(3 May 1901 - 7 June 1980)``
+behind a name reads as born and died, as a biography would put it. ``passed away`` is ``died``.
 """
 
 import re
@@ -21,43 +20,26 @@ CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if
 
 
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
-    """The regular expressions in ``name.yaml``. A list is one expression in pieces; ``{{name}}``
-    stands for an earlier one, and ``A-Z`` for the capitals of all alphabets that have them."""
+    """The regular expressions in ``name.yaml``.
+
+    A list is one expression in pieces. ``{{name}}`` stands for an earlier one, and ``A-Z`` for the
+    capitals of all alphabets that have them.
+    """
     texts: dict[str, str] = {}
-    for key, value in load_yaml(__package__, f"{name}.yaml").items():
-        text = value if isinstance(value, str) else "".join(value)
+    for key, pieces in load_yaml(__package__, f"{name}.yaml").items():
+        text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
     return {key: re.compile(text.replace("A-Z", CAPITALS)) for key, text in texts.items()}
 
 
+_PATTERNS = read_patterns("reading")
 _TABLE = load_yaml(__package__, "words.yaml")
 STOPWORDS = frozenset(_TABLE["stopwords"].split())
 NEGATIONS = frozenset(_TABLE["negations"].split())
 ADDITIVES = frozenset(_TABLE["additives"].split())
 KINSHIP = frozenset(_TABLE["kinship"].split())
-MONTHS: tuple[str, ...] = tuple(_TABLE["months"].split())
 _NUMBER_WORDS: dict[str, int] = _TABLE["numbers"]
 _ORDINALS: dict[str, str] = _TABLE["ordinals"]
-
-MONTH_NAMES = "|".join(
-    (*(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS), "sept")
-)  # as a pattern
-_MONTH = rf"(?:{MONTH_NAMES})\.?"
-_DAY = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"
-_DATE = rf"(?:(?:c(?:irca|\.)? ?)?(?:{_DAY} {_MONTH},? )?\d{{4}}|{_MONTH} {_DAY},? \d{{4}})"
-_LIFE = re.compile(
-    rf"\(([^()]{{0,60}}?)({_DATE})(?: \([^()]*\))?\s*[-\u2013\u2014]\s*({_DATE})\)", re.IGNORECASE
-)
-_CITATION = re.compile(r"\[\d+(?:\s*[,;\u2013-]\s*\d+)*\]")
-_PASSED = re.compile(r"\bpass(?:ed|es) away\b", re.IGNORECASE)
-_STATES = re.compile(r"\bU\.? ?S\.?(?: ?A\.?)?(?=\W|$)")
-_INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")
-_NUMBER = r"\d+(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+"
-_TOKEN = re.compile(
-    rf"(?P<number>{_NUMBER})(?P<suffix>st|nd|rd|th|s)?(?![^\W\d_])|[^\W_]+(?:['\u2019][^\W_]+)*"
-)
-_CACHED = 4096  # passages that are read once, however many claims cite them
-
 _STEMMER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
     .filter(tantivy.Filter.stemmer("english"))
@@ -67,15 +49,23 @@ _STEMMER = (
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """``stem`` is what is compared; ``sentence`` the number of its sentence; ``is_name`` that it is
-    capitalised and not merely because a sentence begins with it."""
+    """A word of a text."""
 
     text: str
+
     stem: str
+    """What is compared. That of every negation with ``not`` in it is ``not``."""
+
     sentence: int
-    is_content: bool
-    is_number: bool
-    is_name: bool
+    """The number of its sentence."""
+
+    is_content: bool = False
+    """Whether it is neither a stopword nor a negation."""
+
+    is_number: bool = False
+
+    is_name: bool = False
+    """Whether it is capitalised, and not merely because a sentence begins with it."""
 
 
 @dataclass(frozen=True)
@@ -86,44 +76,47 @@ class Text:
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
-        """The content words: neither stopwords nor negations."""
+        """The content words."""
         return tuple(word for word in self.words if word.is_content)
-
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        return frozenset(word.stem for word in self.content)
-
-    @cached_property
-    def sentences(self) -> tuple[tuple[Word, ...], ...]:
-        """The words of each sentence that has any."""
-        return tuple(
-            tuple(words) for _, words in groupby(self.words, key=lambda word: word.sentence)
-        )
 
     @cached_property
     def sequence(self) -> tuple[str, ...]:
         """The stems of the content words in their order."""
         return tuple(word.stem for word in self.content)
 
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of the content words."""
+        return frozenset(self.sequence)
+
+    @cached_property
+    def sentences(self) -> tuple[tuple[Word, ...], ...]:
+        """The words of each sentence that has any."""
+        runs = groupby(self.words, key=lambda word: word.sentence)
+        return tuple(tuple(words) for _, words in runs)
+
 
 def fold(text: str) -> str:
-    """``text`` without accents (Unicode NFKD, combining marks dropped) and without citation marks
-    such as ``[1, 2]``."""
-    decomposed = unicodedata.normalize("NFKD", _CITATION.sub(" ", text))
+    """``text`` without accents (Unicode NFKD, no combining marks) and marks such as ``[1, 2]``."""
+    decomposed = unicodedata.normalize("NFKD", _PATTERNS["citation"].sub(" ", text))
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text``; a line ends one too."""
+    """The sentences of ``text``. A line ends one too."""
     return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
-@lru_cache(_CACHED)
+@lru_cache(4096)  # passages are read once, however many claims cite them
 def read(text: str) -> Text:
-    """The words of ``text``."""
-    folded = _LIFE.sub(r"(\1 born \2, died \3)", fold(text))
-    folded = _STATES.sub("United States", _PASSED.sub("died", folded))
-    folded = _INITIALS.sub(lambda match: match[0].replace(".", ""), folded)
+    """The words of ``text``.
+
+    Example: ``She won 1,200 prizes.`` has the words ``she``, ``won``, ``1200`` and ``prize``.
+    """
+    folded = _PATTERNS["life"].sub(r"(\1 born \2, died \3)", fold(text))
+    folded = _PATTERNS["passed_away"].sub("died", folded)
+    folded = _PATTERNS["united_states"].sub("United States", folded)
+    folded = _PATTERNS["initials"].sub(lambda match: match[0].replace(".", ""), folded)
     words: list[Word] = []
     for number, sentence in enumerate(sentences(folded)):
         words += _words(sentence, number)
@@ -131,34 +124,26 @@ def read(text: str) -> Text:
 
 
 def _words(sentence: str, number: int) -> list[Word]:
-    matches = list(_TOKEN.finditer(sentence))
+    """The words of a sentence, which is the text's sentence with this number."""
+    matches = list(_PATTERNS["token"].finditer(sentence))
     words = []
     for index, match in enumerate(matches):
         text = match[0]
+        lower = _PATTERNS["ending"].sub("", text.lower())
         if match["number"]:
-            stem, is_number = _number(match["number"], match["suffix"]), True
+            stem = _number(match["number"], match["suffix"])
+            words.append(Word(text, stem, number, is_content=True, is_number=True))
+        elif lower in _NUMBER_WORDS:
+            stem = str(_NUMBER_WORDS[lower])
+            words.append(Word(text, stem, number, is_content=True, is_number=True))
+        elif lower in NEGATIONS or lower.endswith(("n't", "n\u2019t")):
+            words.append(Word(text, "not", number))
+        elif lower in STOPWORDS and not (lower == "may" and index > 0 and text[0].isupper()):
+            words.append(Word(text, lower, number))
         else:
-            lower = re.sub(r"['\u2019](?:s|d|ll|re|ve|m)$", "", text.lower())
-            is_number = lower in _NUMBER_WORDS
-            stem = str(_NUMBER_WORDS[lower]) if is_number else lower
-            negated = lower in NEGATIONS or lower.endswith(("n't", "n\u2019t"))
-            is_month = lower == "may" and index > 0 and text[0].isupper()
-            if (lower in STOPWORDS and not is_month) or negated:
-                words.append(Word(text, "not" if negated else lower, number, False, False, False))
-                continue
-            stem = stem if is_number else _stem(lower)
-        capital = text[0].isupper()
-        follows = index + 1 < len(matches) and matches[index + 1][0][0].isupper()
-        words.append(
-            Word(
-                text,
-                stem,
-                number,
-                True,
-                is_number,
-                capital and not is_number and (index > 0 or follows),
-            )
-        )
+            following = matches[index + 1][0] if index + 1 < len(matches) else ""
+            is_name = text[0].isupper() and (index > 0 or following[:1].isupper())
+            words.append(Word(text, _stem(lower), number, is_content=True, is_name=is_name))
     return words
 
 
@@ -168,23 +153,21 @@ def _stem(word: str) -> str:
 
 
 def _number(digits: str, suffix: str | None) -> str:
+    """A number in one spelling. An ordinal up to the tenth is a word, and ``1990s`` stays so."""
     plain = digits.replace(",", "")
-    if suffix in ("st", "nd", "rd", "th") and plain.lstrip("0") in _ORDINALS:
-        return _ORDINALS[plain.lstrip("0")]
-    return f"{plain}s" if suffix == "s" else plain
-
-
-_TITLED = re.compile(r"\s*Title:\s*(?P<title>[^\n]*)\n(?P<text>.*)", re.DOTALL)
-_BRACKETS = re.compile(r"\([^()]*\)")
+    if suffix == "s":
+        return f"{plain}s"
+    return _ORDINALS.get(plain.lstrip("0"), plain) if suffix else plain
 
 
 @dataclass(frozen=True)
 class Passage:
-    """``title`` is empty where there is none; a bracket in it, as in ``Ada Hill (painter)``, tells
-    namesakes apart."""
+    """A text that is held against claims."""
 
     text: str
+
     title: str = ""
+    """Empty if there is none. A bracket, as in ``Ada Hill (painter)``, tells namesakes apart."""
 
     @cached_property
     def words(self) -> Text:
@@ -194,11 +177,10 @@ class Passage:
     @cached_property
     def name(self) -> frozenset[str]:
         """The stems of the title without its bracket: the name of what the passage is about."""
-        return read(_BRACKETS.sub(" ", self.title)).stems
+        return read(_PATTERNS["brackets"].sub(" ", self.title)).stems
 
 
 def parse_passage(text: str) -> Passage:
-    """``text`` as a passage; a first line ``Title: ...`` is its title, as the citations of
-    D-FActScore have it."""
-    match = _TITLED.fullmatch(text)
+    """``text`` as a passage. A first line ``Title: ...`` is its title, as in D-FActScore's data."""
+    match = _PATTERNS["titled"].fullmatch(text)
     return Passage(match["text"], match["title"].strip()) if match else Passage(text)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
 from judges.backends.server import read_reply as read_server_reply
-from judges.lexical.comparison import Comparison, find_dates
+from judges.lexical.comparison import Comparison
 from judges.lexical.facts import is_adverbial, split_facts, split_individuals
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
@@ -54,7 +54,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "individuals": lambda text: split_individuals(
         "Ada Lind", [text], ["Ada Lind was a painter."], [0]
     ),
-    "dates": find_dates,
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
     "word": lambda text: read_word(text, ("True", "False")),

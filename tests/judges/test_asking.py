@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from judges.answers import Answer, Decoding, Prices, Request
+from judges.answers import Answer, Backend, Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.judge import ask, plan
 from judges.store import AnswerStore
@@ -22,7 +22,7 @@ from tests.conftest import REPOSITORY
 from tests.judges.server import Act, JudgeServer
 
 
-class Echo:
+class Echo(Backend):
     """A backend that answers in reverse order, and does ``trouble`` before the answer number
     ``at``."""
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -143,33 +140,17 @@ def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path: Path):
         process.wait()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs a signal that stops a process")
-def test_a_process_that_shows_no_sign_of_life_loses_its_claims(tmp_path: Path):
-    path = tmp_path / "a.sqlite"
-    process = subprocess.Popen(
-        [sys.executable, "-c", _CLAIM, str(path)], stdout=subprocess.PIPE, cwd=REPOSITORY
-    )
-    try:
-        assert process.stdout.readline() == b"ok\n"
-        os.kill(process.pid, signal.SIGSTOP)
-        with closing(AnswerStore(path, expiry=0.5)) as store:
-            time.sleep(0.7)
-            assert store.claim(["a"]) == {"a"}
-    finally:
-        process.kill()
-        process.wait()
+def test_a_claim_of_an_owner_without_a_lock_is_free(tmp_path: Path):
+    """A store that was written before owners held locks may have such claims."""
+    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
+        store._database.execute("INSERT INTO leases VALUES ('a', 'nobody')")
+        assert store.claim(["a"]) == {"a"}
 
 
-def test_signs_of_life_keep_a_claim_for_long(tmp_path: Path):
-    with (
-        closing(AnswerStore(tmp_path / "a.sqlite", expiry=0.4)) as one,
-        closing(AnswerStore(tmp_path / "a.sqlite", expiry=0.4)) as two,
-    ):
-        one.claim(["a"])
-        deadline = time.monotonic() + 1.2
-        while time.monotonic() < deadline:
-            assert two.claim(["a"]) == set()
-            time.sleep(0.05)
+def test_no_locks_are_left_behind(tmp_path: Path):
+    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
+        store.claim(["a"])
+    assert not list(tmp_path.glob("*.lock"))
 
 
 def _write(path: str, start: int) -> None:

@@ -13,9 +13,8 @@ from factor_gen.language import ENGLISH
 from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
-from judges.backends import open_backend
 from judges.config import JudgeConfig, load_judge_config
-from judges.judge import Judge
+from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
 from judges.typed import Typed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judges.answers import Answer, Decoding, TokenCounter
+from judges.answers import Answer, Backend, Decoding, TokenCounter
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.store import AnswerStore
@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.biographies.types import Generation, Passage
 COUNT = TokenCounter(None)
 
 
-class Splitter:
+class Splitter(Backend):
     """A judge of whitespace tokens, and a dollar each: as many facts as its tokens allow, each as
     long as ``longest`` words; ``is_bad`` says of each request whether its answer cannot be used."""
 

@@ -94,8 +94,8 @@ def test_options():
     assert of().identity == of().identity != of(threshold=0.5).identity
     for options, said in (
         ({"treshold": 0.5}, "did you mean threshold"),
-        ({"threshold": "high"}, "from 0 to 1"),
-        ({"threshold": True}, "from 0 to 1"),
+        ({"threshold": "high"}, "valid number"),
+        ({"threshold": True}, "valid number"),
         ({"coefficients": 3}, "path of a file"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -5,46 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.lexical.evaluate import split_passages
-from judges.lexical.comparison import Comparison, Date, find_dates
-from judges.lexical.model import FEATURES, common_order, densest_window, vector
+from judges.lexical.comparison import Comparison
+from judges.lexical.model import FEATURES, common_order, vector
 from judges.lexical.words import Passage, parse_passage, read, sentences
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("5 May 1990", [Date(1990, 5, 5)]),
-        ("May 5, 1990", [Date(1990, 5, 5)]),
-        ("on the 5th of May, 1990", [Date(1990, 5, 5)]),
-        ("1990-05-05", [Date(1990, 5, 5)]),
-        ("Sept. 3, 1990", [Date(1990, 9, 3)]),
-        ("May 1990", [Date(1990, 5, 0)]),
-        ("May 5", [Date(0, 5, 5)]),
-        ("3 June 1901 - 4 July 1980", [Date(1901, 6, 3), Date(1980, 7, 4)]),
-        ("born in 1990", []),
-        ("he may 5 times", [Date(0, 5, 5)]),  # a price of not knowing grammar
-        ("35 May 1990", [Date(1990, 5, 0)]),
-        ("marching 12 miles", []),
-        ("1990-13-05", []),
-        ("", []),
-    ],
-)
-def test_dates_in_every_order(text, expected):
-    assert list(find_dates(text)) == expected
-
-
-@pytest.mark.parametrize(
-    ("claim", "passage", "missing"),
-    [
-        ("Born on 5 May 1990.", "Born May 5, 1990.", []),
-        ("Born on 5 May 1990.", "Born May 6, 1990.", ["5 May 1990"]),
-        ("Born on 5 May 1990.", "Born in May 1990.", ["5 May 1990"]),
-        ("Born in May 1990.", "Born on the 5th of May 1990.", []),
-        ("Born on May 5.", "Born on 5 May 1990.", []),
-    ],
-)
-def test_a_date_needs_all_that_the_claim_says_of_it(claim, passage, missing):
-    assert [str(date) for date in Comparison(claim, [Passage(passage)]).missing_dates] == missing
 
 
 @pytest.mark.parametrize(
@@ -159,20 +122,18 @@ def test_passages_of_a_joined_text():
 
 
 @pytest.mark.parametrize(
-    ("needles", "haystack", "together", "in_order"),
+    ("needles", "haystack", "share"),
     [
-        ("a b c d", "x a b c d x", 1.0, 1.0),
-        ("a b c d", "d c b a", 1.0, 0.25),
-        ("a b c d", "a b x x x x x x x c d", 0.5, 1.0),
-        ("a a b c", "a x", 0.5, 0.25),
-        ("a b c d", "", 0.0, 0.0),
-        ("", "a", 1.0, 1.0),
+        ("a b c d", "x a b c d x", 1.0),
+        ("a b c d", "d c b a", 0.25),
+        ("a b c d", "a b x x x x x x x c d", 1.0),
+        ("a a b c", "a x", 0.25),
+        ("a b c d", "", 0.0),
+        ("", "a", 1.0),
     ],
 )
-def test_alignment(needles, haystack, together, in_order):
-    needles, haystack = needles.split(), haystack.split()
-    assert densest_window(needles, haystack, 1.0) == together
-    assert common_order(needles, haystack) == in_order
+def test_words_count_that_stand_in_the_same_order(needles, haystack, share):
+    assert common_order(needles.split(), haystack.split()) == share
 
 
 def test_alignment_is_the_longest_common_subsequence():

@@ -36,7 +36,7 @@ PASSAGE = (
         (
             "Ada Hill was born on May 6, 1990, in Lund.",
             False,
-            "date 6 May 1990 is nowhere in the passages",
+            "number 6 is nowhere in the passages",
         ),
         ("Ada Hill won the Anchor Prize in 1987.", False, "number 1987 is nowhere in the passages"),
         (
@@ -79,7 +79,8 @@ def test_targets_on_the_citations_of_another_model(shared, tmp_path):
     assert fitted["fitted_on"].pop("date")
     assert committed["fitted_on"].pop("date")
     assert fitted["fitted_on"] == committed["fitted_on"]
-    assert list(fitted["coefficients"]) == list(committed["coefficients"]) == list(FEATURES)
+    assert list(fitted["coefficients"]) == list(committed["coefficients"])
+    assert set(committed["coefficients"]) < set(FEATURES)
     numbers = [
         [*each["coefficients"].values(), each["intercept"], each["threshold"]]
         for each in (fitted, committed)
@@ -88,8 +89,8 @@ def test_targets_on_the_citations_of_another_model(shared, tmp_path):
 
     result = evaluate(load_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
     assert result.num_pairs == 1607
-    assert result.auc >= 0.85
-    assert result.balanced_accuracy >= 0.76
+    assert result.auc >= 0.87
+    assert result.balanced_accuracy >= 0.77
     assert result.interval[0] < result.balanced_accuracy < result.interval[1]
     assert result.ece <= 0.05
 
@@ -192,8 +193,8 @@ def test_citations_are_read(tmp_path):
     ("change", "said"),
     [
         ({"coefficients": {"charm": 1.0}}, "no feature is called charm"),
-        ({"threshold": 1.5}, "threshold between 0 and 1"),
-        ({"intercept": float("nan")}, "must be finite"),
+        ({"threshold": 1.5}, "less than or equal to 1"),
+        ({"intercept": float("nan")}, "finite number"),
         ({"fitted_on": None}, "not coefficients"),
         ({"coefficients": [1]}, "not coefficients"),
     ],
