@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
@@ -128,8 +129,8 @@ def _seconds(base_url: str, concurrency: int, calls: int) -> float:
     requests = [Request(f"{_WORDS * 11}\nClaim {number}.") for number in range(calls)]
     with (
         tempfile.TemporaryDirectory() as folder,
-        AnswerStore(Path(folder) / "answers.sqlite") as store,
-        OpenAIBackend(config) as backend,
+        closing(AnswerStore(Path(folder) / "answers.sqlite")) as store,
+        closing(OpenAIBackend(config)) as backend,
     ):
         start = time.perf_counter()
         answers = ask(backend, store, requests, "asking")

@@ -1,4 +1,8 @@
-"""Which rows of a table are documents, and how a document is put together of a row's columns."""
+"""Which rows of a table are documents, and how a document is put together of a row's columns.
+
+:mod:`factor_gen.settings` reads the conditions and the template, :mod:`factor_gen.corpus` applies
+them.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,10 @@ from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
 
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
 _ENVIRONMENT = BoundedEnvironment()
-
-_SAID = {
-    True: ("true", "yes", "on"),
-    False: ("false", "no", "off"),
-}  # by YAML and CSV; `no` is Norwegian too
-_undated = BeforeValidator(
-    lambda given: str(given) if isinstance(given, date) else given
-)  # YAML reads 2021-10-01 as a date
+# as YAML and CSV write them; `no` is Norwegian too
+_WORDS_OF_TRUTH = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
+# YAML reads 2021-10-01 as a date
+_undated = BeforeValidator(lambda value: str(value) if isinstance(value, date) else value)
 
 Scalar = Annotated[Truth | Integer | Number | Text, _undated]
 Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), _undated]
@@ -32,8 +32,11 @@ Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), _undated]
 
 @dataclass(frozen=True)
 class Condition:
-    """What a column must hold: all that is said. Dates are the last ``YYYY-MM-DD`` or
-    ``YYYY/MM/DD`` of a time stamp, an address or a text, and both ends are allowed."""
+    """What a column must hold: all that is said.
+
+    The date of a value is its last ``YYYY-MM-DD`` or ``YYYY/MM/DD``, as in a time stamp, an address
+    or a text. Both ends of a range are allowed.
+    """
 
     __pydantic_config__ = FORBID
     equals: Scalar | None = None
@@ -46,7 +49,7 @@ class Condition:
     until: Day | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> Condition:
+    def _check_content(self) -> Condition:
         if not self.said:
             raise ValueError(
                 f"says nothing; expected a value, a list of values, or some of {', '.join(_CHECKS)}"
@@ -56,31 +59,24 @@ class Condition:
     @property
     def said(self) -> dict[str, Any]:
         """What it says, by name."""
-        return {
-            each.name: value
-            for each in fields(self)
-            if (value := getattr(self, each.name)) is not None
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
 
     def failure(self, value: Any) -> str:
-        """What is wrong with ``value``, the same words for every value; empty if nothing is."""
-        for name, wanted in self.said.items():
+        """Return what is wrong with a value, in words without the value; empty if nothing is."""
+        for name, expected in self.said.items():
             words, is_met = _CHECKS[name]
-            if value is None or not is_met(value, wanted):
-                return (
-                    f"{words}"
-                    f" {', '.join(map(str, wanted)) if isinstance(wanted, tuple) else wanted}"
-                )
+            if value is None or not is_met(value, expected):
+                values = expected if isinstance(expected, tuple) else (expected,)
+                return f"{words} {', '.join(map(str, values))}"
         return ""
 
 
-def _same(value: Any, wanted: bool | float | str) -> bool:
-    """Whether a value is what the YAML says; of CSV all values are text."""
-    return (
-        value == wanted
-        or str(value) == str(wanted)
-        or (isinstance(wanted, bool) and str(value).lower() in _SAID[wanted])
-    )
+def _is_same(value: Any, expected: bool | float | str) -> bool:
+    """Whether a value is what the YAML says; in CSV all values are text."""
+    if isinstance(expected, bool) and str(value).lower() in _WORDS_OF_TRUTH[expected]:
+        return True
+    return value == expected or str(value) == str(expected)
 
 
 def _number(value: Any) -> float:
@@ -91,39 +87,40 @@ def _number(value: Any) -> float:
 
 
 def _day(value: Any) -> str:
-    found = _DATE.findall(str(value))
-    return "-".join(found[-1]) if found else ""
+    dates = _DATE.findall(str(value))
+    return "-".join(dates[-1]) if dates else ""
 
 
 _CHECKS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "equals": ("is not", _same),
-    "one_of": ("is none of", lambda value, wanted: any(_same(value, each) for each in wanted)),
-    "prefix": ("does not begin with", lambda value, wanted: str(value).startswith(wanted)),
-    "contains": ("does not hold", lambda value, wanted: wanted in str(value)),
-    "at_least": ("is not at least", lambda value, wanted: _number(value) >= wanted),
-    "at_most": ("is not at most", lambda value, wanted: _number(value) <= wanted),
-    "since": ("has no date since", lambda value, wanted: _day(value) >= wanted),
-    "until": ("has no date until", lambda value, wanted: "" < _day(value) <= wanted),
+    "equals": ("is not", _is_same),
+    "one_of": ("is none of", lambda value, options: any(_is_same(value, x) for x in options)),
+    "prefix": ("does not begin with", lambda value, start: str(value).startswith(start)),
+    "contains": ("does not hold", lambda value, text: text in str(value)),
+    "at_least": ("is not at least", lambda value, least: _number(value) >= least),
+    "at_most": ("is not at most", lambda value, most: _number(value) <= most),
+    "since": ("has no date since", lambda value, day: _day(value) >= day),
+    "until": ("has no date until", lambda value, day: "" < _day(value) <= day),
 }
 
 
-def _short_form(given: Any) -> Any:
-    if isinstance(given, list):
-        return {"one_of": given}
-    return {"equals": given} if isinstance(given, str | int | float | date) else given
+def _read_short_form(value: Any) -> Any:
+    if isinstance(value, list):
+        return {"one_of": value}
+    return {"equals": value} if isinstance(value, str | int | float | date) else value
 
 
-Where = Mapping[str, Annotated[Condition, BeforeValidator(_short_form)]]
-"""A condition a column; ``meta.source`` is the key ``source`` of what the column ``meta`` holds."""
+Where = Mapping[str, Annotated[Condition, BeforeValidator(_read_short_form)]]
+"""A condition per column; ``meta.source`` is the key ``source`` in the column ``meta``."""
 
 
 def left_out(where: Where, values: Mapping[str, Any]) -> str:
-    """Why a row is no document of the corpus; empty if it is one."""
+    """Return why a row is no document of the corpus; empty if it is one."""
     for column, condition in where.items():
-        found: Any = values
-        for part in column.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if failure := condition.failure(found):
+        value: Any = values
+        for key in column.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        failure = condition.failure(value)
+        if failure:
             return f"{column} {failure}"
     return ""
 
@@ -133,35 +130,38 @@ def is_template(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
-def _checked(text: str) -> str:
+def _check_template(text: str) -> str:
     try:
-        return text if not is_template(text) or _ENVIRONMENT.compile(text) else ""
+        if is_template(text):
+            _ENVIRONMENT.compile(text)
     except TemplateError as error:
         raise ValueError(f"is not a usable template: {error}") from error
+    return text
 
 
-DocumentText = Annotated[Text, AfterValidator(_checked)]
+DocumentText = Annotated[Text, AfterValidator(_check_template)]
 
 
 def columns_of(text: str, where: Where) -> list[str]:
-    """The columns that ``text``, a column or a template, and ``where`` need."""
-    of_text = (
-        sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
-        if is_template(text)
-        else [text]
-    )
-    return list(dict.fromkeys([*of_text, *(column.partition(".")[0] for column in where)]))
+    """Return the columns that ``text``, a column or a template, and ``where`` need."""
+    columns = [text]
+    if is_template(text):
+        columns = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
+    columns += [column.partition(".")[0] for column in where]
+    return list(dict.fromkeys(columns))
 
 
-_compiled = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
+_compile = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The document that a row makes; a null is an empty text. Raises ValueError: a column is not
-    there, or the template fails."""
+    """Return the document that a row makes; a null is an empty text.
+
+    Raises:
+        ValueError: A column is not there, or the template fails.
+    """
+    texts = {name: "" if value is None else value for name, value in values.items()}
     try:
-        return _compiled(template).render(
-            {name: "" if value is None else value for name, value in values.items()}
-        )
+        return _compile(template).render(texts)
     except (TemplateError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
         raise ValueError(f"cannot be filled in: {error}") from error

@@ -1,5 +1,7 @@
-"""What the stages hand on: documents, examples, and the contradictions tried for them; how their
-texts are cut and cleaned."""
+"""What the stages hand on: documents, examples, and the contradictions tried for them.
+
+It also holds how their texts are cut and cleaned.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +11,57 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-ErrorType = Literal[
-    "predicate", "entity", "circumstance", "coreference", "link"
-]  # in the order of table 3
+# in the order of table 3
+ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"]
 ERROR_TYPES: tuple[ErrorType, ...] = get_args(ErrorType)
-ENTITY, PREDICATE, CIRCUMSTANCE, COREFERENCE, LINK = (
-    "entity",
-    "predicate",
-    "circumstance",
-    "coreference",
-    "link",
-)
+PREDICATE, ENTITY, CIRCUMSTANCE, COREFERENCE, LINK = ERROR_TYPES
+
+PREFIX = "full_prefix"
+"""The column with all text before the completion, which the task reads."""
+CUT_PREFIX = "turncated_prefixes"
+"""The column that the authors' script reads, spelled as in the published files."""
+CUT_WORDS = 1024
+"""Words of the cut prefix.
+
+They are at least as many tokens, of which the authors' models see 1,024 (section 4.2).
+"""
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CHARACTERS = 40
+"""Of a word at most, on average: a megabyte without a space is no near context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text of the corpus. ``location`` says where it stands (``file:line`` or the like), for
-    messages."""
+    """A text of the corpus."""
 
     id: str
     text: str
     location: str = ""
+    """Where it stands, such as ``file:line``, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A contradiction that was generated: a whole completion with something wrong in it.
-
-    ``edit`` is the change as ``old -> new``, several joined by ``; ``. ``generator`` says what made
-    it (``rules/number``, ``llm``). The filters add ``contradiction``, the NLI model's probability,
-    and ``fluency``, its mean log-likelihood minus the original's in nats a token; and ``rejected``,
-    why it may not be chosen (empty: it may).
-
-    Of those that are ``doubtful`` only as many are chosen as are lacking: first those of 1, denials
-    in other words, then those of 2, by a rule that is wrong oftener than others."""
+    """A contradiction that was generated: a whole completion with something wrong in it."""
 
     text: str
     type: str
     edit: str
+    """The change as ``old -> new``, several joined by ``; ``."""
     generator: str
+    """What made it, such as ``rules/number`` or ``llm``."""
     contradiction: float | None = None
+    """The NLI filter's probability."""
     fluency: float | None = None
+    """The mean log-likelihood minus the original's, in nats per token."""
     rejected: str = ""
+    """Why it may not be chosen; empty if it may."""
     doubtful: int = 0
+    """1 for a denial in other words, 2 for an edit by a rule that is wrong oftener than others.
+
+    Of doubtful candidates only as many are chosen as are lacking, those of 1 first.
+    """
 
     @property
     def is_compound(self) -> bool:
@@ -61,88 +71,85 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A document on its way to a row of the benchmark.
-
-    ``prefix`` ends in the white space that separates it from ``completion``. ``types`` are the
-    error types that the completion has something to edit for. ``lost`` counts by reason what a
-    generator wrote and could not be used. ``unused`` says why no row comes of the document, as
-    ``stage: reason``; later stages pass such an example on as it is, without its texts.
-
-    ``draw`` numbers the sentences that are drawn from a document, from 1; ``draws`` is how many
-    were, once all are. ``spans`` is where the document's sentences begin and end, in turns;
-    ``tried`` says how many of them were looked at, in the order of the draws, so that the next draw
-    goes on there. ``repeated`` is where, in a document as it was read, sentences begin that one
-    before it has too."""
+    """A document on its way to a row of the benchmark."""
 
     doc_id: str
     prefix: str = ""
+    """It ends in the white space that separates it from ``completion``."""
     completion: str = ""
     types: tuple[str, ...] = ()
+    """The error types that the completion has something to edit for."""
     candidates: tuple[Candidate, ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
+    """How much of what a generator wrote could not be used, by reason."""
     unused: str = ""
+    """Why no row comes of the document, as ``stage: reason``.
+
+    Later stages pass such an example on as it is, without its texts.
+    """
     draw: int = 1
+    """Which of the sentences drawn from the document this is, from 1."""
     draws: int = 0
+    """How many sentences were drawn, once all are."""
     repeated: tuple[int, ...] = ()
+    """Where, in a whole document, sentences begin that one before it has too."""
     spans: tuple[int, ...] = ()
+    """Where the document's sentences begin and end, in turns."""
     tried: int = 0
+    """How many sentences were looked at, so that the next draw goes on there."""
 
     def drop(self, stage: str, reason: str) -> Example:
-        """The example as one that no row comes of; what was generated for it stays, to be
-        counted."""
+        """Return the example as one that no row comes of; its candidates stay, to be counted."""
         return replace(
             self, prefix="", completion="", types=(), repeated=(), unused=f"{stage}: {reason}"
         )
 
 
 def to_json(example: Example) -> dict[str, Any]:
-    """The example as JSON has it; what is empty is left out."""
-    found = asdict(example) | {"draw": 0 if example.draw == 1 else example.draw}
-    return {key: value for key, value in found.items() if value not in ("", (), {}, 0)}
+    """Return the example as JSON has it; what is empty is left out."""
+    content = asdict(example)
+    if example.draw == 1:
+        del content["draw"]
+    return {key: value for key, value in content.items() if value not in ("", (), {}, 0)}
 
 
 def from_json(values: Mapping[str, Any]) -> Example:
-    """What ``to_json`` made."""
-    candidates = tuple(Candidate(**each) for each in values.get("candidates", ()))
-    lists = {key: tuple(values.get(key, ())) for key in ("types", "repeated", "spans")}
-    return Example(**{**values, **lists, "candidates": candidates})
-
-
-PREFIX = "full_prefix"
-"""The column with all text before the completion, which the task reads."""
-CUT_PREFIX = "turncated_prefixes"
-"""The column that the authors' script reads, spelled as in the published files."""
-CUT_WORDS = 1024
-"""Words of the cut prefix: they are at least as many tokens, of which the authors' models see
-1,024 (section 4.2)."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+    """Return the example that ``to_json`` was given."""
+    tuples = {key: tuple(values.get(key, ())) for key in ("types", "repeated", "spans")}
+    candidates = tuple(Candidate(**candidate) for candidate in values.get("candidates", ()))
+    return Example(**{**values, **tuples, "candidates": candidates})
 
 
 def whole(text: str) -> str:
-    """``text`` with U+FFFD for halves of surrogate pairs, which are no characters: JSON may hold
-    them, and Python puts them in the place of bytes of a file's name that are not UTF-8."""
+    """Return ``text`` with U+FFFD for halves of surrogate pairs, which are no characters.
+
+    JSON may hold them, and Python puts them in the place of bytes of a file's name that are not
+    UTF-8.
+    """
     return _SURROGATE.sub(_REPLACEMENT, text)
 
 
 def portable(value: Any) -> Any:
-    """``value`` with the last part alone of every absolute path in it; the name of a model stays as
-    it is."""
+    """Return ``value`` with the last part alone of every absolute path in it.
+
+    The name of a model stays as it is.
+    """
     if isinstance(value, Mapping):
-        return {key: portable(each) for key, each in value.items()}
+        return {key: portable(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [portable(each) for each in value]
+        return [portable(member) for member in value]
     is_path = isinstance(value, str) and (value.startswith("~/") or Path(value).is_absolute())
     return whole(Path(value).name) if is_path else value
 
 
-_CHARACTERS = 40  # of a word at most, on average: a megabyte without a space is no near context
-
-
 def last_words(text: str, count: int) -> str:
-    """The end of ``text`` from its ``count``-th last word on, white space as it stands; all of it
-    if it has fewer words, but no more than 40 characters a word."""
+    """Return the end of ``text`` from its ``count``-th last word on, white space as it stands.
+
+    It is all of the text if it has fewer words, but no more than 40 characters a word.
+
+    Example:
+        ``last_words("one two  three ", 2)`` is ``"two  three "``.
+    """
     if count <= 0:
         return ""
     near = text[-count * _CHARACTERS :]

@@ -123,7 +123,7 @@ if __name__ == "__main__":
     prefix_cache.try_prefix_cache(lm, prompts)
     print("left aside: as good as none")
     models.SamplingParams = Reading
-    prefix_cache._tried.clear()
+    del lm.has_tried_prefix_cache
     try:
         prefix_cache.try_prefix_cache(lm, prompts)
     except ModelError as error:

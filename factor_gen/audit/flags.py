@@ -1,4 +1,4 @@
-"""Rows that should be looked at, and why."""
+"""Rows of a benchmark that should be looked at, and why."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,58 +29,54 @@ DAMAGED = "holds U+FFFD, the sign of text that was decoded wrongly"
 
 _SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_DOUBLE_SPACES = re.compile(r"\s{2,}")
 
 
-def _only_true(row: Row, has: Callable[[str], bool]) -> bool:
-    found = [has(choice) for choice in row.choices]
-    return found[row.gold] and sum(found) == 1
+def _only_true(row: Row, has_sign: Callable[[str], bool]) -> bool:
+    """Whether the true choice alone has a sign."""
+    return [index for index, choice in enumerate(row.choices) if has_sign(choice)] == [row.gold]
 
 
-def _stands_out(row: Row, of: Callable[[str], object]) -> bool:
-    """Whether no other choice has what the true one has; never where a choice has None."""
-    found = [of(choice) for choice in row.choices]
-    return None not in found and found.count(found[row.gold]) == 1
+def _stands_out(row: Row, value_of: Callable[[str], object]) -> bool:
+    """Whether no other choice has the value of the true one; never where a choice has None."""
+    values = [value_of(choice) for choice in row.choices]
+    return None not in values and values.count(values[row.gold]) == 1
 
 
-def _other_signs(row: Row) -> bool:
-    """Whether a word of the true one stands in all others, but there in plain letters and signs
-    only."""
-    special = [word for word in row.choices[row.gold].split() if not word.isascii()]
+def _has_other_signs(row: Row) -> bool:
+    """Whether all other choices have a word of the true one, but in plain letters and signs."""
     others = [set(choice.split()) for index, choice in enumerate(row.choices) if index != row.gold]
-    return any(
-        all(word not in words and plain_letters(word) in words for words in others)
-        for word in special
-    )
+    for word in row.choices[row.gold].split():
+        plain = plain_letters(word)
+        if not word.isascii() and all(word not in words and plain in words for words in others):
+            return True
+    return False
 
 
 LEAKS: Mapping[str, Callable[[Row], bool]] = {
-    SPACED_PUNCTUATION: lambda row: _only_true(
-        row, lambda text: spaces_before_punctuation(text) > 0
-    ),
-    DOUBLE_SPACES: lambda row: _only_true(
-        row, lambda text: re.search(r"\s{2,}", text.strip()) is not None
-    ),
-    SPACE_AT_ENDS: lambda row: _only_true(row, lambda text: text != text.strip()),
+    SPACED_PUNCTUATION: lambda row: _only_true(row, lambda x: spaces_before_punctuation(x) > 0),
+    DOUBLE_SPACES: lambda row: _only_true(row, lambda x: bool(_DOUBLE_SPACES.search(x.strip()))),
+    SPACE_AT_ENDS: lambda row: _only_true(row, lambda x: x != x.strip()),
     OTHER_END: lambda row: _stands_out(row, final_mark),
     OTHER_CAPITAL: lambda row: _stands_out(row, first_letter_is_capital),
-    OTHER_SIGNS: _other_signs,
+    OTHER_SIGNS: _has_other_signs,
 }
 """What tells the true choice of a row without reading it."""
 
 
 def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
-    """Every reason of every row, in order."""
-    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    """Yield every reason of every row, in order."""
+    first_locations: dict[tuple[str, tuple[str, ...]], str] = {}
     for index, row in enumerate(rows):
         for reason, detail in reasons(row):
             yield Flag(index, row.location, reason, detail)
-        first = seen.setdefault(identity(row), row.location)
+        first = first_locations.setdefault(identity(row), row.location)
         if first != row.location:
             yield Flag(index, row.location, REPEATED, first)
 
 
 def reasons(row: Row) -> Iterator[tuple[str, str]]:
-    """Each reason that holds for the row, with its detail."""
+    """Yield each reason that holds for the row, with its detail."""
     texts = [choice.strip() for choice in row.choices]
     present = [text for text in texts if text]  # those that are missing are no choices
     has_identical = len(set(present)) < len(present)
@@ -91,23 +87,22 @@ def reasons(row: Row) -> Iterator[tuple[str, str]]:
         return
     if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
         yield DAMAGED, ""
-    said = [bare(choice) for choice in row.choices]
-    if not has_identical and said.count(said[row.gold]) > 1:
+    bare_texts = [bare(choice) for choice in row.choices]
+    if not has_identical and bare_texts.count(bare_texts[row.gold]) > 1:
         yield NO_CONTRADICTION, ""
-    if len(texts[row.gold]) >= _SHORTEST_LEAK and texts[row.gold] in row.prefix:
+    completion = texts[row.gold]
+    if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
         yield IN_PREFIX, ""
     for reason, applies in LEAKS.items():
         if applies(row):
             yield reason, ""
     choices = normalise_spacing(row).choices  # a mark that stands alone is no word
-    large, words = (
-        max(distance(choices[row.gold], choice) for choice in choices),
-        len(choices[row.gold].split()),
-    )
-    if 2 * large > words:
-        yield LARGE_EDIT, f"{large} of {words} words"
+    largest = max(distance(choices[row.gold], choice) for choice in choices)
+    words = len(choices[row.gold].split())
+    if 2 * largest > words:
+        yield LARGE_EDIT, f"{largest} of {words} words"
 
 
 def identity(row: Row) -> tuple[str, tuple[str, ...]]:
-    """What a row that repeats another shares with it: prefix and choices, in whatever order."""
+    """Return what a row shares with one that it repeats: prefix and choices, in whatever order."""
     return row.prefix.strip(), tuple(sorted(choice.strip() for choice in row.choices))

@@ -1,5 +1,4 @@
-"""Table 2's three properties of contradictions, as a judge sees them: non-factual, fluent,
-self-consistent."""
+"""Table 2's three properties of contradictions, as a judge sees them."""
 
 from __future__ import annotations
 
@@ -42,9 +41,14 @@ class Kind(Reply):
 
 
 def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
-    """The judge of a YAML, or of the suite's by its name, asked by the audit's own prompts, which
-    ``prompts`` of the YAML may replace. Raises ConfigError: no such judge, or one that reads no
-    prose; or its prompts cannot be used; DataError: the store cannot be used."""
+    """Open the judge of a YAML, or of the suite's by its name, with the audit's own prompts.
+
+    ``prompts`` of the YAML may replace these.
+
+    Raises:
+        ConfigError: There is no such judge, it reads no prose, or its prompts cannot be used.
+        DataError: The store cannot be used.
+    """
     from judges.config import load_judge_config
     from judges.judge import Judge, open_backend
     from judges.store import AnswerStore
@@ -57,79 +61,80 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
             " cannot tell whether a sentence is fluent; give --judge one with a model, such as"
             " configs/judges/openai-server.yaml"
         )
-    own = {
-        name: path for name, path in config.prompts.items() if name in (*PROMPTS.values(), _TYPE)
-    }
-    return Judge(
-        config, open_backend(config), AnswerStore(store), Prompts(own, folder=PROMPTS_FOLDER)
-    )
+    names = (*PROMPTS.values(), _TYPE)
+    overrides = {name: path for name, path in config.prompts.items() if name in names}
+    prompts = Prompts(overrides, folder=PROMPTS_FOLDER)
+    return Judge(config, open_backend(config), AnswerStore(store), prompts)
 
 
 def judge_rows(
     judge: Judge, rows: Sequence[Row], seed: int, count: int = 100
 ) -> tuple[Property, ...]:
-    """The three properties of all contradictions of ``count`` rows drawn by ``seed``. Raises
-    BackendDown: the judge cannot be reached; earlier answers are kept."""
-    pairs, subjects = _drawn(rows, seed, count)
-    found = []
+    """Judge the three properties of all contradictions of ``count`` rows drawn by ``seed``.
+
+    Raises:
+        BackendDown: The judge cannot be reached; earlier answers are kept.
+    """
+    pairs = _draw_pairs(rows, seed, count)
+    subjects = [_subject(row, choice) for row, choice in pairs]
+    properties = []
     for name, prompt in PROMPTS.items():
+        outcomes = []
+        unscored: Counter[str] = Counter()
         replies = (
             judge.ask_typed(prompt, YesOrNo, subjects, f"judging: {name}", samples=1)
             if subjects
             else []
         )
-        outcomes = [
-            Outcome(float(read.value.answer == "yes"), row.doc_id)
-            for (read,), (row, _) in zip(replies, pairs, strict=True)
-            if read.value
-        ]
-        unscored = Counter(read.problem for (read,) in replies if read.value is None)
+        for (reply,), (row, _) in zip(replies, pairs, strict=True):
+            if reply.value is None:
+                unscored[reply.problem] += 1
+            else:
+                outcomes.append(Outcome(float(reply.value.answer == "yes"), row.doc_id))
         interval = bootstrap_interval(outcomes, seed=seed)
-        found.append(
-            Property(name, len(outcomes), mean(outcomes), *interval, dict(sorted(unscored.items())))
-        )
-    return tuple(found)
+        reasons = dict(sorted(unscored.items()))
+        properties.append(Property(name, len(outcomes), mean(outcomes), *interval, reasons))
+    return tuple(properties)
 
 
 def judge_types(
     judge: Judge, rows: Sequence[Row], seed: int, count: int = 100
 ) -> list[tuple[str, str, str | None]]:
-    """(completion, contradiction, error type) of all contradictions of the same rows; None where
-    the reply cannot be used. Raises BackendDown: the judge cannot be reached; earlier answers are
-    kept."""
-    pairs, subjects = _drawn(rows, seed, count)
-    replies = (
-        judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1) if subjects else []
-    )
+    """Judge the error types of all contradictions of the same rows.
+
+    Returns:
+        Completion, contradiction and error type; None where the reply cannot be used.
+
+    Raises:
+        BackendDown: The judge cannot be reached; earlier answers are kept.
+    """
+    pairs = _draw_pairs(rows, seed, count)
+    subjects = [_subject(row, choice) for row, choice in pairs]
+    if not subjects:
+        return []
+    replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1)
     return [
-        (row.choices[row.gold], choice, read.value.type if read.value else None)
-        for (row, choice), (read,) in zip(pairs, replies, strict=True)
+        (row.choices[row.gold], choice, reply.value.type if reply.value else None)
+        for (row, choice), (reply,) in zip(pairs, replies, strict=True)
     ]
 
 
-def _drawn(
-    rows: Sequence[Row], seed: int, count: int
-) -> tuple[list[tuple[Row, str]], list[dict[str, str]]]:
-    """The contradictions of ``count`` rows, each with its row, and what the judge is told of
-    them."""
+def _draw_pairs(rows: Sequence[Row], seed: int, count: int) -> list[tuple[Row, str]]:
+    """Return the contradictions of ``count`` rows, each with its row."""
     usable = [row for row in rows if not row.problem]
-    chosen = random.Random(f"{seed}/audit/judge").sample(
-        range(len(usable)), min(count, len(usable))
-    )
-    drawn = [usable[index] for index in sorted(chosen)]
-    pairs = [
-        (row, choice)
-        for row in drawn
-        for index, choice in enumerate(row.choices)
-        if index != row.gold
-    ]
-    subjects = [
-        {
-            "kind": "audit",
-            "context": " ".join(row.prefix.split()[-_CONTEXT:]),
-            "completion": row.choices[row.gold].strip(),
-            "contradiction": choice.strip(),
-        }
-        for row, choice in pairs
-    ]
-    return pairs, subjects
+    rng = random.Random(f"{seed}/audit/judge")
+    pairs = []
+    for place in sorted(rng.sample(range(len(usable)), min(count, len(usable)))):
+        row = usable[place]
+        pairs += [(row, choice) for index, choice in enumerate(row.choices) if index != row.gold]
+    return pairs
+
+
+def _subject(row: Row, choice: str) -> dict[str, str]:
+    """Return what the judge is told of a contradiction."""
+    return {
+        "kind": "audit",
+        "context": " ".join(row.prefix.split()[-_CONTEXT:]),
+        "completion": row.choices[row.gold].strip(),
+        "contradiction": choice.strip(),
+    }

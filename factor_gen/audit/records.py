@@ -1,5 +1,4 @@
-"""What an audit finds, and what the paper measured on the published files, to hold others
-against."""
+"""What an audit finds, and what the paper measured on the published files beside it."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,54 +15,67 @@ COMPARES = "compares the choices"
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
 FAMILIES: Mapping[str, str] = _TABLES["families"]
 """What each kind of baseline knows, and whether it counts against the file."""
-FILES: Sequence[str] = _TABLES["files"]  # those published, of which the paper measured what follows
+FILES: Sequence[str] = _TABLES["files"]
+"""The published files, of which the paper measured what follows."""
 PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
 DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
 TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
 
 COUNTED = (SURFACE, LEARNED)
-TESTED = (COUNTED, (COMPARES,))  # the families whose p is corrected, together for their number
-FEWEST = 10  # documents: fewer say little about others, so that nothing is tested
-LEAST_EFFECT = 0.02  # of pairs won above a half: what is less is a slight leak
+"""The families that count against the file."""
+TESTED = (COUNTED, (COMPARES,))
+"""The families whose p-values are corrected together."""
+FEWEST = 10
+"""Documents: fewer say little about others, so that nothing is tested."""
+LEAST_EFFECT = 0.02
+"""Pairs won above a half, as a share: what is less is a slight leak."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What a baseline says of each choice of each row, the greatest being its answer; None for a
-    row that it cannot score. ``forward`` is what the test is made of where something is learned:
-    each row scored by what was learned in the folds before its own. In ``values`` any two rows were
-    learned of each other: by chance alone they are right together or wrong together too often (on
-    rows of News-FACTOR with true ones drawn by lot 10% of tests said "above chance, p < 0.05")."""
+    """What a baseline says of each choice of each row, the greatest being its answer."""
 
     name: str
     family: str
     values: Sequence[Sequence[float] | None]
+    """None for a row that it cannot score."""
     forward: Sequence[Sequence[float] | None] | None = None
+    """Of a baseline that learns: each row scored by what was learned in the folds before its own.
+
+    The test is made of these. In ``values`` any two rows were learned of each other, so that by
+    chance alone they are right or wrong together too often: on rows of News-FACTOR with true ones
+    drawn by lot, 10% of tests said "above chance, p < 0.05".
+    """
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """How often a baseline prefers the true completion. ``wins`` is the share of contradictions
-    that it puts below the true completion (a tie is half of one), whose chance is a half in any
-    file; ``accuracy`` the share of rows in which it puts all of them below, to be held against the
-    file's :class:`Floor`. Both are means over the ``rows`` that it scored, of so many ``documents``
-    (those that share a text being one), with 95% intervals (``..low``, ``..high``: bootstrap over
-    documents). ``p`` is one-sided, of the randomisation test of ``wins`` against a half;
-    ``corrected`` is Holm's of the families tested together (:data:`TESTED`), None where the family
-    is not tested. Neither is a number if there are fewer documents than :data:`FEWEST`."""
+    """How often a baseline prefers the true completion.
+
+    Intervals are 95%, by bootstrap over documents. Documents that share a text are one.
+    """
 
     name: str
     family: str
     rows: int
+    """How many it scored."""
     documents: int
+    """Of how many documents these are."""
     wins: float
+    """The share of contradictions that it puts below the true completion; chance is a half."""
     wins_low: float
     wins_high: float
     accuracy: float
+    """The share of rows in which it puts all contradictions below; beside the file's `Floor`."""
     low: float
     high: float
     p: float
+    """One-sided, of the randomisation test of ``wins`` against a half.
+
+    NaN, as ``corrected``, if there are fewer documents than `FEWEST`.
+    """
     corrected: float | None = None
+    """Holm's of the families that are tested together; None where the family is not tested."""
 
     @property
     def effect(self) -> float:
@@ -78,21 +90,22 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Floor:
-    """What knowing nothing scores among all choices of a row: the ``accuracy`` of word weights
-    drawn by lot, with its 95% interval. ``even`` is what it would be if the choices had nothing to
-    do with each other (25% of four)."""
+    """What knowing nothing scores among all choices of a row."""
 
     accuracy: float
+    """Of word weights drawn by lot."""
     low: float
     high: float
     even: float
+    """What it would be if the choices had nothing to do with each other: 25% of four."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a row should be looked at. ``index`` is its place among the rows audited."""
+    """Why a row should be looked at."""
 
     index: int
+    """Its place among the rows audited."""
     location: str
     reason: str
     detail: str = ""
@@ -100,8 +113,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Distance:
-    """Word edit distance between contradictions and their completions: mean and standard deviation
-    over ``pairs``."""
+    """The edit distance in words between contradictions and their completions."""
 
     mean: float
     deviation: float
@@ -110,59 +122,65 @@ class Distance:
 
 @dataclass(frozen=True)
 class Property:
-    """What a judge says of one property of table 2: ``share`` of those contradictions scored that
-    have it, with its 95% interval (bootstrap over documents), and why others are ``unscored``."""
+    """What a judge says of one property of table 2."""
 
     name: str
     scored: int
     share: float
+    """Of the contradictions scored; its 95% interval is by bootstrap over documents."""
     low: float
     high: float
     unscored: Mapping[str, int] = field(default_factory=dict)
+    """How many were not scored, by reason."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What a benchmark gives away. ``rows`` counts all rows, ``unscorable`` those that no model can
-    be scored on, ``sampled`` those that baselines were scored on and ``floor`` is of; flags,
-    distance and types are of all rows. ``notes`` say what was left out and why."""
+    """What a benchmark gives away."""
 
     rows: int
     documents: int
     unscorable: int
+    """Rows that no model can be scored on."""
     sampled: int
+    """Rows that the baselines and the floor are of."""
     floor: Floor
     baselines: tuple[Baseline, ...]
     flags: tuple[Flag, ...]
     distance: Distance
     types: Mapping[str, int]
+    """Contradictions by the type that the file says they are of."""
     notes: tuple[str, ...] = ()
+    """What was left out, and why."""
     properties: tuple[Property, ...] = ()
 
     def baseline(self, name: str) -> Baseline:
-        """The baseline of that name; KeyError if there is none."""
-        return {each.name: each for each in self.baselines}[name]
+        """Return the baseline of that name; KeyError if there is none."""
+        return {baseline.name: baseline for baseline in self.baselines}[name]
 
     @property
     def leaks(self) -> tuple[str, ...]:
-        """The names of baselines that count and are above chance by :data:`LEAST_EFFECT` or
-        more."""
-        return self._found(are_slight=False)
+        """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
+        return tuple(leak.name for leak in self._above_chance() if leak.effect >= LEAST_EFFECT)
 
     @property
     def slight(self) -> tuple[str, ...]:
-        """The names of baselines that would count were they not above chance by so little."""
-        return self._found(are_slight=True)
+        """The baselines that would count were they not above chance by so little."""
+        return tuple(leak.name for leak in self._above_chance() if leak.effect < LEAST_EFFECT)
 
-    def _found(self, are_slight: bool) -> tuple[str, ...]:
-        found = (each for each in self.baselines if each.is_above_chance and each.family in COUNTED)
-        return tuple(each.name for each in found if (each.effect < LEAST_EFFECT) == are_slight)
+    def _above_chance(self) -> list[Baseline]:
+        return [
+            baseline
+            for baseline in self.baselines
+            if baseline.is_above_chance and baseline.family in COUNTED
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as JSON has it; what is not a number is null."""
+        """Return all of it as JSON has it; what is not a number is null."""
         content: dict[str, Any] = finite_values(dataclasses.asdict(self))
-        for values, each in zip(content["baselines"], self.baselines, strict=True):
-            values["above_chance"] = each.is_above_chance
+        for values, baseline in zip(content["baselines"], self.baselines, strict=True):
+            values["above_chance"] = baseline.is_above_chance
         content["families"] = dict(FAMILIES)
-        content["leaks"], content["slight"] = list(self.leaks), list(self.slight)
+        content["leaks"] = list(self.leaks)
+        content["slight"] = list(self.slight)
         return content

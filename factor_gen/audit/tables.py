@@ -23,65 +23,68 @@ from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.console import interval, shown
 
 _PLACES = 3  # locations that a reason names
+_BASELINE_COLUMNS = (
+    "baseline",
+    "#pairs won",
+    "#95% interval",
+    "#of all choices",
+    "#95% interval ",
+    "verdict",
+)
 
 
 def conclusion(audit: Audit, name: str) -> list[str]:
-    """What a reader should know of the file, the most important line first."""
-    counted = [
-        each for each in audit.baselines if each.family in COUNTED and not math.isnan(each.wins)
-    ]
-    told = [each for each in counted if each.documents >= FEWEST]
-    strongest = max(
-        (each for each in told if each.name in audit.leaks),
-        key=lambda each: each.wins,
-        default=None,
-    )
-    if not told:
-        first = (
-            f"{audit.documents:,} documents are too few to tell what it gives away; {FEWEST} are"
-            " needed"
-        )
-    elif strongest:
-        others = len(audit.leaks) - 1
-        more = (
-            f"; {others} other blind baseline{'s' if others > 1 else ''} above chance"
-            if others
-            else ""
-        )
-        first = f"gives true completions away: {strongest.name}, {_pairs(strongest)}{more}"
-    else:
-        most = max(told, key=lambda each: each.wins)
-        first = (
-            f"no blind baseline tells true completions from contradictions; the best, {most.name},"
-            f" {_pairs(most)}"
-        )
-    lines = [f"{name}: {first}."]
+    """Return what a reader should know of the file, the most important line first."""
+    lines = [f"{name}: {_strongest_leak(audit)}."]
     if audit.sampled:
-        even = f", not {shown(audit.floor.even)}" if audit.floor.high < audit.floor.even else ""
+        floor = audit.floor
+        even = f", not {shown(floor.even)}" if floor.high < floor.even else ""
         central = audit.baseline(CENTRAL)
-        advice = (
-            ": never show a model all of them, or build with choose: {hide_centre: true}"
-            if central.is_above_chance
-            else ""
-        )
+        advice = ""
+        if central.is_above_chance:
+            advice = ": never show a model all of them, or build with choose: {hide_centre: true}"
         lines.append(
             f"Of all choices of a row, knowing nothing picks the true one in {_floor(audit)}{even}."
             f" Comparing them finds it in {shown(central.accuracy)}{advice}."
         )
-    flagged, distance = len({flag.index for flag in audit.flags}), audit.distance
-    spread = f"{shown(distance.mean, '.1f')} ± {shown(distance.deviation, '.1f')}"
+    flagged = len({flag.index for flag in audit.flags})
+    distance = f"{shown(audit.distance.mean, '.1f')} ± {shown(audit.distance.deviation, '.1f')}"
     lines.append(
-        f"{flagged:,} of {audit.rows:,} rows should be looked at; edit distance {spread} words."
+        f"{flagged:,} of {audit.rows:,} rows should be looked at; edit distance {distance} words."
     )
     return lines
 
 
+def _strongest_leak(audit: Audit) -> str:
+    told = [
+        baseline
+        for baseline in audit.baselines
+        if baseline.family in COUNTED
+        and not math.isnan(baseline.wins)
+        and baseline.documents >= FEWEST
+    ]
+    if not told:
+        return (
+            f"{audit.documents:,} documents are too few to tell what it gives away; {FEWEST} are"
+            " needed"
+        )
+    leaks = [baseline for baseline in told if baseline.name in audit.leaks]
+    strongest = max(leaks or told, key=lambda baseline: baseline.wins)
+    if not leaks:
+        return (
+            "no blind baseline tells true completions from contradictions; the best,"
+            f" {strongest.name}, {_pairs(strongest)}"
+        )
+    leak = f"gives true completions away: {strongest.name}, {_pairs(strongest)}"
+    others = len(leaks) - 1
+    if not others:
+        return leak
+    return f"{leak}; {others} other blind baseline{'s' if others > 1 else ''} above chance"
+
+
 def _pairs(baseline: Baseline) -> str:
-    figures = (
-        f"{shown(baseline.wins)} of pairs ({interval((baseline.wins_low, baseline.wins_high))};"
-        " chance 50%"
-    )
-    return f"{figures}, {_p(baseline)})"
+    ends = interval((baseline.wins_low, baseline.wins_high))
+    return f"{shown(baseline.wins)} of pairs ({ends}; chance 50%, {_p(baseline)})"
 
 
 def _p(baseline: Baseline) -> str:
@@ -94,26 +97,29 @@ def _floor(audit: Audit) -> str:
 
 
 def baseline_table(audit: Audit, name: str) -> Table:
-    """How many pairs each baseline wins, whether that is more than chance, and how often it picks
-    the true one of all choices."""
+    """Return how many pairs each baseline wins, and how often it picks the true one of all."""
     rows: list[tuple[str, ...]] = []
     notes = [
         f"chance: 50% of pairs; of all choices {_floor(audit)}, which random word weights pick"
     ]
     for family, explanation in FAMILIES.items():
-        members = [each for each in audit.baselines if each.family == family]
-        if members:
-            rows.append((f"[{family}]", "", "", "", "", ""))
-            notes += [f"{family}: {explanation}"] if family not in COUNTED else []
-        for each in members:
-            pairs, picks = (
-                (each.wins, (each.wins_low, each.wins_high)),
-                (each.accuracy, (each.low, each.high)),
+        members = [baseline for baseline in audit.baselines if baseline.family == family]
+        if not members:
+            continue
+        rows.append((f"[{family}]", "", "", "", "", ""))
+        if family not in COUNTED:
+            notes.append(f"{family}: {explanation}")
+        for baseline in members:
+            rows.append(
+                (
+                    baseline.name,
+                    shown(baseline.wins),
+                    interval((baseline.wins_low, baseline.wins_high)),
+                    shown(baseline.accuracy),
+                    interval((baseline.low, baseline.high)),
+                    verdict(baseline),
+                )
             )
-            cells = [
-                cell for value, ends in (pairs, picks) for cell in (shown(value), interval(ends))
-            ]
-            rows.append((each.name, *cells, verdict(each)))
     notes.append(
         "p: one-sided, of pairs, against random signs for each document; corrected by Holm for all"
         " baselines that count together. Ties count half. What learns is tested where it learns"
@@ -128,31 +134,37 @@ def baseline_table(audit: Audit, name: str) -> Table:
         f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on"
         f" {audit.sampled:,} rows"
     )
-    columns = (
-        "baseline",
-        "#pairs won",
-        "#95% interval",
-        "#of all choices",
-        "#95% interval ",
-        "verdict",
-    )
-    return Table(title, columns, tuple(rows), (*notes, *audit.notes))
+    return Table(title, _BASELINE_COLUMNS, tuple(rows), (*notes, *audit.notes))
+
+
+def verdict(baseline: Baseline) -> str:
+    """Say whether a baseline is above chance, with the corrected p of pairs."""
+    if baseline.corrected is None:
+        return "not counted"
+    if math.isnan(baseline.corrected):
+        return "too few documents to tell"
+    if not baseline.is_above_chance:
+        return f"not above chance, {_p(baseline)}"
+    above = f"above chance by {100 * baseline.effect:.1f} points, {_p(baseline)}"
+    if baseline.family not in COUNTED:
+        return f"{above}; not counted"
+    return f"slight leak, {above}" if baseline.effect < LEAST_EFFECT else above
 
 
 def flag_table(audit: Audit) -> Table:
-    """How many rows each reason holds for, and the first of them."""
+    """Return how many rows each reason holds for, and the first of them."""
     places: dict[str, list[str]] = {}
     for flag in audit.flags:
         places.setdefault(flag.reason, []).append(flag.location)
+    most_first = sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = [
-        (reason, f"{len(found):,}", shown(len(found) / audit.rows), ", ".join(found[:_PLACES]))
-        for reason, found in sorted(places.items(), key=lambda item: (-len(item[1]), item[0]))
+        (reason, f"{len(rows):,}", shown(len(rows) / audit.rows), ", ".join(rows[:_PLACES]))
+        for reason, rows in most_first
     ]
-    title = f"rows to look at: {len({flag.index for flag in audit.flags}):,} of {audit.rows:,}"
+    flagged = len({flag.index for flag in audit.flags})
+    title = f"rows to look at: {flagged:,} of {audit.rows:,}"
     return Table(
-        title,
-        ("reason", "#rows", "#share", "first"),
-        tuple(rows) or (("none", "0", shown(0.0), ""),),
+        title, ("reason", "#rows", "#share", "first"), rows or [("none", "0", shown(0.0), "")]
     )
 
 
@@ -161,109 +173,91 @@ def shape_table(
     by_rule: Mapping[str, int] | None = None,
     judged: Sequence[tuple[str, str | None]] = (),
 ) -> Table:
-    """Edit distance and error types beside tables 2 and 3; types as the file says, by rule, and by
-    a judge where these were asked (``judged`` are pairs of rule and judge)."""
-    told = [(rule, kind) for rule, kind in judged if kind]
-    found = {
-        "here": audit.types,
-        "by rule": by_rule or {},
-        "by judge": Counter(kind for _, kind in told),
-    }
-    apart = audit.distance.mean, audit.distance.deviation
-    sources = {name: counts for name, counts in found.items() if counts or name == "here"}
-    means = [
-        f"{mean:.1f} ± {spread:.1f}" if math.isfinite(mean) else "-"
-        for mean, spread in (apart, *DISTANCES)
+    """Return edit distance and error types beside tables 2 and 3.
+
+    Args:
+        audit: The audit, with the types as the file says.
+        by_rule: The types by rule, where they were asked for.
+        judged: Pairs of the type by rule and by a judge, where a judge was asked; None where its
+            reply could not be used.
+    """
+    scored = [(rule, kind) for rule, kind in judged if kind]
+    by_judge = Counter(kind for _, kind in scored)
+    columns = {"here": audit.types}
+    columns |= {"by rule": by_rule} if by_rule else {}
+    columns |= {"by judge": by_judge} if by_judge else {}
+    distances = [
+        f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
+        for mean, deviation in ((audit.distance.mean, audit.distance.deviation), *DISTANCES)
     ]
-    rows = [("edit distance (words)", means[0], *[""] * (len(sources) - 1), *means[1:])]
-    for kind in dict.fromkeys((*TYPES, *audit.types)) if any(sources.values()) else ():
-        here = [
-            counts.get(kind, 0) / sum(counts.values()) if counts else math.nan
-            for counts in sources.values()
-        ]
-        rows.append((kind, *map(shown, (*here, *TYPES.get(kind, (math.nan,) * len(FILES))))))
-    notes = (
-        []
-        if any(sources.values())
-        else ["the file does not say of which types its contradictions are; --types finds out"]
-    )
-    notes += (
-        ["by rule: right in 31 of 40 contradictions of News and Expert that were read"]
-        if by_rule
-        else []
-    )
-    agree = sum(rule == kind for rule, kind in told)
-    notes += (
-        [f"judge and rule agree on {agree} of {len(told)}; unscored: {len(judged) - len(told)}"]
-        if judged
-        else []
-    )
+    blank = [""] * (len(columns) - 1)
+    rows = [("edit distance (words)", distances[0], *blank, *distances[1:])]
+    notes = []
+    if not any(columns.values()):
+        notes.append(
+            "the file does not say of which types its contradictions are; --types finds out"
+        )
+    else:
+        for kind in dict.fromkeys((*TYPES, *audit.types)):
+            shares = [
+                counts.get(kind, 0) / sum(counts.values()) if counts else math.nan
+                for counts in columns.values()
+            ]
+            published = TYPES.get(kind, (math.nan,) * len(FILES))
+            rows.append((kind, *map(shown, (*shares, *published))))
+    if by_rule:
+        notes.append("by rule: right in 31 of 40 contradictions of News and Expert that were read")
+    if judged:
+        agree = sum(rule == kind for rule, kind in scored)
+        unscored = len(judged) - len(scored)
+        notes.append(f"judge and rule agree on {agree} of {len(scored)}; unscored: {unscored}")
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    return Table(
-        title, ("", *(f"#{name}" for name in (*sources, *FILES))), tuple(rows), tuple(notes)
-    )
+    return Table(title, ("", *(f"#{name}" for name in (*columns, *FILES))), rows, notes)
 
 
 def property_table(audit: Audit, judge: str, rows: int) -> Table:
-    """What a judge says of contradictions beside table 2."""
+    """Return what a judge says of contradictions beside table 2."""
     cells = []
-    for each in audit.properties:
-        figures = (
-            shown(each.share),
-            interval((each.low, each.high)),
-            str(each.scored),
-            str(sum(each.unscored.values())),
+    notes = []
+    for finding in audit.properties:
+        cells.append(
+            (
+                finding.name,
+                shown(finding.share),
+                interval((finding.low, finding.high)),
+                str(finding.scored),
+                str(sum(finding.unscored.values())),
+                *map(shown, PROPERTIES[finding.name]),
+            )
         )
-        cells.append((each.name, *figures, *map(shown, PROPERTIES[each.name])))
-    notes = [
-        f"unscored, {each.name}: {reason}: {count}"
-        for each in audit.properties
-        for reason, count in each.unscored.items()
-    ]
+        for reason, count in finding.unscored.items():
+            notes.append(f"unscored, {finding.name}: {reason}: {count}")
+    columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    columns = (
-        "property",
-        "#share",
-        "#95% interval",
-        "#scored",
-        "#unscored",
-        *(f"#{name}" for name in FILES),
-    )
-    return Table(title, columns, tuple(cells), tuple(notes))
+    return Table(title, (*columns, *(f"#{name}" for name in FILES)), cells, notes)
 
 
 def card_figures(rows: Sequence[Row], seed: int = 0) -> Mapping[str, Mapping[str, object]]:
-    """The audit of rows for a dataset's card: figures by column, for each baseline that a table
-    shows. Raises ConfigError: a library is not installed."""
+    """Audit rows for a dataset's card.
+
+    Returns:
+        Figures by column, for each baseline that a table shows.
+
+    Raises:
+        ConfigError: A library is not installed.
+    """
     audit = audit_rows(rows, seed)
-    figures: dict[str, dict[str, object]] = {
-        each.name: {
-            "rows": each.rows,
-            "pairs won": each.wins,
-            "95% interval": f"{each.wins_low:.3f} to {each.wins_high:.3f}",
-            "of all choices": each.accuracy,
-            "verdict": verdict(each),
+    figures: dict[str, dict[str, object]] = {}
+    for baseline in audit.baselines:
+        figures[baseline.name] = {
+            "rows": baseline.rows,
+            "pairs won": baseline.wins,
+            "95% interval": f"{baseline.wins_low:.3f} to {baseline.wins_high:.3f}",
+            "of all choices": baseline.accuracy,
+            "verdict": verdict(baseline),
         }
-        for each in audit.baselines
+    figures["knowing nothing (the floor)"] = {
+        "rows": audit.sampled,
+        "of all choices": audit.floor.accuracy,
     }
-    return figures | {
-        "knowing nothing (the floor)": {
-            "rows": audit.sampled,
-            "of all choices": audit.floor.accuracy,
-        }
-    }
-
-
-def verdict(baseline: Baseline) -> str:
-    """In words, with the corrected p of pairs; what is above chance by less than
-    :data:`LEAST_EFFECT` is slight."""
-    if baseline.corrected is None:
-        return "not counted"
-    if math.isnan(baseline.corrected):
-        return "too few documents to tell"
-    if not baseline.is_above_chance:
-        return f"not above chance, {_p(baseline)}"
-    over = f"above chance by {100 * baseline.effect:.1f} points, {_p(baseline)}"
-    if baseline.family not in COUNTED:
-        return f"{over}; not counted"
-    return f"slight leak, {over}" if baseline.effect < LEAST_EFFECT else over
+    return figures

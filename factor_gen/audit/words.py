@@ -1,5 +1,4 @@
-"""Two completions compared: how far they lie apart in words, and signs that mean the same and look
-different."""
+"""Compares two completions: their distance in words, and signs that mean the same."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -9,14 +8,19 @@ from lm_factuality.ground.sentences import spaced
 
 
 def distance(one: str, other: str) -> int:
-    """Levenshtein distance in words (what stands between white space; of scripts without it,
-    signs), as in table 2. Raises ConfigError: rapidfuzz is not installed."""
+    """Return the Levenshtein distance in words, as in table 2.
+
+    A word is what stands between white space; in scripts without white space it is a sign.
+
+    Raises:
+        ConfigError: rapidfuzz is not installed.
+    """
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
     return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
 
 
 def summed_distances(choices: Sequence[str]) -> list[int]:
-    """The word edit distances from each choice to all others, added up."""
+    """Return the sum of the distances from each choice to all others."""
     return [sum(distance(choice, other) for other in choices) for choice in choices]
 
 
@@ -31,39 +35,48 @@ _SIGNS = str.maketrans(
 
 
 def plain_signs(text: str) -> str:
-    """``text`` with typewriter quotes, dashes and dots."""
+    """Return ``text`` with typewriter quotes, dashes and dots."""
     return text.translate(_SIGNS)
 
 
 def plain_letters(text: str) -> str:
-    """``text`` with plain signs and without accents."""
+    """Return ``text`` with plain signs and without accents."""
     parts = unicodedata.normalize("NFKD", plain_signs(text))
     return "".join(character for character in parts if not unicodedata.combining(character))
 
 
 def final_mark(text: str) -> str:
-    """The full stop, question mark, exclamation mark or dots that the text ends in, before closing
-    quotes and brackets; empty if there is none."""
+    """Return the sign that ends the last sentence, before closing quotes and brackets.
+
+    Example:
+        ``final_mark('He said "no."')`` is ``"."``; without a sign it is empty.
+    """
     stripped = text.rstrip().rstrip("\"'\u2019\u201d\u00bb)]").rstrip()
     return stripped[-1] if stripped.endswith((".", "?", "!", "\u2026")) else ""
 
 
 def first_letter_is_capital(text: str) -> bool | None:
-    """Whether the first letter is a capital; None if no letter with two cases comes first."""
+    """Whether the first letter or digit is a capital; None if it has no two cases."""
     first = next((character for character in text if character.isalnum()), "")
     return first.isupper() if first.lower() != first.upper() else None
 
 
 def bare(text: str) -> str:
-    """What is left to tell two texts apart when case, space and punctuation do not: signs stay
-    between and before digits, where they make another number."""
+    """Return what tells two texts apart when case, space and punctuation do not.
+
+    Signs stay between and before digits, where they make another number.
+
+    Example:
+        ``bare("At 1:30, -2 degrees!")`` is ``"at1:30-2degrees"``.
+    """
     folded = " ".join(plain_signs(text).casefold().split())
     kept = []
     for place, character in enumerate(folded):
-        before, after = folded[place - 1 : place] if place else "", folded[place + 1 : place + 2]
-        is_in_number = after.isdigit() and (
-            character == "-" or (character in ".,:/" and before.isdigit())
-        )
-        if character.isalnum() or is_in_number or unicodedata.category(character)[0] in "MS":
+        before = folded[place - 1 : place] if place else ""
+        after = folded[place + 1 : place + 2]
+        is_sign = character == "-" or (character in ".,:/" and before.isdigit())
+        is_in_number = is_sign and after.isdigit()
+        is_mark = unicodedata.category(character)[0] in "MS"
+        if character.isalnum() or is_in_number or is_mark:
             kept.append(character)
     return "".join(kept)

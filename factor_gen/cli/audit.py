@@ -181,4 +181,4 @@ def _flagged_rows(benchmark: "Benchmark", audited: "Audit") -> Iterator[str]:
             "choices": row.choices,
             "gold": row.gold,
         }
-        yield json.dumps(line | benchmark.beside(index), ensure_ascii=False, default=str)
+        yield json.dumps(line | benchmark.details_of(index), ensure_ascii=False, default=str)

@@ -193,7 +193,7 @@ def _tag_by_governor(small: Sequence[str], tags: Sequence[str], i: int) -> str:
     following = small[i + 1] if i + 1 < len(small) else ""
     is_after_modal = governor in WORDS["modals"] and governor_tag == "MD"
     is_after_do = governor in _DO and at < i - 1
-    may_be_verb = tag[:2] in ("NN", "VB") or (tag == "JJ" and is_after_modal)
+    may_be_verb = tag[:2] in ("NN", "VB") or (tag[:2] == "JJ" and is_after_modal)
     if may_be_verb and (is_after_modal or is_after_do) and word in lemmas(word, "VERB"):
         return "VB"
     if governor == "to" and tag in ("NN", "VBP", "JJ", "VB", "IN"):

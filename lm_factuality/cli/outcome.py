@@ -114,8 +114,8 @@ def _next_steps(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]
         results = finished.output
         name = results.resolve().name
         if results.suffix == ".json":  # lm_eval puts the date into the name
-            results = finished.path or results
             name = results.stem
+            results = finished.path or results
         out = str(finished.output.parent / f"{name}-report")
         command = shlex.join(["lm-factuality", "report", str(results), "--out", out])
         yield f"To look at the results: {command}"

@@ -1,6 +1,8 @@
-"""Errors that a user can act on: the command line prints them without a traceback and exits with 1.
-And why items are unscored: reasons, counted by what they have in common, and their cures, declared
-where reasons are named."""
+"""Errors that a user can act on, and why items are unscored.
+
+The command line prints an error without a traceback and exits with 1. Reasons are counted by what
+they have in common, and shown with their cures, which are declared where the reasons are named.
+"""
 
 import atexit
 import difflib
@@ -14,19 +16,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-_INTERRUPTED = 130  # the exit code of whom SIGINT ended
+_INTERRUPTED = 130  # the exit code of a process that SIGINT ended
 # Categories of Unicode that are not shown but do something: controls, formats (among them those
 # that turn the direction), surrogates, private use, and the two separators that end a line.
 _ACTING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_COMMAND = re.compile(
-    r"^\s*(::|##\[)"
-)  # what a line of a CI log begins with to be taken as a command
-_LONGEST = 2000  # characters of a line
-_SHOWN = 10  # problems that an error lists
-_cures: dict[str, str] = {}  # by a text that reasons hold
+_CI_COMMAND = re.compile(r"^\s*(::|##\[)")  # how a line of a CI log begins that is a command
+_LONGEST_LINE = 2000  # characters
+_LONGEST_REASON = 160  # characters of an example
+_MOST_PROBLEMS = 10  # that an error lists
 _PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
 _NUMBER = re.compile(r"\d[\d,.]*")
-_LONGEST_REASON = 160  # characters of an example
+_CURES: dict[str, str] = {}  # by a text that reasons hold, filled when modules are imported
 
 
 class FactualityError(Exception):
@@ -52,12 +52,18 @@ class BackendDown(FactualityError):
 
 
 def exit_code(program: str, command: Callable[[], int]) -> int:
-    """Runs a command: its exit code, 1 for an error a user can mend, told in the name of
-    ``program``, or 130 for Ctrl-C."""
+    """Run a command and turn what it raises into a message and an exit code.
+
+    Args:
+        program: The name that messages begin with.
+        command: Returns an exit code.
+
+    Returns:
+        The command's exit code, 1 for an error that a user can mend, or 130 for Ctrl-C.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a terminal that has no such letter gets its number
+        # A letter that the terminal does not have is written as its number.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command()
     except FactualityError as error:
@@ -69,9 +75,9 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
     except OSError as error:
         if error.filename is None:
             raise
+        file = clipped(str(error.filename))
         sys.stderr.write(
-            f"{program}: {clipped(str(error.filename))}: cannot be used: {error.strerror}; name"
-            " another file\n"
+            f"{program}: {file}: cannot be used: {error.strerror}; name another file\n"
         )
         return 1
     except KeyboardInterrupt:
@@ -82,51 +88,66 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
         )
         return _INTERRUPTED
     finally:
-        atexit.unregister(_end_at_once)
-        atexit.register(_end_at_once)
+        atexit.unregister(_ignore_interrupts)
+        atexit.register(_ignore_interrupts)
 
 
-def _end_at_once() -> None:
-    """From here on Ctrl-C has nothing to say: the work is done, and Python would show where in its
-    own end it was."""
+def _ignore_interrupts() -> None:
+    """Let Ctrl-C end Python at once: the work is done, and a traceback would be of no use."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def clipped(text: str) -> str:
-    """``text``, of whose lines none is too long to be read and all can be written: an error may
-    quote what a file holds."""
+    """Return a text that can be written, without lines that are too long to be read.
+
+    An error may quote what a file holds.
+    """
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return "\n".join(
-        line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..." for line in text.split("\n")
-    )
+    lines = []
+    for line in text.split("\n"):
+        lines.append(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ...")
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
-    """Text of others for a terminal, a log or a page, on one line: ``text`` with such characters
-    written as escapes (``\\x1b``, ``\\u202e``), and never at its start what a CI runner takes as a
-    command."""
+    """Return a stranger's text as one line for a terminal, a log or a page.
+
+    Characters that act are written as escapes (``\\x1b``, ``\\u202e``). The text never begins with
+    what a CI runner takes as a command.
+    """
     if not (text.isascii() and text.isprintable()):
         text = "".join(
-            repr(each)[1:-1] if unicodedata.category(each) in _ACTING else each for each in text
+            repr(letter)[1:-1] if unicodedata.category(letter) in _ACTING else letter
+            for letter in text
         )
-    return f"'{text}" if _COMMAND.match(text) else text
+    return f"'{text}" if _CI_COMMAND.match(text) else text
 
 
 def refuse(problems: Sequence[str], what: str = "", advice: str = "") -> None:
-    """Raises DataError if there are ``problems``: the first of them, how many of ``what`` (lines,
-    rows), and ``advice``."""
-    if problems:
-        more = (
-            [f"... {len(problems)} {f'{what} ' if what else ''}in all"] if problems[_SHOWN:] else []
-        )
-        raise DataError("\n".join([*problems[:_SHOWN], *more, *([advice] if advice else [])]))
+    """Refuse data with problems.
+
+    Args:
+        problems: The sentences to show, of which the first ten are shown.
+        what: What has them, such as lines or rows.
+        advice: What to do.
+
+    Raises:
+        DataError: There are problems.
+    """
+    if not problems:
+        return
+    lines = list(problems[:_MOST_PROBLEMS])
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"... {len(problems)} {f'{what} ' if what else ''}in all")
+    if advice:
+        lines.append(advice)
+    raise DataError("\n".join(lines))
 
 
 def listed(names: Sequence[object], most: int = 5) -> str:
-    """The first of ``names`` in a sentence, and how many more there are."""
-    return ", ".join(map(str, names[:most])) + (
-        f" and {len(names) - most} more" if len(names) > most else ""
-    )
+    """Return the first names for a sentence, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def short(value: Any, longest: int = 60) -> str:
@@ -135,52 +156,69 @@ def short(value: Any, longest: int = 60) -> str:
     return text if len(text) <= longest else f"{text[:longest]} ..."
 
 
-def did_you_mean(name: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """The end of a sentence on an unknown name, ``; did you mean a or b?``, or empty if none is
-    close (difflib's ``cutoff``)."""
-    close = difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
+def did_you_mean(name: str, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
+    """Return the end of a sentence on an unknown name.
+
+    Args:
+        name: The unknown name.
+        names: Those that are known.
+        most: How many to suggest.
+        cutoff: How close they have to be, as difflib measures it.
+
+    Returns:
+        Such as ``; did you mean a or b?``, or nothing if none is close.
+    """
+    close = difflib.get_close_matches(name, list(names), n=most, cutoff=cutoff)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def curable(reason: str, cure: str) -> str:
-    """``reason``, which from now on is known to be cured by ``cure``, as are all reasons that hold
-    it."""
-    _cures[reason] = cure
+    """Declare what cures a reason, and return the reason.
+
+    The cure is then known for all reasons that hold this text.
+    """
+    _CURES[reason] = cure
     return reason
 
 
 class Reason(NamedTuple):
-    """``items`` are unscored for a reason like this ``example``; ``cure`` is empty where none is
-    known."""
+    """Why items are unscored."""
 
     items: int
+    """How many are."""
+
     example: str
     cure: str
+    """What to do, empty where that is not known."""
 
     def __str__(self) -> str:
         return f"{self.items} × {self.example}{self.cure and f': {self.cure}'}"
 
 
 def reasons_of(given: Iterable[str | None]) -> list[Reason]:
-    """The reasons that differ in more than numbers and places, the most frequent first; None stands
-    for an item with a score."""
+    """Count reasons that differ in more than numbers and places, the most frequent first.
+
+    Args:
+        given: A reason for each item, None for one with a score.
+    """
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for each in given:
-        if each:
-            said = " ".join(_PLACE.sub("", each).split())
-            counts[kind := _NUMBER.sub("0", said)] += 1
-            examples.setdefault(
-                kind, said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]} ..."
-            )
-    return [
-        Reason(count, examples[kind], cure_of(examples[kind]))
-        for kind, count in counts.most_common()
-    ]
+    for reason in given:
+        if not reason:
+            continue
+        text = " ".join(_PLACE.sub("", reason).split())
+        kind = _NUMBER.sub("0", text)
+        counts[kind] += 1
+        if kind not in examples:
+            is_long = len(text) > _LONGEST_REASON
+            examples[kind] = f"{text[:_LONGEST_REASON]} ..." if is_long else text
+    reasons = []
+    for kind, count in counts.most_common():
+        reasons.append(Reason(count, examples[kind], cure_of(examples[kind])))
+    return reasons
 
 
 def cure_of(reason: str) -> str:
-    """What cures ``reason``, by the longest known one that it holds; empty where none is."""
-    return max(
-        ((len(known), cure) for known, cure in _cures.items() if known in reason), default=(0, "")
-    )[1]
+    """Return what cures a reason, by the longest declared text that it holds, or nothing."""
+    texts = [text for text in _CURES if text in reason]
+    return _CURES[max(texts, key=len)] if texts else ""

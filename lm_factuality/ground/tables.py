@@ -1,8 +1,8 @@
-"""Tables from CSV, JSONL and Parquet files, every value as written: no guessed types, no "NA"
-turned into nothing.
+"""Reads and writes tables: CSV, JSONL and Parquet files, every value as written.
 
-CSV and JSONL are read by hand, line by line: pyarrow stops at the first line that is not sound and
-guesses types."""
+No types are guessed, and no "NA" becomes nothing. CSV and JSONL are read by hand, line by line:
+pyarrow stops at the first line that is not sound and guesses types.
+"""
 
 import csv
 import gzip
@@ -27,60 +27,84 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byt
 
 @dataclass(frozen=True)
 class Record:
-    """A row of a table: where it stands (``file:line``, or ``file, row`` where lines do not exist)
-    and its values."""
+    """A row of a table."""
 
     location: str
+    """Where it stands: ``file:line``, or ``file, row 3`` where lines do not exist."""
+
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a file, and what is broken about it: each problem names the line."""
+    """The rows of a file, and what is broken about it."""
 
     records: tuple[Record, ...]
     problems: tuple[str, ...] = ()
+    """Sentences, each of which names the line."""
 
 
 Reader = Callable[[Path], Iterator[Record | str]]
-"""The rows of a file, and in place of one that cannot be read a sentence that says why; one row in
-memory at a time."""
+"""Yields the rows of a file, one in memory at a time.
+
+In place of a row that cannot be read it yields a sentence that says why.
+"""
 
 
 def read_table(path: Path, otherwise: Reader | None = None) -> Table:
-    """All rows of ``path``, by its ending or ``otherwise``. Raises DataError: the file is missing
-    or of no known format."""
+    """Read all rows of a file.
+
+    Args:
+        path: The file, whose ending tells its format.
+        otherwise: Reads files with other endings.
+
+    Raises:
+        DataError: The file is missing or of no known format.
+    """
     reader = FORMATS.get(path.suffix.lower(), otherwise)
     if reader is None:
         raise DataError(f"{path}: ends in {path.suffix!r}, expected one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    found = list(reader(path)) or [f"{path}: no rows; expected at least one"]
-    problems = tuple(each for each in found if isinstance(each, str))
-    return Table(tuple(each for each in found if isinstance(each, Record)), problems)
+    records = []
+    problems = []
+    for row in reader(path):
+        if isinstance(row, Record):
+            records.append(row)
+        else:
+            problems.append(row)
+    if not records and not problems:
+        problems.append(f"{path}: no rows; expected at least one")
+    return Table(tuple(records), tuple(problems))
 
 
 def csv_rows(
     path: Path, repeated_columns: bool = False, delimiter: str = ","
 ) -> Iterator[Record | str]:
-    """The rows of a CSV file with a header, gzipped or not; an empty line is no row. Quoted cells
-    may hold line breaks, unless tabs delimit them: most writers of TSV quote nothing, and a quote
-    that ends nowhere would take the next rows with it."""
+    """Yield the rows of a CSV file with a header, gzipped or not. An empty line is no row.
+
+    Quoted cells may hold line breaks, unless tabs delimit them: most writers of TSV quote nothing,
+    and a quote that ends nowhere would take the next rows with it.
+
+    Args:
+        path: The file.
+        repeated_columns: Whether columns may have the same name.
+        delimiter: What stands between cells.
+    """
     csv.field_size_limit(sys.maxsize)
-    problems: list[str] = []
+    problems: list[str] = []  # of lines that the reader has taken and not yet turned into a row
     reader = csv.reader(_lines(path, problems, newline=""), delimiter=delimiter, strict=True)
     between = "tabs" if delimiter == "\t" else "commas"
     header: list[str] = []
-    start = 1
+    start = 1  # the first line of the row
     try:
         for cells in reader:
-            while problems:
-                yield problems.pop(0)
+            yield from problems
+            problems.clear()
             if not header:
                 header = cells
-                repeated = sorted(
-                    name for name, times in Counter(header).items() if name and times > 1
-                )
+                counts = Counter(filter(None, header))
+                repeated = sorted(name for name, count in counts.items() if count > 1)
                 if repeated and not repeated_columns:
                     yield f"{path}:1: columns named more than once: {', '.join(repeated)}"
             elif cells and len(cells) != len(header):
@@ -105,34 +129,44 @@ def csv_rows(
 
 
 def jsonl_rows(path: Path) -> Iterator[Record | str]:
-    """The objects of a file with one a line, which may be gzipped; empty lines are passed over."""
+    """Yield the objects of a file with one in each line, which may be gzipped.
+
+    Empty lines are passed over.
+    """
     problems: list[str] = []
     for number, line in enumerate(_lines(path, problems, newline="\n"), start=1):
-        while problems:
-            yield problems.pop(0)
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            values = parse_json(line, is_shared=False)
-        except json.JSONDecodeError as error:
-            yield (
-                f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object"
-                " per line"
-            )
-        except ValueError as error:
-            yield f"{where}: JSON that cannot be read: {error}"
-        else:
-            wrong = f"{where}: found a JSON {type(values).__name__}, expected an object per line"
-            yield Record(where, values) if isinstance(values, dict) else wrong
+        yield from problems
+        problems.clear()
+        if line.strip():
+            yield _jsonl_row(f"{path}:{number}", line)
     yield from problems
+
+
+def _jsonl_row(where: str, line: str) -> Record | str:
+    try:
+        values = parse_json(line, is_shared=False)
+    except json.JSONDecodeError as error:
+        return (
+            f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object"
+            " per line"
+        )
+    except ValueError as error:
+        return f"{where}: JSON that cannot be read: {error}"
+    if not isinstance(values, dict):
+        return f"{where}: found a JSON {type(values).__name__}, expected an object per line"
+    return Record(where, values)
 
 
 def parquet_rows(
     path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Iterator[Record | str]:
-    """The rows of a Parquet file. Where it has all columns that are ``needed``, only these and
-    those ``optional`` are read."""
+    """Yield the rows of a Parquet file.
+
+    Args:
+        path: The file.
+        needed: Columns. If the file has all of them, only these are read.
+        optional: Columns that are read beside those.
+    """
     import pyarrow.lib
     import pyarrow.parquet
 
@@ -152,40 +186,47 @@ def parquet_rows(
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """Writes the columns ``names`` in the format of ``path``'s ending, one of ``FORMATS``. In CSV
-    lists and mappings are JSON; in JSONL records keep their columns. Raises DataError: the folder
-    cannot be written, or Parquet cannot hold the values."""
-    if path.suffix.lower() == ".parquet":
+    """Write a table in the format of its path's ending.
+
+    Args:
+        path: The file.
+        records: The rows. In CSV lists and mappings are written as JSON.
+        names: The columns to write. In JSONL records keep their own.
+
+    Raises:
+        DataError: The folder cannot be written, or Parquet cannot hold the values.
+    """
+    ending = path.suffix.lower()
+    if ending == ".parquet":
         import pyarrow
         import pyarrow.parquet
 
         columns = {name: [record.get(name) for record in records] for name in names}
-        with whole_file(
-            path, (OSError, pyarrow.lib.ArrowException), "try .jsonl, or another place"
-        ) as part:
+        errors = (OSError, pyarrow.lib.ArrowException)
+        with whole_file(path, errors, "try .jsonl, or another place") as part:
             pyarrow.parquet.write_table(pyarrow.table(columns), part)
-    elif path.suffix.lower() == ".jsonl":
-        write_lines(
-            path, (json.dumps(record, ensure_ascii=False, default=str) for record in records)
-        )
+    elif ending == ".jsonl":
+        lines = (json.dumps(record, ensure_ascii=False, default=str) for record in records)
+        write_lines(path, lines)
     else:
         content = io.StringIO(newline="")
         writer = csv.writer(content, lineterminator="\n")
         writer.writerow(names)
         for record in records:
-            cells = (record.get(name) for name in names)
-            writer.writerow(
-                [
-                    json.dumps(x, ensure_ascii=False) if isinstance(x, list | dict | bool) else x
-                    for x in cells
-                ]
-            )
+            writer.writerow([_csv_cell(record.get(name)) for name in names])
         write_text(path, content.getvalue())
 
 
+def _csv_cell(value: Any) -> Any:
+    is_plain = not isinstance(value, list | dict | bool)
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
 def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
-    """The lines of a text file with their ends; what is wrong with one is added to ``problems``
-    before it comes."""
+    """Yield the lines of a text file with their ends.
+
+    What is wrong with a line is added to ``problems`` before it comes.
+    """
     number = 0
     opened: Callable[..., TextIO] = gzip.open if path.suffix.lower() == ".gz" else Path.open
     try:

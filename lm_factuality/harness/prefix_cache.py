@@ -7,9 +7,8 @@ the cache aside where log-probabilities of a prompt are asked for."""
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from weakref import WeakSet
 
-from lm_eval.api.model import LM, TemplateLM
+from lm_eval.api.model import TemplateLM
 
 from lm_factuality.ground.errors import ModelError
 
@@ -21,52 +20,64 @@ _CURE = "pass enable_prefix_caching=False in --model_args"
 # nats a token on average: more than rounding makes, far less than values of other positions
 _TOLERANCE = 0.02
 
-_tried: WeakSet[LM] = WeakSet()
-
 
 def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
-    """Asks for the longest of ``prompts``, in tokens, when vLLM has seen them and when it has not;
-    once for each model. Several replicas, which vLLM starts for each batch, are started without a
-    cache. Raises ModelError: the answers differ."""
+    """Compare log-probabilities of prompts that vLLM has seen with those of prompts it has not.
+
+    Each model is tried once. Several replicas, which vLLM starts for each batch, are started
+    without a cache instead.
+
+    Args:
+        lm: The model.
+        prompts: In tokens; the longest are asked for.
+
+    Raises:
+        ModelError: The answers differ.
+    """
     arguments = getattr(lm, "model_args", {})
-    if lm in _tried or arguments.get("enable_prefix_caching") is False:
+    is_tried = getattr(lm, "has_tried_prefix_cache", False)
+    if is_tried or arguments.get("enable_prefix_caching") is False:
         return
-    _tried.add(lm)
+    lm.has_tried_prefix_cache = True
     if getattr(lm, "data_parallel_size", 1) > 1:
         logger.info("vLLM's replicas are started with enable_prefix_caching=False")
         arguments["enable_prefix_caching"] = False
         return
-    by_beginning = {
-        tuple(prompt[:_BEGINNING]): prompt for prompt in sorted(prompts, key=len) if len(prompt) > 3
-    }
+    by_beginning = {}
+    for prompt in sorted(prompts, key=len):
+        if len(prompt) > 3:
+            by_beginning[tuple(prompt[:_BEGINNING])] = prompt
     chosen = sorted(by_beginning.values(), key=len, reverse=True)[:_PROMPTS]
     halves = [len(prompt) // 2 for prompt in chosen]
-    if callable(forget := getattr(getattr(lm, "model", None), "reset_prefix_cache", None)):
+    forget = getattr(getattr(lm, "model", None), "reset_prefix_cache", None)
+    if callable(forget):
         forget()  # what earlier requests left
+    whole = [(prompt, 1) for prompt in chosen]
+    beginnings = [(prompt[:half], 1) for prompt, half in zip(chosen, halves, strict=True)]
+    ends = list(zip(chosen, halves, strict=True))
     try:
-        fresh = _sums(lm, [(prompt, 1) for prompt in chosen])
-        again = _sums(lm, [(prompt, 1) for prompt in chosen])
-        begun = _sums(lm, [(prompt[:half], 1) for prompt, half in zip(chosen, halves, strict=True)])
-        ended = _sums(lm, list(zip(chosen, halves, strict=True)))
+        fresh = _sums(lm, whole)
+        again = _sums(lm, whole)
+        first_halves = _sums(lm, beginnings)
+        second_halves = _sums(lm, ends)
     except (TypeError, LookupError) as error:  # lm_eval's, which adds up what it is given
         raise ModelError(
             "vLLM gives no log-probabilities of positions in its prefix cache"
             f" ({type(error).__name__}: {error}); {_CURE}"
         ) from error
-    for prompt, *sums in zip(
-        chosen, fresh, again, map(sum, zip(begun, ended, strict=True)), strict=True
-    ):
-        worst = max(abs(each - sums[0]) for each in sums[1:])
-        if math.isfinite(sums[0]) and not worst <= _TOLERANCE * len(
-            prompt
-        ):  # not a number is no agreement
+    in_parts = [first + second for first, second in zip(first_halves, second_halves, strict=True)]
+    for prompt, once, twice, parts in zip(chosen, fresh, again, in_parts, strict=True):
+        worst = max(abs(twice - once), abs(parts - once))
+        is_close = worst <= _TOLERANCE * len(prompt)  # not a number is no agreement
+        if math.isfinite(once) and not is_close:
             raise ModelError(
                 f"vLLM's prefix cache changes log-probabilities: a prompt of {len(prompt)} tokens"
-                f" has {sums[0]:.2f} nats at first, {sums[1]:.2f} when it is asked for again and"
-                f" {sums[2]:.2f} in two parts, expected the same; {_CURE}"
+                f" has {once:.2f} nats at first, {twice:.2f} when it is asked for again and"
+                f" {parts:.2f} in two parts, expected the same; {_CURE}"
             )
 
 
 def _sums(lm: TemplateLM, prompts: Sequence[tuple[list[int], int]]) -> list[float]:
-    requests = [(None, prompt[:given], prompt[given:]) for prompt, given in prompts]
+    """Return the log-probability of each prompt after its first so many tokens."""
+    requests = [(None, prompt[:start], prompt[start:]) for prompt, start in prompts]
     return [float(answer[0]) for answer in lm._loglikelihood_tokens(requests, disable_tqdm=True)]

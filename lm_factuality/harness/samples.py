@@ -125,10 +125,3 @@ def to_bool(text: Any) -> bool:
     if str(text) not in ("True", "False"):
         raise ValueError(f"found {text!r}, expected True or False")
     return str(text) == "True"
-
-
-def first_text(responses: Any) -> str:
-    """The first text in lm_eval's nested lists of responses."""
-    while isinstance(responses, list):
-        responses = responses[0] if responses else ""
-    return str(responses)

@@ -201,31 +201,6 @@ def test_run_refuses_with_a_sentence(arguments, message, capsys):
     assert message in last
 
 
-def test_options_that_look_like_credentials_but_are_none_are_let_through():
-    from lm_factuality.ground.secrets import is_secret
-
-    harmless = [
-        "think_end_token",
-        "add_bos_token",
-        "custom_prefix_token_id",
-        "tokenizer",
-        "use_fast_tokenizer",
-        "pad_token",
-    ]
-    assert not any(is_secret(name, "x") for name in harmless)
-    secret = [
-        "api_key",
-        "apikey",
-        "auth_token",
-        "token",
-        "OPENAI_API_KEY",
-        "header",
-        "password",
-        "use_auth_token",
-    ]
-    assert all(is_secret(name, "x") for name in secret)
-
-
 def test_configs_of_the_suite_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     results_file(tmp_path, "gpt2", 0.3)

@@ -70,6 +70,7 @@ def test_what_is_none_is_left_alone(text):
         "db_password",
         "headers",
         "Authorization",
+        "use_auth_token",
     ],
 )
 def test_names_of_credentials_are_known(name):
@@ -87,6 +88,8 @@ def test_names_of_credentials_are_known(name):
         "max_tokens",
         "num_tokens",
         "tokenizer",
+        "think_end_token",
+        "use_fast_tokenizer",
         "key",
         "sort_key",
         "api_key_env",

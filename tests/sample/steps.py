@@ -12,10 +12,10 @@ from bench.sample.claims import Biography, BiographySentence
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.records import to_model
 from lm_factuality.sample.quickstart import (
-    Measure,
+    JudgeComparison,
     Truth,
+    compare_score,
     compare_with_truth,
-    measure,
     scores_of,
     truth_of,
 )
@@ -28,7 +28,7 @@ class Steps:
     """``measures`` compare scores of responses; ``steps`` has the share of right decisions in each
     step, and out of how many."""
 
-    measures: tuple[Measure, ...]
+    measures: tuple[JudgeComparison, ...]
     steps: Mapping[str, tuple[float, int]]
 
 
@@ -48,7 +48,7 @@ def compare_steps(judged: Sequence[JudgedBiography], truth: Sequence[Biography])
     that the judge extracted, as in the paper's comparison, where people labelled the facts of the
     automatic evaluation.
     """
-    told = truth_of(judged, truth)
+    told = [truth_of(each, truth) for each in judged]
     pairs = list(zip(judged, told, strict=True))
     facts = [known_facts(*pair) if pair[0].facts and pair[1].sentences else [] for pair in pairs]
     ours = [scores_of(each) for each in judged]
@@ -59,9 +59,9 @@ def compare_steps(judged: Sequence[JudgedBiography], truth: Sequence[Biography])
     )
     measures = (
         *compare_with_truth(judged, [to_model(Truth, each.to_truth()) for each in truth]),
-        measure("FActScore, same facts", "factscore", ours, on_facts),
-        measure("D-FActScore, same facts", "d_factscore", ours, on_facts),
-        measure("answered", "answered", *answered),
+        compare_score("FActScore, same facts", "factscore", ours, on_facts),
+        compare_score("D-FActScore, same facts", "d_factscore", ours, on_facts),
+        compare_score("answered", "answered", *answered),
     )
     numbers = [
         (our, known.to_truth())

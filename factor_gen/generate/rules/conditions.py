@@ -197,13 +197,6 @@ def governor(sentence: Sentence, i: int) -> int:
     return position
 
 
-def _governor_ends_name(place: Place) -> bool:
-    position = governor(place.sentence, place.start)
-    return position >= 0 and any(
-        entity.end == place.sentence.tokens[position].end for entity in place.sentence.entities
-    )
-
-
 def _head_noun(place: Place) -> tuple[str]:
     """The last noun of the noun phrase that follows; empty if there is none."""
     head, position = "", place.end
@@ -231,10 +224,10 @@ def _subject_stands_before(place: Place) -> bool:
     return position < place.start - 1 and sentence.tag(position) not in ("IN", "TO")
 
 
-def _tag_after_clause(place: Place) -> tuple[str]:
-    """The tag of what follows the comma that ends the clause; empty without a comma."""
-    end = place.end + len(list(place.sentence.clause(place.end)))
-    return (place.sentence.tag(end + 1) if place.sentence.word(end) == "," else "",)
+def _last_finite_tag(place: Place) -> tuple[str, ...]:
+    """The tag of the nearest finite verb before the tokens; nothing if there is none."""
+    finite = [tag for tag in place.sentence.tags[: place.start] if tag in FINITE]
+    return tuple(finite[-1:])
 
 
 def _verb_follows(place: Place) -> bool:
@@ -246,11 +239,6 @@ def _verb_follows(place: Place) -> bool:
         if sentence.tag(position) in FINITE and position > place.end:
             return True
     return False
-
-
-def _first_tag(place: Place, positions: Iterable[int], prefixes: tuple[str, ...]) -> tuple[str]:
-    tags = map(place.sentence.tag, positions)
-    return (next((tag for tag in tags if tag.startswith(prefixes)), ""),)
 
 
 FEATURES: Mapping[str, Callable[[Place], Value]] = {
@@ -279,20 +267,10 @@ FEATURES: Mapping[str, Callable[[Place], Value]] = {
     "capital before": lambda place: place.sentence.is_capital(place.start - 1),
     "capital after": lambda place: place.sentence.is_capital(place.end),
     "subject before": _subject_stands_before,
-    "clause prepositions after": lambda place: [
-        place.sentence.word(position)
-        for position in place.sentence.clause(place.end)
-        if place.sentence.tag(position + 1) != "VB"
-    ],
     "governor": lambda place: (place.sentence.word(governor(place.sentence, place.start)),),
     "governor tag": lambda place: (place.sentence.tag(governor(place.sentence, place.start)),),
-    "governor ends name": _governor_ends_name,
     "head noun": _head_noun,
-    "next noun tag": lambda place: _first_tag(
-        place, range(place.end, len(place.sentence.tokens)), ("NN",)
-    ),
-    "last finite tag": lambda place: _first_tag(place, range(place.start - 1, -1, -1), FINITE),
-    "tag after clause": _tag_after_clause,
+    "last finite tag": _last_finite_tag,
     "verb follows": _verb_follows,
     "past": lambda place: place.sentence.is_past,
     "qualified": lambda place: place.sentence.is_qualified(place.start),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from factor_gen.generate.rules.words import DATA, FORMS, WORDS, inflect
@@ -26,8 +27,67 @@ _NEAR = 80  # characters on either side of an edit
 _ALIKE = 12  # two words are alike if they share one companion in so many of the word that has fewer
 
 
+class _Companion(NamedTuple):
+    """What a content word stands beside."""
+
+    position: int
+    """Which token the content word is."""
+    stem: str
+    """The stem of the content word."""
+    companion: int
+    """A hash of a content word before or after it, or of the two words around it."""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The companions of each listed stem, as hashes.
+
+    Without any, no corpus is known and every substitute passes.
+    """
+
+    companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def fit(self, text: str, start: int, end: int, new: str, in_slot: bool = False) -> bool:
+        """Whether the corpus allows ``new`` in place of ``text[start:end]``.
+
+        Args:
+            in_slot: Whether the corpus must have ``new`` between the same words.
+        """
+        if not self.companions:
+            return True
+        left = _tokens(text[max(0, start - _NEAR) : start])[-_REACH:]
+        right = _tokens(text[end : end + _NEAR])[:_REACH]
+        inner = _tokens(new)
+        if in_slot:
+            slot = " ".join([*left[-1:], *inner, *right[:1]])
+            return crc32(slot.encode()) in self._of(stem(new))
+        inside = range(len(left), len(left) + len(inner))
+        for position, its_stem, companion in _companions([*left, *inner, *right]):
+            if position in inside and companion in self._of(its_stem):
+                return True
+        return self._are_alike(_stems(_tokens(text[start:end]))[-1:], _stems(inner))
+
+    def _are_alike(self, old: Sequence[str], new: Sequence[str]) -> bool:
+        """Whether all the new words keep much the same company as the old one."""
+        if not old or not new:
+            return False
+        ours = self._of(old[0])
+        for its_stem in new:
+            theirs = self._of(its_stem)
+            if _ALIKE * len(ours & theirs) < max(1, min(len(ours), len(theirs))):
+                return False
+        return True
+
+    def _of(self, its_stem: str) -> frozenset[int]:
+        return self.companions.get(its_stem, frozenset())
+
+
 def _tokens(text: str) -> list[str]:
     return ["0" if token.isdigit() else token for token in _TOKEN.findall(text.lower())]
+
+
+def _stems(tokens: Iterable[str]) -> list[str]:
+    return [its_stem for its_stem in map(stem, tokens) if its_stem]
 
 
 @lru_cache(maxsize=200_000)
@@ -38,93 +98,56 @@ def stem(word: str) -> str:
     return _ENDING.sub("", word)
 
 
-def _companions(tokens: Sequence[str]) -> Iterator[tuple[int, str, int]]:
-    """For each content word: which token it is, its stem, and a companion (a content word before or
-    after it, or its slot) as a number."""
+def _companions(tokens: Sequence[str]) -> Iterator[_Companion]:
+    """The companions of each content word: the content words near it, and its slot."""
     last = -1
     for i, token in enumerate(tokens):
+        its_stem = "" if token in _BREAKS else stem(token)
         if token in _BREAKS:
             last = -1
-        elif found := stem(token):
-            if last >= 0 and i - last <= _REACH:
-                yield last, stem(tokens[last]), crc32(f"_ {found}".encode())
-                yield i, found, crc32(f"{stem(tokens[last])} _".encode())
-            last = i
-            if 0 < i < len(tokens) - 1:
-                yield i, found, crc32(f"{tokens[i - 1]} {token} {tokens[i + 1]}".encode())
-
-
-@dataclass(frozen=True)
-class Contexts:
-    """The companions of each listed stem, as numbers; without any, no corpus is known and every
-    substitute passes."""
-
-    companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
-
-    def fit(self, text: str, start: int, end: int, new: str, in_slot: bool = False) -> bool:
-        """Whether the corpus allows ``new`` in place of ``text[start:end]``; ``in_slot``: has it
-        between the same words."""
-        if not self.companions:
-            return True
-        left, right = (
-            _tokens(text[max(0, start - _NEAR) : start])[-_REACH:],
-            _tokens(text[end : end + _NEAR])[:_REACH],
-        )
-        if in_slot:
-            slot = crc32(" ".join([*left[-1:], *_tokens(new), *right[:1]]).encode())
-            return slot in self.companions.get(stem(new), ())
-        inside = range(len(left), len(left) + len(_tokens(new)))
-        around = _companions([*left, *_tokens(new), *right])
-        if any(i in inside and beside in self.companions.get(its, ()) for i, its, beside in around):
-            return True
-        old, *_ = [its for token in reversed(_tokens(text[start:end])) if (its := stem(token))] or [
-            ""
-        ]
-        ours = self.companions.get(old, frozenset())
-        theirs = [
-            self.companions.get(stem(token), frozenset()) for token in _tokens(new) if stem(token)
-        ]
-        return bool(theirs) and all(
-            _ALIKE * len(ours & each) >= max(1, min(len(ours), len(each))) for each in theirs
-        )
+        if not its_stem:
+            continue
+        if last >= 0 and i - last <= _REACH:
+            last_stem = stem(tokens[last])
+            yield _Companion(last, last_stem, crc32(f"_ {its_stem}".encode()))
+            yield _Companion(i, its_stem, crc32(f"{last_stem} _".encode()))
+        last = i
+        if 0 < i < len(tokens) - 1:
+            yield _Companion(i, its_stem, crc32(" ".join(tokens[i - 1 : i + 2]).encode()))
 
 
 @cache
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
-    found = [
-        each
-        for row in rows(DATA / "nouns.tsv", 2)
-        for each in (*row, *(inflect(word, "NNS") for word in row))
-    ]
-    found += [
-        inflect(verb, tag)
-        for row in rows(DATA / "verbs.tsv", 3)
-        for verb in row[:2]
-        for tag in FORMS
-    ]
-    return frozenset(stem(token) for each in found for token in _tokens(each)) - {""}
+    forms: list[str] = []
+    for nouns in rows(DATA / "nouns.tsv", 2):
+        forms += nouns
+        forms += [inflect(noun, "NNS") for noun in nouns]
+    for row in rows(DATA / "verbs.tsv", 3):
+        forms += [inflect(verb, tag) for verb in row[:2] for tag in FORMS]
+    return frozenset(_stems(_tokens(" ".join(forms))))
 
 
 def gather(texts: Iterable[str]) -> Contexts:
-    """The companions that the listed words have in ``texts``."""
-    found: dict[str, set[int]] = {}
+    """The companions that the listed words have in the texts."""
+    companions: dict[str, set[int]] = {}
     for text in texts:
         for line in text.splitlines():
-            for _, its, companion in _companions(_tokens(line)):
-                if its in _listed() and len(kept := found.setdefault(its, set())) < _MOST:
+            for _, its_stem, companion in _companions(_tokens(line)):
+                kept = companions.setdefault(its_stem, set())
+                if its_stem in _listed() and len(kept) < _MOST:
                     kept.add(companion)
-    return Contexts({its: frozenset(kept) for its, kept in found.items()})
+    return Contexts({its_stem: frozenset(kept) for its_stem, kept in companions.items() if kept})
 
 
 def save(path: Path, contexts: Contexts) -> None:
-    """Writes the file that :func:`load` reads."""
-    write_json(path, {its: sorted(kept) for its, kept in sorted(contexts.companions.items())})
+    """Write the file that `load` reads."""
+    companions = sorted(contexts.companions.items())
+    write_json(path, {its_stem: sorted(kept) for its_stem, kept in companions})
 
 
 @lru_cache(maxsize=2)
 def load(path: Path) -> Contexts:
-    """The contexts of a file that :func:`save` wrote."""
-    return Contexts(
-        {its: frozenset(kept) for its, kept in parse_json(path.read_text(encoding="utf-8")).items()}
-    )
+    """The contexts of a file that `save` wrote."""
+    content = parse_json(path.read_text(encoding="utf-8"))
+    return Contexts({its_stem: frozenset(kept) for its_stem, kept in content.items()})

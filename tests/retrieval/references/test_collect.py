@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -23,8 +24,6 @@ from tests.conftest import half_written
 from tests.retrieval.references.conftest import PAGE, SENTENCE, make_pdf, page, redirect, zipped
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
-DEFLATE = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-RAW_DEFLATE = DEFLATE.compress(PAGE) + DEFLATE.flush()
 
 
 @pytest.fixture
@@ -49,8 +48,6 @@ READABLE = {
     "html": (page(), SENTENCE),
     "xhtml": (page(Content_Type="application/xhtml+xml; charset=utf-8"), SENTENCE),
     "gzip": (zipped(PAGE), SENTENCE),
-    "zlib": (page(zlib.compress(PAGE), Content_Encoding="deflate"), SENTENCE),
-    "raw deflate": (page(RAW_DEFLATE, Content_Encoding="deflate"), SENTENCE),
     "no type, html": (page(Content_Type=""), SENTENCE),
     "no type, text": (
         page("Ein Wärter lebte darin.".encode(), Content_Type=""),
@@ -172,10 +169,28 @@ DEAD = {
         "after 5 bytes",
         2,
     ),
+    "early end of gzip": (
+        page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
+        "broken",
+        "its gzip data does not end",
+        2,
+    ),
+    "gzip in two members": (
+        page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"),
+        "broken",
+        "its gzip data does not end",
+        2,
+    ),
+    "deflate": (
+        page(zlib.compress(PAGE), Content_Encoding="deflate"),
+        "protocol",
+        "only gzip was asked for",
+        1,
+    ),
     "damaged gzip": (
         page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
         "protocol",
-        "not an answer in HTTP",
+        "damaged gzip",
         1,
     ),
     "an encoding nobody asked for": (
