@@ -38,11 +38,7 @@ def test_every_dependency_is_pinned():
         ]
     )
     extras = PROJECT["optional-dependencies"]
-    wanted = (
-        names(PROJECT["dependencies"])
-        | names(extras["dev"])
-        | names(extras["api"])
-    )
+    wanted = names(PROJECT["dependencies"]) | names(extras["dev"]) | names(extras["api"])
     assert wanted <= pinned
 
 
