@@ -1,9 +1,9 @@
-"""Results beside each other and beside published figures, a table a benchmark; and how sure
-differences of models are."""
+"""Compare results with each other and with published figures, and test differences of models."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -12,6 +12,7 @@ from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
 from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
 from lm_factuality.benchmarks.pairs import (
+    Pair,
     compare_all,
     compared_scores,
     row_of,
@@ -26,71 +27,119 @@ from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.harness.samples import samples_of
 from lm_factuality.results.read import read_results_files
 
-_MOST_MODELS = 3  # of which tables have all scores, not only the headline
+_MOST_MODELS = 3
+"""Pairs of more models than these are compared in the headline only."""
 _ALPHA = 0.05
 _PAIRS = load_yaml(__package__, "compare.yaml")
+_VALUE_KEYS = ("percent", "value", "scores")
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Every task of a declared benchmark in lm_eval's results files, and what is left out and why;
-    a folder stands for all ``results_*.json`` below it. Raises DataError: a path without results,
-    or a file or samples that lm_eval did not write."""
-    found, left_out = [], dict[str, None]()
+    """Read every task of a declared benchmark in the results files that ``paths`` name.
+
+    A folder stands for all ``results_*.json`` below it. Only the newest run of each model and task
+    gets the scores of its rows.
+
+    Returns:
+        The runs, and one sentence on each task that is left out.
+
+    Raises:
+        DataError: A path has no results, or lm_eval did not write a file or its samples.
+    """
+    runs = []
+    left_out: dict[str, None] = {}
     for file in read_results_files(paths):
         for task in file.tasks:
-            if (benchmark := find_benchmark(task.kind)) is None:
-                left_out[
+            benchmark = find_benchmark(task.kind)
+            if benchmark is None:
+                sentence = (
                     f"Left out: {task.task} is not a task of the suite, so its scores to compare"
                     " are not known"
-                ] = None
+                )
+                left_out[sentence] = None
             else:
-                found.append((benchmark, Run(file, task, tuple(notes_of(benchmark, file, task)))))
-    kept = {id(run) for run in newest(run for _, run in found)[0]}
-    runs = []
-    for benchmark, run in tqdm(found, "reading samples", unit=" runs", delay=2):
-        if id(run) in kept and (shown := benchmark.page.samples):
-            run = replace(
-                run,
-                scored=scored_rows(row_of(run.task, shown, each) for each in samples_of(run.task)),
-            )
-        runs.append(run)
-    return runs, list(left_out)
+                runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
+
+    newest_runs = {id(run) for run in newest(runs)[0]}
+    runs_with_rows = []
+    for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
+        runs_with_rows.append(_with_rows(run) if id(run) in newest_runs else run)
+    return runs_with_rows, list(left_out)
+
+
+def _with_rows(run: Run) -> Run:
+    benchmark = find_benchmark(run.task.kind)
+    if benchmark is None or benchmark.page.samples is None:
+        return run
+    samples = benchmark.page.samples
+    rows = (row_of(run.task, samples, sample) for sample in samples_of(run.task))
+    return replace(run, scored=scored_rows(rows))
+
+
+def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Say what sets a run apart: its data, how much of it was run, and what the benchmark adds."""
+    data = mapping(task.metadata.get("data"))
+    unit = benchmark.scoring.unit
+    filenames = {source.filename for source in benchmark.data.sources}
+    if data.get("is_upstream") is False:
+        rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
+        yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
+    elif data.get("is_published") is False and data.get("file") in filenames:
+        yield f"not the published file: git blob {data.get('git_blob')}"
+    if task.limit:
+        yield f"--limit {task.limit:g}: part of the {unit} only"
+    elif unit in data and task.effective != data[unit]:
+        yield f"{task.effective} of {data[unit]} {unit}"
+    truncated = int(number_of(task.metrics.get("truncated")) or 0)
+    if truncated:
+        units = unit[:-1] if truncated == 1 else unit
+        yield f"{truncated} {units} longer than the window, whose beginning was cut off"
+    decoding = mapping(mapping(file.content.get("config")).get("decoding"))
+    if decoding:
+        yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
+    if benchmark.comparing.notes is not None:
+        yield from benchmark.comparing.notes(file, task)
+    caution = task.metadata.get("caution")
+    if caution:
+        yield " ".join(str(caution).split())
 
 
 def read_published(path: Path) -> list[Published]:
-    """The figures of a YAML with a list ``figures``; an entry gives its value as ``percent`` or, of
-    a perplexity, ``value``, or the values of several metrics as ``scores``. Raises ConfigError: no
-    such file, or an entry that is not a figure."""
-    loaded = read_config(path)
-    if not isinstance(loaded, dict) or not isinstance(loaded.get("figures"), list):
+    """Read published figures from a YAML with a list ``figures``.
+
+    An entry gives its value as ``percent`` or, of a perplexity, as ``value``, or the values of
+    several metrics as ``scores``.
+
+    Raises:
+        ConfigError: There is no such file, or an entry is not a figure.
+    """
+    content = read_config(path)
+    if not isinstance(content, dict) or not isinstance(content.get("figures"), list):
         raise ConfigError(
             f"{path}: no list 'figures'; expected a file such as"
             " configs/reproduce/factor_figures.yaml"
         )
     figures = []
-    for number, entry in enumerate(loaded["figures"], start=1):
+    for number, entry in enumerate(content["figures"], start=1):
         try:
-            rest = {
-                key: value
-                for key, value in entry.items()
-                if key not in ("percent", "value", "scores", "metric")
-            }
-            ((key, value),) = (
-                (key, entry[key]) for key in ("percent", "value", "scores") if key in entry
-            )
-            scores = value if key == "scores" else {entry["metric"]: value}
-            figures += [
-                Published(**rest, metric=metric, value=float(each))
-                for metric, each in scores.items()
-            ]
+            figures += _published(entry)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
-            expected = (
-                "expected model, task, metric, percent (or value; or scores for metric and"
-                " percent), where"
-            )
-            more = "and protocol and decoding, if other than the benchmark's own"
-            raise ConfigError(f"{path}: figure {number}: {error}; {expected}; {more}") from error
+            raise ConfigError(
+                f"{path}: figure {number}: {error}; expected model, task, metric, percent (or"
+                " value; or scores for metric and percent), where; and protocol and decoding, if"
+                " other than the benchmark's own"
+            ) from error
     return figures
+
+
+def _published(entry: Any) -> list[Published]:
+    about = {key: value for key, value in entry.items() if key not in ("metric", *_VALUE_KEYS)}
+    (value_key,) = (key for key in _VALUE_KEYS if key in entry)
+    value = entry[value_key]
+    scores = value if value_key == "scores" else {entry["metric"]: value}
+    return [
+        Published(**about, metric=metric, value=float(value)) for metric, value in scores.items()
+    ]
 
 
 def tables(
@@ -98,272 +147,303 @@ def tables(
     figures: Sequence[Published],
     source: str,
     scores: Sequence[str] | None = None,
-) -> Iterable[Table]:
-    """For each benchmark its headline scores beside the published ones, the differences of its
-    pairs of models, then what it compares besides; ``source`` is where the published figures were
-    read, ``scores`` are those to compare pairs by (see ``pair_tables``). Raises ConfigError: no run
-    has one of ``scores``."""
+) -> Iterator[Table]:
+    """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
+
+    Args:
+        source: Where the published figures were read.
+        scores: The scores to compare pairs of models by (see `pair_tables`).
+
+    Raises:
+        ConfigError: No run has one of ``scores``.
+    """
     if scores:
         _check_scores(scores, runs)
     has_pairs = False
     for benchmark in all_benchmarks():
-        of_kind = [run for run in runs if run.task.kind == benchmark.kind]
+        benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
         if benchmark.comparing.shown_beside is None:
-            table = _headline_table(benchmark, of_kind, figures)
+            table = _headline_table(benchmark, benchmark_runs, figures)
             if table.rows:
                 yield table
-        for table in pair_tables(benchmark, newest(of_kind)[0], scores):
+        for table in pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.comparison is not None:
             yield from benchmark.comparing.comparison.tables(runs, figures, source)
-    if others := _other_rows(runs, figures):
-        yield Table(
-            "Other published scores",
-            ("task", "model", "score", "#measured", "#published", "#diff", "where"),
-            others,
-        )
+    rows = _rows_of_other_scores(runs, figures)
+    if rows:
+        columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
+        yield Table("Other published scores", columns, rows)
     if has_pairs:
         yield Table("", (), (), _PAIRS["how"])
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
-    kinds = {run.task.kind: find_benchmark(run.task.kind) for run in runs}
-    able = [(kinds[run.task.kind], sorted(run.scored)) for run in runs]
-    known = sorted(
-        {
-            score.name
-            for benchmark, names in able
-            if benchmark
-            for score in compared_scores(benchmark, names)
-        }
-    )
+    """Raise ConfigError if the rows of no run have one of ``scores``."""
+    names: set[str] = set()
+    for run in runs:
+        benchmark = find_benchmark(run.task.kind)
+        if benchmark is not None:
+            names.update(score.name for score in compared_scores(benchmark, sorted(run.scored)))
     for name in scores:
-        if name not in known:
+        if name not in names:
+            choices = sorted(names)
             raise ConfigError(
-                f"--scores: no rows have a score {name!r}{did_you_mean(name, known)}; known:"
-                f" {', '.join(known)}"
+                f"--scores: no rows have a score {name!r}{did_you_mean(name, choices)}; known:"
+                f" {', '.join(choices)}"
             )
 
 
 def draw(
     runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
 ) -> tuple[list[Path], list[str]]:
-    """The plots of all benchmarks: files, and notes on what is in none. Raises DataError:
-    ``folder`` cannot be written to."""
-    written, notes = [], []
+    """Draw the plots of all benchmarks.
+
+    Returns:
+        The files, and notes on runs that are in no plot.
+
+    Raises:
+        DataError: ``folder`` cannot be written to.
+    """
+    paths: list[Path] = []
+    notes: list[str] = []
     for benchmark in all_benchmarks():
-        if benchmark.comparing.comparison is not None:
-            files, more = benchmark.comparing.comparison.draw(runs, figures, folder, file_format)
-            written += files
-            notes += more
-    return written, notes
+        comparison = benchmark.comparing.comparison
+        if comparison is not None:
+            new_paths, new_notes = comparison.draw(runs, figures, folder, file_format)
+            paths += new_paths
+            notes += new_notes
+    return paths, notes
 
 
 def _headline_table(
     benchmark: Benchmark, runs: Sequence[Run], figures: Sequence[Published]
 ) -> Table:
-    score = benchmark.score(benchmark.scoring.headlines[0])
+    """Compare the headline of a benchmark with the published one, one row per run.
+
+    A published figure that no run matches has a row as well.
+    """
+    scoring = benchmark.scoring
+    score = benchmark.score(scoring.headlines[0])
     assert score is not None
+    digits = score.digits
     rows: list[tuple[str, ...]] = []
-    notes: dict[str, list[str]] = {}
-    used = set()
+    runs_of_notes: dict[str, list[str]] = {}
+    matched: list[Published] = []
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
-        found, published = figure(run.task, score.name), _match(run, score.name, figures)
-        used.add(published)
-        gap = (
-            ""
-            if published is None or found is None
-            else f"{score.times * found.value - published.value:+.{score.digits}f}"
-        )
-        shown = "" if published is None else f"{published.value:.{score.digits}f}"
-        *cells, how = _shown(found, score)
+        measured = figure(run.task, score.name)
+        notes = [_how_corrected(measured), *run.notes]
         unscored = int(number_of(run.task.metrics.get("unscored")) or 0)
-        counts = str(run.task.effective), str(unscored)
-        rows.append((run.task.task, run.label, *cells, shown, gap, *counts))
-        counted = (
-            benchmark.scoring.unit
-            if benchmark.scoring.unscored_unit == "rows"
-            else benchmark.scoring.unscored_unit
-        )
-        lost = f"{unscored} {counted} unscored{_bounds(benchmark, run.task)}" if unscored else ""
-        source = f"published figure from {published.where}" if published else ""
-        for note in filter(None, (how, *run.notes, lost, source)):
-            notes.setdefault(note, []).append(f"{run.task.task}, {run.label}")
-    for each in figures:
-        if each not in used and each.metric == score.name:
-            rows.append(
-                (each.task, each.label, "", "", "", f"{each.value:.{score.digits}f}", "", "", "")
+        if unscored:
+            unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
+            notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, run.task)}")
+        published_value = difference = ""
+        published = _match(run, score.name, figures)
+        if published is not None:
+            matched.append(published)
+            published_value = f"{published.value:.{digits}f}"
+            notes.append(f"published figure from {published.where}")
+            if measured is not None:
+                difference = f"{score.times * measured.value - published.value:+.{digits}f}"
+        rows.append(
+            (
+                run.task.task,
+                run.label,
+                *_cells(measured, score),
+                published_value,
+                difference,
+                str(run.task.effective),
+                str(unscored),
             )
-    numbers = (
-        score.name,
-        "95% interval",
-        "corrected",
-        "published",
-        "diff",
-        benchmark.scoring.unit,
-        "unscored",
+        )
+        for note in filter(None, notes):
+            runs_of_notes.setdefault(note, []).append(f"{run.task.task}, {run.label}")
+    for published in figures:
+        if published.metric == score.name and published not in matched:
+            value = f"{published.value:.{digits}f}"
+            rows.append((published.task, published.label, "", "", "", value, "", "", ""))
+
+    columns = (
+        "task",
+        "model",
+        f"#{score.name}",
+        "#95% interval",
+        "#corrected",
+        "#published",
+        "#diff",
+        f"#{scoring.unit}",
+        "#unscored",
     )
-    columns = ("task", "model", *(f"#{name}" for name in numbers))
     kept = [
         place
-        for place, name in enumerate(columns)
-        if name != "#corrected" or any(row[place] for row in rows)
+        for place, column in enumerate(columns)
+        if column != "#corrected" or any(row[place] for row in rows)
     ]
+    return Table(
+        _headline_title(benchmark, score),
+        [columns[place] for place in kept],
+        [[row[place] for place in kept] for row in rows],
+        [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()],
+    )
+
+
+def _headline_title(benchmark: Benchmark, score: Score) -> str:
+    """Name a table, such as ``FACTOR accuracy in percent``."""
+    # A name such as F1 or FActScore keeps its capitals.
+    is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
+    label = score.label.lower() if is_plain else score.label
     unit = " in percent" if score.unit == "%" and score.times == 100 else ""
-    label = (
-        score.label
-        if score.label[1:2].isupper() or not score.label.replace(" ", "").isalpha()
-        else score.label.lower()
-    )
-    said = [f"{'; '.join(which)}: {note}" for note, which in notes.items()]
-    head, *body = ([row[place] for place in kept] for row in (columns, *rows))
-    return Table(f"{benchmark.title} {label}{unit}", head, body, said)
+    return f"{benchmark.title} {label}{unit}"
 
 
-def _other_rows(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
-    """The figures that are no benchmark's headline, beside the runs that they are of; without any
-    run all by themselves."""
-    headlines = {benchmark.scoring.headlines[0] for benchmark in all_benchmarks()}
-    rows: list[tuple[str, ...]] = []
-    for each in (each for each in figures if each.metric not in headlines):
-        if not runs:
-            rows.append((each.task, each.label, each.metric, "", f"{each.value:g}", "", each.where))
-        for run in (run for run in runs if _match(run, each.metric, [each])):
-            benchmark, found, shown = (
-                find_benchmark(run.task.kind),
-                figure(run.task, each.metric),
-                ("", ""),
-            )
-            if found is not None and benchmark and (score := benchmark.score(each.metric)):
-                shown = (
-                    score.write(found.value),
-                    f"{score.times * found.value - each.value:+.{score.digits}f}",
-                )
-            rows.append(
-                (
-                    each.task,
-                    run.label,
-                    each.metric,
-                    shown[0],
-                    f"{each.value:g}",
-                    shown[1],
-                    each.where,
-                )
-            )
-    return rows
+def _cells(measured: Figure | None, score: Score) -> tuple[str, str, str]:
+    """Return the value, its interval, and the corrected value with its interval."""
+    if measured is None:
+        return "none", "", ""
+    value = "too few rows" if measured.is_few else score.write(measured.value)
+    interval = ""
+    if measured.low is not None and measured.high is not None:
+        interval = score.between(measured.low, measured.high)
+    correction = measured.corrected
+    if correction is None:
+        return value, interval, ""
+    corrected_interval = score.between(correction.low, correction.high)
+    return value, interval, f"{score.write(correction.value)} [{corrected_interval}]"
 
 
-def _match(run: Run, metric: str, figures: Sequence[Published]) -> Published | None:
-    """The published figure for a result: same task, metric, protocol, decoding and model, whatever
-    its organisation."""
-    wanted = run.task.task, metric, run.protocol, run.file.variant, short_name(run.file.model)
-    return next(
-        (
-            each
-            for each in figures
-            if (each.task, each.metric, each.protocol, each.decoding, short_name(each.model))
-            == wanted
-        ),
-        None,
-    )
-
-
-def _shown(found: Figure | None, score: Score) -> tuple[str, str, str, str]:
-    """The value, its interval, the corrected value with its own, if there is one, and how it is
-    corrected."""
-    if found is None:
-        return "none", "", "", ""
-    between = (
-        "" if found.low is None or found.high is None else score.between(found.low, found.high)
-    )
-    value = "too few rows" if found.is_few else score.write(found.value)
-    if (each := found.corrected) is None:
-        return value, between, "", ""
-    return (
-        value,
-        between,
-        f"{score.write(each.value)} [{score.between(each.low, each.high)}]",
-        f"corrected {each.how}",
-    )
-
-
-def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterable[str]:
-    """What sets a run apart: its data, what of it was run, what has no score, and what the
-    benchmark says besides."""
-    data, decoding = (
-        mapping(task.metadata.get("data")),
-        mapping(mapping(file.content.get("config")).get("decoding")),
-    )
-    if data.get("is_upstream") is False:
-        rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
-        yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
-    elif data.get("is_published") is False and data.get("file") in {
-        source.filename for source in benchmark.data.sources
-    }:
-        yield f"not the published file: git blob {data.get('git_blob')}"
-    if task.limit:
-        yield f"--limit {task.limit:g}: part of the {benchmark.scoring.unit} only"
-    elif benchmark.scoring.unit in data and task.effective != data[benchmark.scoring.unit]:
-        yield f"{task.effective} of {data[benchmark.scoring.unit]} {benchmark.scoring.unit}"
-    if cut := int(number_of(task.metrics.get("truncated")) or 0):
-        unit = benchmark.scoring.unit[: None if cut != 1 else -1]
-        yield f"{cut} {unit} longer than the window, whose beginning was cut off"
-    if decoding:
-        yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
-    if benchmark.comparing.notes is not None:
-        yield from benchmark.comparing.notes(file, task)
-    if caution := task.metadata.get("caution"):
-        yield " ".join(str(caution).split())
+def _how_corrected(measured: Figure | None) -> str:
+    if measured is None or measured.corrected is None:
+        return ""
+    return f"corrected {measured.corrected.how}"
 
 
 def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
+    """Say between what the headline would be if all unscored items were wrong, or right."""
     name = headline(task)
     score = benchmark.score(name) if name else None
-    worst, best = (number_of(task.metrics.get(f"{name}_{bound}")) for bound in ("worst", "best"))
+    worst = number_of(task.metrics.get(f"{name}_worst"))
+    best = number_of(task.metrics.get(f"{name}_best"))
     if score is None or worst is None or best is None:
         return ""
-    low, high = (f"{score.times * each:.{score.digits}f}" for each in (worst, best))
+    low = f"{score.times * worst:.{score.digits}f}"
+    high = f"{score.times * best:.{score.digits}f}"
     return f", {name} between {low} and {high} if they were wrong or right"
+
+
+def _match(run: Run, metric: str, figures: Iterable[Published]) -> Published | None:
+    """Find the published figure of a result.
+
+    The organisation of a model does not matter; its task, metric, protocol and decoding do.
+    """
+    model = short_name(run.file.model)
+    expected = (run.task.task, metric, run.protocol, run.file.variant, model)
+    for published in figures:
+        model = short_name(published.model)
+        if expected == (
+            published.task,
+            published.metric,
+            published.protocol,
+            published.decoding,
+            model,
+        ):
+            return published
+    return None
+
+
+def _rows_of_other_scores(
+    runs: Sequence[Run], figures: Sequence[Published]
+) -> list[tuple[str, ...]]:
+    """Compare the figures that are no benchmark's headline with the runs that they are of.
+
+    Without any run the figures are listed by themselves.
+    """
+    headlines = {benchmark.scoring.headlines[0] for benchmark in all_benchmarks()}
+    rows: list[tuple[str, ...]] = []
+    for published in figures:
+        if published.metric in headlines:
+            continue
+        task, metric, where = published.task, published.metric, published.where
+        value = f"{published.value:g}"
+        if not runs:
+            rows.append((task, published.label, metric, "", value, "", where))
+        for run in runs:
+            if not _match(run, metric, [published]):
+                continue
+            measured_value = difference = ""
+            benchmark = find_benchmark(run.task.kind)
+            score = benchmark.score(metric) if benchmark else None
+            measured = figure(run.task, metric)
+            if measured is not None and score is not None:
+                measured_value = score.write(measured.value)
+                gap = score.times * measured.value - published.value
+                difference = f"{gap:+.{score.digits}f}"
+            rows.append((task, run.label, metric, measured_value, value, difference, where))
+    return rows
 
 
 def pair_tables(
     benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None = None
 ) -> Iterator[Table]:
-    """A table for each task of which two of ``runs`` kept samples: every pair of models in each
-    shown score, or in ``scores``; of many models in the headline."""
+    """Compare every pair of models, one table for each task with the samples of two models.
+
+    Args:
+        scores: The names of the scores to compare. Defaults to those that tables show; of many
+            models to the headline.
+    """
     for task in sorted({run.task.task for run in runs}):
-        here = sorted((run for run in runs if run.task.task == task), key=lambda run: run.label)
-        able = [run for run in here if run.scored]
-        without = ", ".join(run.label for run in here if not run.scored)
-        missing = (
-            f"{task}: without samples (--log_samples) and scored rows no difference can be tested:"
-            f" {without}"
-        )
-        if len(able) < 2:
-            if len(here) > 1 and without and benchmark.page.samples is not None:
-                yield Table("", (), (), [missing])
-            continue
-        of_all = compared_scores(benchmark, sorted({name for run in able for name in run.scored}))
-        wanted = scores or (
-            [score.name for score in benchmark.shown]
-            if len(able) <= _MOST_MODELS
-            else [headline(able[0].task) or ""]
-        )
-        rows, notes = [], [missing] if without else []
-        for score in [each for each in of_all if each.name in wanted]:
-            scored = {run.label: run.scored[score.name] for run in able if score.name in run.scored}
-            pairs = compare_all(scored, score, {run.label: run.task.metrics for run in able})
-            for (one, other), pair in pairs.items():
-                *tested, least = written(pair, score)
-                is_clear = pair.adjusted is not None and pair.adjusted < _ALPHA
-                better = ("A" if (pair.difference > 0) == score.higher else "B") if is_clear else ""
-                rows.append((score.name, one, other, *tested, better, least, f"{pair.n:,}"))
-            notes += [f"{score.name}: {score.note}"] if pairs and score.note else []
-        if not scores and len(able) > _MOST_MODELS:
+        task_runs = [run for run in runs if run.task.task == task]
+        task_runs.sort(key=lambda run: run.label)
+        with_rows = [run for run in task_runs if run.scored]
+        without_rows = [run.label for run in task_runs if not run.scored]
+        notes = []
+        if without_rows:
             notes.append(
-                "Other scores by --scores:"
-                f" {', '.join(score.name for score in of_all if score.name not in wanted)}"
+                f"{task}: without samples (--log_samples) and scored rows no difference can be"
+                f" tested: {', '.join(without_rows)}"
             )
-        if rows:
-            yield Table(f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes)
+        if len(with_rows) >= 2:
+            table = _pair_table(benchmark, task, with_rows, scores)
+            if table.rows:
+                yield table._replace(notes=[*notes, *table.notes])
+        elif len(task_runs) > 1 and notes and benchmark.page.samples is not None:
+            yield Table("", (), (), notes)
+
+
+def _pair_table(
+    benchmark: Benchmark, task: str, runs: Sequence[Run], scores: Sequence[str] | None
+) -> Table:
+    names = sorted({name for run in runs for name in run.scored})
+    all_scores = compared_scores(benchmark, names)
+    if scores:
+        wanted = list(scores)
+    elif len(runs) <= _MOST_MODELS:
+        wanted = [score.name for score in benchmark.shown]
+    else:
+        wanted = [headline(runs[0].task) or ""]
+
+    rows: list[tuple[str, ...]] = []
+    notes = []
+    metrics = {run.label: run.task.metrics for run in runs}
+    for score in all_scores:
+        if score.name not in wanted:
+            continue
+        scored = {run.label: run.scored[score.name] for run in runs if score.name in run.scored}
+        pairs = compare_all(scored, score, metrics)
+        for (first, second), pair in pairs.items():
+            *tested, detectable = written(pair, score)
+            better = _better(pair, score)
+            rows.append((score.name, first, second, *tested, better, detectable, f"{pair.n:,}"))
+        if pairs and score.note:
+            notes.append(f"{score.name}: {score.note}")
+    if not scores and len(runs) > _MOST_MODELS:
+        not_compared = [score.name for score in all_scores if score.name not in wanted]
+        notes.append(f"Other scores by --scores: {', '.join(not_compared)}")
+    return Table(f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes)
+
+
+def _better(pair: Pair, score: Score) -> str:
+    """Say which model is better, A or B; empty where the corrected p-value does not show it."""
+    if pair.adjusted is not None and pair.adjusted < _ALPHA:
+        return "A" if (pair.difference > 0) == score.higher else "B"
+    return ""
