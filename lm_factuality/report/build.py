@@ -422,7 +422,7 @@ def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
 
 def _judges_sections(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> list[Markup]:
     """Return the section on the judges behind the scores; none where no step can be certified."""
-    models: dict[tuple[str, str, Sequence[Stated]], list[str]] = {}
+    models: dict[tuple[str, str, tuple[Stated, ...]], list[str]] = {}
     for benchmark in benchmarks:
         for entry in chosen.of_kind(benchmark.kind):
             steps = tuple(benchmark.certified(entry.result.metadata))
