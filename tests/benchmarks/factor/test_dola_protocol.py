@@ -209,9 +209,7 @@ def test_the_audit_expects_the_protocols_requests(
     }
     assert metadata["join"] == "dola"
     audit = {
-        protocol: FactorAudit(
-            Expected(metadata={**metadata, "protocol": protocol, "join": join}, max_length=256)
-        )
+        protocol: FactorAudit(Expected(metadata={**metadata, "protocol": protocol, "join": join}))
         for protocol, join in (("dola", "dola"), ("paper", "authors"))
     }
     assert audit["dola"].wrong_request(sample) is None

@@ -449,7 +449,8 @@ def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path)
 
 def test_benchmarks_are_found_by_name():
     assert find_generation("felm_gen") is FELM_GEN
-    assert generation_names() == ["ambigbio", "longform", "felm_gen", "factor_generation"]
+    names = ["ambigbio", "longform", "simpleqa", "felm_gen", "factor_generation"]
+    assert generation_names() == names
     with pytest.raises(ConfigError, match="'felm_gn'; did you mean felm_gen"):
         find_generation("felm_gn")
 
