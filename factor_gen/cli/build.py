@@ -85,8 +85,8 @@ def build(
     sys.stdout.writelines(f"{path}: {_FILES[kind]}\n" for kind, path in built.files.items())
     if not built.files:
         sys.stdout.write(
-            f"Stopped after {until}; its shards are in {out / 'stages'}. To continue, leave out"
-            " --until.\n"
+            f"Stopped after {until}; its shards are in {out / 'stages'}. Without --until, only the"
+            " documents are used again.\n"
         )
         return
     task = f"--include_path {shlex.quote(str(out))} --tasks {settings.name}"

@@ -135,7 +135,7 @@ class Server:
         )
         try:
             text = client.post(PATHS[config.endpoint], cast_to=str, body=body)
-            answer = read_reply(self._hidden(text), config.endpoint)
+            answer = self._without_key(read_reply(text, config.endpoint, self._hidden))
         except BadReply as error:
             bill.read(error.tokens)
             raise TryAgain(self._quoted(str(error))) from None
@@ -203,6 +203,14 @@ class Server:
         """``text`` without the key, if the server should have repeated it."""
         return text.replace(self._key, "***") if len(self._key) >= 8 else text
 
+    def _without_key(self, answer: Answer) -> Answer:
+        """An answer without the key, which a server may have repeated in any spelling of JSON."""
+        text = None if answer.text is None else self._hidden(answer.text)
+        tokens = answer.first_token_logprobs
+        if tokens is not None:
+            tokens = tuple((self._hidden(token), logprob) for token, logprob in tokens)
+        return replace(answer, text=text, first_token_logprobs=tokens)
+
     def _quoted(self, text: str) -> str:
         """What a server said, for a message of ours."""
         text = " ".join(self._hidden(text).split())
@@ -224,7 +232,7 @@ def _known_models(client: OpenAI) -> list[str]:
     try:
         models = client.models.list(timeout=_SECONDS_FOR_MODELS)
         return sorted(model.id for model in models.data)[:20]
-    except (OpenAIError, TypeError):
+    except (OpenAIError, ValueError, TypeError, KeyError, AttributeError):
         return []
 
 
@@ -355,8 +363,13 @@ def to_body(
     return {name: value for name, value in {**body, **extra}.items() if value is not None}
 
 
-def read_reply(text: str, endpoint: str) -> Answer:
+def read_reply(text: str, endpoint: str, hide: Callable[[str], str] = str) -> Answer:
     """The answer in the JSON of a reply; see `answer_in`.
+
+    Args:
+        text: What the server sent.
+        endpoint: The way in which it was asked.
+        hide: Takes the key out of a text that an error quotes.
 
     Raises:
         BadReply: The text is no JSON, or holds no answer.
@@ -364,7 +377,7 @@ def read_reply(text: str, endpoint: str) -> Answer:
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:
-        why = f"a reply that is not JSON ({error}): {text[:80]!r}"
+        why = f"a reply that is not JSON ({error}): {hide(text)[:80]!r}"
         raise BadReply(why) from None
     return answer_in(reply, endpoint)
 

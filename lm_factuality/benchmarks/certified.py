@@ -1,5 +1,4 @@
-"""Whether a certificate is that of the judge of a run, and says what ``lm-factuality certify`` can
-have found."""
+"""Whether a certificate is that of the judge of a run."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -363,8 +363,8 @@ class Checks:
     """How others can check what a run of a benchmark claims."""
 
     audit: Callable[[Expected], Audit] = PromptAudit
-    """Tells a leaderboard whether the model was asked what the documents say, and whether it can
-    have answered so. By default, the model was asked the prompt under ``text``."""
+    """Tells a leaderboard whether the model was asked what the documents say. By default, it was
+    asked the prompt under ``text``."""
 
     certifiable: tuple[Certifiable, ...] = ()
     """The settings in which the data of this benchmark certify a judge."""

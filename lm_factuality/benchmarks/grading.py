@@ -154,7 +154,8 @@ class GradedAnswers:
                 continue
             (typed,) = reply_by_place[place]
             grade, problem = self._grade(typed)
-            records.append(self._record(doc, grade, problem, [typed.answer.text or ""]))
+            outputs = [] if typed.answer.text is None else [typed.answer.text]
+            records.append(self._record(doc, grade, problem, outputs))
         return records
 
     def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
@@ -224,7 +225,7 @@ class GradedAnswers:
         if not verdict["outputs"]:
             return None if verdict["grade"] is None else "it has a grade that no judge wrote"
         (text,) = verdict["outputs"]
-        grade, _ = self._grade(read_reply(Answer(text or None), self.reply, {}))
+        grade, _ = self._grade(read_reply(Answer(text), self.reply, {}))
         return None if grade == verdict["grade"] else "its grade is not what the judge wrote"
 
     def _grade(self, typed: Typed[Any]) -> tuple[str | None, str | None]:

@@ -38,13 +38,20 @@ class Command(TyperCommand):
 
 def _one_value_each(arguments: Sequence[str], options: Collection[str]) -> Iterator[str]:
     option = ""
+    has_value = True
     for argument in arguments:
         if argument.startswith("-"):
+            if not has_value:
+                yield option  # click then says that its value is missing
             option = argument if argument in options else ""
+            has_value = not option
         elif option:
             yield option
+            has_value = True
         if argument != option:
             yield argument
+    if not has_value:
+        yield option
 
 
 class App(typer.Typer):

@@ -77,6 +77,13 @@ def rerun(
         "dtype": model.dtype,
         **{name: first.arguments[name] for name in REPEATED_ARGUMENTS if name in first.arguments},
     }
+    for name, value in own.items():
+        # Values come from a stranger: a comma would begin another argument of the model.
+        if "," in str(value) or "=" in str(value):
+            raise ConfigError(
+                f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
+                " nothing was run"
+            )
     own |= dict(each.split("=", 1) for each in model_args.split(",") if "=" in each)
     arguments, draws = (
         ",".join(f"{name}={value}" for name, value in own.items()),

@@ -223,6 +223,12 @@ def _read_csv(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
             f"{path}:1: no column {', '.join(missing)}; expected {','.join(COLUMNS)}, separated by"
             f" commas{did_you_mean(missing[0], header)}"
         )
+    unknown = [name for name in header if name not in (*COLUMNS, *READING_COLUMNS)]
+    if unknown:
+        raise ValueError(
+            f"{path}:1: unknown column {unknown[0]!r}{did_you_mean(unknown[0], COLUMNS)}; expected"
+            f" {','.join(COLUMNS)}"
+        )
     problems += table.problems
     return [(record.location, record.values) for record in table.records]
 

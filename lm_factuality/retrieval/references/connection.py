@@ -15,6 +15,7 @@ from lm_factuality.ground.published import seconds_of, tls_context
 from lm_factuality.retrieval.references.links import DeadLink, Endpoint, normalise, resolve
 
 _GZIP = "gzip"
+_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's number for data with the header and check of gzip
 _HEADERS = {
     "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.1",
@@ -195,27 +196,44 @@ async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
     Raises:
         DeadLink: It is too long, is cut off, or has an encoding that nobody asked for.
     """
-    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
     if encoding not in ("identity", _GZIP):
         sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
         raise DeadLink("protocol", sentence)
     length = int(response.headers.get("Content-Length", 0))
     if length > max_bytes:
         raise DeadLink("too large", f"{length:,} bytes, more than the limit of {max_bytes:,}")
-    # httpx decompresses too, but does not notice where compressed data ends too early.
-    decompressor = zlib.decompressobj(wbits=_GZIP_FORMAT) if encoding == _GZIP else None
-    body = bytearray()
+    sent = bytearray()
     try:
         async for chunk in response.aiter_raw():
-            body += decompressor.decompress(chunk, max_bytes + 1) if decompressor else chunk
-            if len(body) > max_bytes:
+            sent += chunk
+            if len(sent) > max_bytes:
                 raise DeadLink("too large", f"more than the limit of {max_bytes:,} bytes")
     except httpx.RemoteProtocolError:
-        sentence = f"the connection broke off after {len(body):,} bytes, before the document did"
+        sentence = f"the connection broke off after {len(sent):,} bytes, before the document did"
         raise DeadLink("broken", sentence, is_transient=True) from None
-    except zlib.error as error:
-        raise DeadLink("protocol", f"damaged gzip: {error}") from None
-    if decompressor and (decompressor.unused_data or not decompressor.eof):
-        sentence = f"its gzip data does not end after {len(body):,} bytes, where the answer does"
-        raise DeadLink("broken", sentence, is_transient=True)
+    return _decompress(bytes(sent), max_bytes) if encoding == _GZIP else bytes(sent)
+
+
+def _decompress(sent: bytes, max_bytes: int) -> bytes:
+    """Decompress the members of gzip data. What follows the last one is padding.
+
+    httpx decompresses too, but does not notice where the data ends too early.
+
+    Raises:
+        DeadLink: The data is damaged, ends too early, or is too long.
+    """
+    body = bytearray()
+    while sent.startswith(_GZIP_MAGIC) or (sent and not body):
+        decompressor = zlib.decompressobj(wbits=_GZIP_FORMAT)
+        try:
+            body += decompressor.decompress(sent, max_bytes + 1 - len(body))
+        except zlib.error as error:
+            raise DeadLink("protocol", f"damaged gzip: {error}") from None
+        if len(body) > max_bytes:
+            raise DeadLink("too large", f"more than the limit of {max_bytes:,} bytes")
+        if not decompressor.eof:
+            sentence = f"its gzip data ends too early, after {len(body):,} bytes"
+            raise DeadLink("broken", sentence, is_transient=True)
+        sent = decompressor.unused_data
     return bytes(body)
