@@ -1,29 +1,28 @@
-"""Measurements of responses on disk: people's as CSV, the pipeline's as JSON lines or as released
-decisions."""
+"""Measurements of responses on disk.
 
-import math
+People's are CSV files, the pipeline's are verdicts or released decisions.
+"""
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.asked import Measured
-from lm_factuality.benchmarks.biographies.decisions import is_decision_file, read_decisions
+from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.generations import name_in
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score, num_entities
 from lm_factuality.ground.errors import DataError, did_you_mean, refuse
-from lm_factuality.ground.records import read_lines
-from lm_factuality.ground.settings import Strict, Text, read_settings
-from lm_factuality.ground.suite import read_config
+from lm_factuality.ground.records import read_lines, to_model
+from lm_factuality.ground.settings import Strict, Text
 from lm_factuality.ground.tables import csv_rows, read_table
 
 METRICS = ("factscore", "d_factscore", "num_biographies", "num_entities")
-_KEYS = ("index", "name")
-_SHARES = ("factscore", "d_factscore")
 
 
 class Columns(Strict):
-    """What the columns of a CSV of measurements are called, null for one that it lacks; and whether
-    its shares are fractions."""
+    """What the columns of a CSV file of measurements are called; null for one that it lacks."""
 
     model: Text = "model"
     index: Text | None = "index"
@@ -32,118 +31,93 @@ class Columns(Strict):
     d_factscore: Text | None = "d_factscore"
     num_biographies: Text | None = "num_biographies"
     num_entities: Text | None = "num_entities"
-    shares: Literal["fractions", "percent"] = "fractions"
 
 
-def read_columns(path: Path) -> Columns:
-    """A YAML such as ``configs/people/ambigbio.yaml``. Raises ConfigError: everything that is
-    wrong."""
-    return read_settings(Columns, read_config(path), str(path))
+_Share = Annotated[float, Field(ge=0, le=1, description="a fraction from 0 to 1 (95% is 0.95)")]
+_Count = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-def read_people(path: Path, columns: Columns | None = None) -> list[Measured]:
-    """What people measured: CSV with a header and ``columns`` for the model, index or name (or
-    both), and some of the metrics. A cell without a value was not measured; several rows of one
-    response are several people's. Raises DataError: the file cannot be read, a column is missing,
-    or rows are bad; each is named."""
-    table, found = read_table(path, csv_rows), []
+class _Row(BaseModel):
+    model: str
+    index: str | None = None
+    name: str | None = None
+    factscore: _Share | None = None
+    d_factscore: _Share | None = None
+    num_biographies: _Count | None = None
+    num_entities: _Count | None = None
+
+
+def read_people(path: Path, columns: Columns = Columns()) -> list[Measured]:
+    """Read what people measured, from a CSV file with a header.
+
+    A cell without a value was not measured. Several rows of one response are several people's.
+
+    Raises:
+        DataError: The file cannot be read, a column is missing, or rows are bad. The error names
+            them.
+    """
+    table = read_table(path, csv_rows)
     problems = list(table.problems)
-    for row in table.records:
+    people = []
+    for record in table.records:
         try:
-            found.append(_person(path, row.values, columns or Columns()))
+            people.append(_measured(path, record.values, columns))
         except ValueError as error:
-            problems.append(f"{row.location}: {error}")
+            problems.append(f"{record.location}: {error}")
     refuse(problems, "lines")
-    return found
+    return people
+
+
+def _measured(path: Path, values: Mapping[str, str], columns: Columns) -> Measured:
+    names = {name: column for name, column in columns if column}
+    for name, column in names.items():
+        if column not in values and name not in ("index", "name"):
+            raise DataError(
+                f"{path}: no column {column}; found {', '.join(values)}"
+                f"{did_you_mean(column, values)}; name the columns of this file in a YAML such as"
+                " configs/people/ambigbio.yaml, null for what it lacks: --columns YAML"
+            )
+    cells = {name: values.get(column, "").strip() or None for name, column in names.items()}
+    row = to_model(_Row, cells)
+    if not (row.index or row.name):
+        raise ValueError(f"neither index nor name; found {', '.join(values)}")
+    metrics = {metric: getattr(row, metric) for metric in METRICS}
+    return Measured(row.model, row.index or "", name_in(row.name or ""), metrics)
+
+
+class _Verdict(BaseModel):
+    index: str
+    name: str
+    scores: dict[str, float | str | None] | None
 
 
 def read_results(argument: str, default: str | None = None) -> list[Measured]:
-    """What the pipeline measured: ``verdicts.jsonl`` of ``lm-factuality judge ambigbio``, JSON
-    lines with ``index`` or ``name`` and the four metrics (null: not measured) at the top or under
-    ``scores``, or the authors' decision file (index: the place of the name in it, from 0; without a
-    number of biographies). ``argument`` is ``FILE`` or ``MODEL=FILE``; else the model is a line's
-    own, the ``default``, or the file's name up to its first dot. Raises DataError: the file cannot
-    be read, or lines are bad."""
-    is_named = "=" in argument and not Path(argument).exists()
-    model, path = (
-        (argument.partition("=")[0], Path(argument.partition("=")[2]))
-        if is_named
-        else (None, Path(argument))
-    )
-    default = model or default or path.name.split(".")[0]
-    if is_decision_file(path):
-        return [
-            Measured(default, str(number), "", dict(zip(METRICS, values, strict=True)))
-            for number, each in enumerate(read_decisions(path).responses)
-            if each is not None
-            for values in [(factscore(each), grouped_score(each), None, num_entities(each))]
-        ]
-    found = read_lines(path, lambda record: _result(record, model, default), "expected JSON lines")
-    if not found:
+    """Read what the pipeline measured.
+
+    Args:
+        argument: ``FILE`` or ``MODEL=FILE``, where the file is the ``verdicts.jsonl`` of
+            ``lm-factuality judge ambigbio``, or the authors' decision file. The index of a response
+            is there the place of its name, from 0.
+        default: The model of a file without one. Defaults to the file's name up to its first dot.
+
+    Raises:
+        DataError: The file cannot be read, or lines are bad.
+    """
+    model, _, file = argument.rpartition("=")
+    path = Path(file)
+    model = model or default or path.name.split(".")[0]
+    results = []
+    if path.suffix == ".jsonl":
+        expected = "expected verdicts.jsonl of 'judge ambigbio'"
+        for verdict in read_lines(path, lambda line: to_model(_Verdict, line), expected):
+            metrics = {metric: (verdict.scores or {}).get(metric) for metric in METRICS}
+            results.append(Measured(model, verdict.index, name_in(verdict.name), metrics))
+    else:
+        for number, response in enumerate(read_decisions(path).responses):
+            if response is not None:
+                scores = (factscore(response), grouped_score(response), None)
+                values = dict(zip(METRICS, (*scores, num_entities(response)), strict=True))
+                results.append(Measured(model, str(number), "", values))
+    if not results:
         raise DataError(f"{path}: no responses; expected one line each")
-    return found
-
-
-def _person(path: Path, row: Mapping[str, str], called: Columns) -> Measured:
-    columns = {
-        name: column for name in ("model", *_KEYS, *METRICS) if (column := getattr(called, name))
-    }
-    keys = [columns[key] for key in _KEYS if key in columns]  # one is enough
-    missing = [] if any(key in row for key in keys) else [" or ".join(keys) or "index or name"]
-    missing += [each for name, each in columns.items() if each not in row and name not in _KEYS]
-    if missing:
-        raise DataError(
-            f"{path}: no column {', '.join(missing)}; found"
-            f" {', '.join(row)}{did_you_mean(missing[0], row)}; name the columns of this file in a"
-            " YAML such as configs/people/ambigbio.yaml, null for what it lacks: --columns YAML"
-        )
-    values = {name: row.get(column, "").strip() or None for name, column in columns.items()}
-    if all(values.get(metric) is None for metric in METRICS):
-        raise ValueError("no measurement; leave rows out that nobody annotated")
-    return _measured(values, values["model"] or "", called.shares == "percent")
-
-
-def _result(record: Any, model: str | None, default: str) -> Measured:
-    if not isinstance(record, dict):
-        raise ValueError(f"found a JSON {type(record).__name__}, expected an object")  # noqa: TRY004
-    inner = [record[key] for key in ("generation", "scores") if isinstance(record.get(key), dict)]
-    values = {name: each for place in (*inner, record) for name, each in place.items()}
-    if "scores" in record and record["scores"] is None:  # it declined, or could not be judged
-        values |= dict.fromkeys(METRICS)
-    if missing := next((metric for metric in METRICS if metric not in values), None):
-        raise ValueError(
-            f"no {missing!r}; found {', '.join(values)}; expected a line of verdicts.jsonl, or an"
-            f" object with index or name and {', '.join(METRICS)}, null for what was not measured"
-        )
-    return _measured(values, model or str(values.get("model") or default))
-
-
-def _measured(values: Mapping[str, Any], model: str, percent: bool = False) -> Measured:
-    index, name = ("" if values.get(key) is None else str(values[key]) for key in _KEYS)
-    if not model or not (index or name):
-        raise ValueError("no model, or neither index nor name")
-    return Measured(
-        model,
-        index,
-        name_in(name),
-        {metric: _number(metric, values.get(metric), percent) for metric in METRICS},
-    )
-
-
-def _number(metric: str, value: Any, percent: bool = False) -> float | None:
-    if value is None:
-        return None
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    expected, most = "a number of 0 or more", math.inf
-    if metric in _SHARES:
-        expected, most = (
-            ("a percentage from 0 to 100", 100.0)
-            if percent
-            else ("a fraction from 0 to 1 (95% is 0.95)", 1.0)
-        )
-    if not 0 <= number <= most or number == math.inf:
-        raise ValueError(f"{metric}: found {value!r}, expected {expected}")
-    return number / 100 if most == 100 else number
+    return results
