@@ -270,19 +270,22 @@ def _of_files(
     from lm_factuality.benchmarks import all_sources
     from lm_factuality.benchmarks.biographies.measured import (
         METRICS,
-        read_columns,
+        Columns,
         read_people,
         read_results,
     )
-    from lm_factuality.benchmarks.biographies.summary import SCORES
+    from lm_factuality.benchmarks.biographies.scores import SCORES
     from lm_factuality.ground.published import locate
+    from lm_factuality.ground.settings import read_settings
+    from lm_factuality.ground.suite import read_config
     from lm_factuality.people.responses import compare_responses, match
 
     path = Path(human)
     source = all_sources().get(human)
     if source is not None and not path.exists():
         path = locate(source).path
-    people = read_people(path, read_columns(columns) if columns else None)
+    names = read_settings(Columns, read_config(columns) if columns else {}, str(columns))
+    people = read_people(path, names)
     models = {measured.model for measured in people}
     only_model = people[0].model if len(auto) == len(models) == 1 else None
     judge = [measured for argument in auto for measured in read_results(argument, only_model)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lm_factuality.benchmarks.asked import Measured
-from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.ground.errors import DataError
 from lm_factuality.people.responses import OVERALL, compare_responses, correlate, match
 

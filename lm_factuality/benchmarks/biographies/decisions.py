@@ -70,9 +70,7 @@ class DecidedResponse:
         waiting: dict[str, list[int]] = defaultdict(list)
         for number, fact in enumerate(self.facts):
             waiting[fact.atom].append(number)
-        return [
-            waiting[fact.atom].pop(0) if waiting[fact.atom] else -1 for fact in self.grouped
-        ]
+        return [waiting[fact.atom].pop(0) if waiting[fact.atom] else -1 for fact in self.grouped]
 
 
 @dataclass(frozen=True)
@@ -177,8 +175,7 @@ class Known:
         if runs:
             runs[-1][1].extend(waiting)
         return tuple(
-            (entity, tuple(sorted(number for number in run if number >= 0)))
-            for entity, run in runs
+            (entity, tuple(sorted(number for number in run if number >= 0))) for entity, run in runs
         )
 
     @cached_property

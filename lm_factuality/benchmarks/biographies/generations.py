@@ -162,7 +162,7 @@ def query_of(name: str) -> str:
 
 
 def given_pages(generation: Generation) -> dict[str, list[str]]:
-    """Return the passages that a model was given by title, which are one page, each of them once."""
+    """Return the passages that a model was given, by title, each of them once."""
     pages: dict[str, list[str]] = {}
     for passage in dict.fromkeys(generation.passages):
         pages.setdefault(passage.title, []).append(passage.text)

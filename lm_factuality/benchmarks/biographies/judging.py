@@ -123,12 +123,12 @@ class AmbigBio:
 
     def table(self, summary: Mapping[str, Any]) -> Table:
         rows = []
-        for name, score in summary.items():
-            if isinstance(score, Mapping) and "interval" in score:
-                mean = shown(score["value"], ".3f")
-                bounds = [shown(score[end], ".3f") for end in ("worst", "best") if end in score]
-                between = interval(score["interval"], ".3f")
-                rows.append((name, mean, between, str(score["responses"]), " / ".join(bounds)))
+        for name, figure in summary.items():
+            if isinstance(figure, Mapping) and "interval" in figure:
+                mean = shown(figure["value"], ".3f")
+                bounds = [shown(figure[end], ".3f") for end in ("worst", "best") if end in figure]
+                between = interval(figure["interval"], ".3f")
+                rows.append((name, mean, between, str(figure["responses"]), " / ".join(bounds)))
         columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
         return columns, rows, self.notes(summary)
 

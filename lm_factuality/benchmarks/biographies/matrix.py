@@ -102,20 +102,18 @@ PageOf: TypeAlias = Callable[[str], list[str] | None]
 Key = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
-def pairs_of(
-    facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf
-) -> dict[tuple[str, str], Pair]:
-    """Pair every distinct fact with every entity, by (fact, entity)."""
+def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[Pair]:
+    """Pair every distinct fact with every entity."""
     pages = {entity: page_of(entity) for entity in entities}
-    pairs = {}
+    pairs = []
     for fact in dict.fromkeys(fact.text for fact in facts):
         for entity, page in pages.items():
             passages = tuple(filter(str.strip, page or ()))
             if passages:
-                pairs[fact, entity] = Pair(fact, entity, nearest(passages, fact))
+                pairs.append(Pair(fact, entity, nearest(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            pairs[fact, entity] = Pair(fact, entity, (), f"{NO_PAGE}: {why}")
+            pairs.append(Pair(fact, entity, (), f"{NO_PAGE}: {why}"))
     return pairs
 
 
@@ -238,9 +236,7 @@ def read_by_logprobs(answer: Answer) -> Judgement:
     elif without_thinking(answer.text) != answer.text:
         why = "a thought comes first"
     else:
-        true, false = (
-            _probability(word.lower(), answer.first_token_logprobs) for word in CHOICES
-        )
+        true, false = (_probability(word.lower(), answer.first_token_logprobs) for word in CHOICES)
         if true + false > 0:
             score = true / (true + false)
             outcome: Outcome = SUPPORTED if score > 0.5 else NOT_SUPPORTED
@@ -254,9 +250,7 @@ def read_by_logprobs(answer: Answer) -> Judgement:
 def _probability(word: str, alternatives: Collection[tuple[str, float]]) -> float:
     """Return how probable a first word is, summed over case and white space."""
     return math.fsum(
-        math.exp(logprob)
-        for token, logprob in alternatives
-        if token.strip(BLANKS).lower() == word
+        math.exp(logprob) for token, logprob in alternatives if token.strip(BLANKS).lower() == word
     )
 
 

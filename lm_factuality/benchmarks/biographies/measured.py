@@ -47,7 +47,7 @@ class _Row(BaseModel):
     num_entities: _Count | None = None
 
 
-def read_people(path: Path, columns: Columns = Columns()) -> list[Measured]:
+def read_people(path: Path, columns: Columns) -> list[Measured]:
     """Read what people measured, from a CSV file with a header.
 
     A cell without a value was not measured. Several rows of one response are several people's.

@@ -63,8 +63,8 @@ class Settings:
         """Return a response before it is judged."""
         return begin(generation)
 
-    def pairs(self, judged: JudgedBiography) -> Mapping[tuple[str, str], matrix.Pair]:
-        """Return what to verify, by fact and entity."""
+    def pairs(self, judged: JudgedBiography) -> list[matrix.Pair]:
+        """Return what to verify."""
         given = given_pages(judged.generation).get
         page_of = given if self.pages is None else self.pages.passages
         return matrix.pairs_of(judged.facts, judged.entities, page_of)
@@ -128,11 +128,19 @@ def sentence_subjects(
     """Return what the decomposing prompt is about, for every sentence of every answer."""
     subjects = []
     for biography in judged:
-        if is_judged(biography):
-            about = settings.about(biography.generation)
-            name = biography.generation.name
-            own = decompose.decompose_subjects(biography.sentences, name, settings.facts)
-            subjects += [{**subject, **about} for subject in own]
+        if not is_judged(biography):
+            continue
+        for number, sentence in enumerate(biography.sentences):
+            subject = {
+                "kind": "decompose",
+                "name": biography.generation.name,
+                "standalone": settings.facts == "standalone",
+                "sentence": sentence,
+                "text": " ".join(biography.sentences[:number]),
+                "demonstrations": decompose.demonstrations_for(sentence),
+                **settings.about(biography.generation),
+            }
+            subjects.append(subject)
     return subjects
 
 
@@ -202,7 +210,10 @@ def _is_grouped(judged: JudgedBiography) -> bool:
 def verify_all(
     judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER
 ) -> list[JudgedBiography]:
-    """Add the judgement of each fact by each entity. One without a page supports nothing, unasked."""
+    """Add the judgement of each fact by each entity.
+
+    One without a page supports nothing, unasked.
+    """
     judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
     verified = []
     for number, biography in enumerate(judged):
@@ -221,8 +232,8 @@ def pairs_of_all(
     pairs: dict[matrix.Key, matrix.Pair] = {}
     for number, biography in enumerate(judged):
         if biography.facts:
-            for (fact, entity), pair in settings.pairs(biography).items():
-                pairs[number, fact, entity] = pair
+            for pair in settings.pairs(biography):
+                pairs[number, pair.fact, pair.entity] = pair
     return pairs
 
 

@@ -52,9 +52,7 @@ def recount_by(run_of: Runs) -> Callable[[TaskResult, Rows], Recount]:
 def _again(run: AmbigBio, row: Row) -> dict[str, Any]:
     judged = from_record(row["verdict"])
     (response,) = row["responses"]
-    belongs(
-        judged.generation == run.settings.begin(from_doc(row["doc"], response)).generation
-    )
+    belongs(judged.generation == run.settings.begin(from_doc(row["doc"], response)).generation)
     record = run.record(judged)
     for key in ("scores", "unscored"):
         if record.get(key) != row["verdict"].get(key):

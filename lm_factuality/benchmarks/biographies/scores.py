@@ -24,7 +24,14 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.scores import statistics
-from lm_factuality.scores.statistics import MEAN, Aggregation, clustered_stderr, defined, mean
+from lm_factuality.scores.statistics import (
+    MEAN,
+    Aggregation,
+    average,
+    clustered_stderr,
+    defined,
+    mean,
+)
 
 NO_PAGE = "no page"  # begins the reason of a judgement by an entity of which nothing is known
 GAMMA = 10  # facts from which a response is not too short (Min et al., 2023)
@@ -97,12 +104,19 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> Scores | None:
     if not judged.facts:
         return None
     whole = [of_any(row) for row in judged.matrix]
-    grouped = of_groups(judged)
+    grouped_by_fact = of_groups(judged)
+    grouped = list(grouped_by_fact.values())
     plain, plain_worst, plain_best = share(whole)
     linked, linked_worst, linked_best = share(grouped) if grouped else (None, 0.0, plain_best)
-    gap = difference(judged)
     if protocol == "code":
         gap = None if plain is None or linked is None else plain - linked
+    else:
+        pairs = [(whole[fact], outcome) for fact, outcome in grouped_by_fact.items()]
+        gap = average(
+            anywhere == "supported" != own
+            for anywhere, own in pairs
+            if "unscored" not in (anywhere, own)
+        )
     entities = len({entity for entity in attributed(judged, protocol) if entity is not None})
     biographies = len(judged.groups) or None
     columns = zip(*judged.matrix, strict=True)
@@ -147,28 +161,27 @@ def of_any(row: Sequence[Judgement]) -> Outcome:
     return "irrelevant" if outcomes["irrelevant"] > outcomes["not_supported"] else "not_supported"
 
 
-def of_groups(judged: JudgedBiography) -> list[Outcome]:
+def of_groups(judged: JudgedBiography) -> dict[int, Outcome]:
     """Return what the page of its individual's entity says of each fact, in the order of groups.
 
     Where the individual has no entity a fact is not supported, or unscored if a page that might be
     the one has no verdict.
     """
-    outcomes: list[Outcome] = []
-    for group, entity in zip(judged.groups, judged.links, strict=True):
-        for fact in group:
-            row = judged.matrix[fact]
-            outcome = of_any(row) if entity is None else row[entity].outcome
-            is_of_nobody = entity is None and outcome == "supported"
-            outcomes.append("not_supported" if is_of_nobody else outcome)
+    outcomes: dict[int, Outcome] = {}
+    for fact, entity in entity_by_fact(judged).items():
+        row = judged.matrix[fact]
+        outcome = of_any(row) if entity is None else row[entity].outcome
+        is_of_nobody = entity is None and outcome == "supported"
+        outcomes[fact] = "not_supported" if is_of_nobody else outcome
     return outcomes
 
 
-def difference(judged: JudgedBiography) -> float | None:
-    """Return FActScore minus D-FActScore over the facts that have a verdict in both, if any."""
-    anywhere = [of_any(judged.matrix[fact]) for fact in chain.from_iterable(judged.groups)]
-    pairs = list(zip(anywhere, of_groups(judged), strict=True))
-    lost = [pair[0] == "supported" != pair[1] for pair in pairs if "unscored" not in pair]
-    return sum(lost) / len(lost) if lost else None
+def entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
+    """Return the entity of each fact that is in a group, in the order of groups."""
+    entities: dict[int, int | None] = {}
+    for group, entity in zip(judged.groups, judged.links, strict=True):
+        entities |= dict.fromkeys(group, entity)
+    return entities
 
 
 def share(outcomes: Sequence[Outcome]) -> tuple[float | None, float, float]:
@@ -178,14 +191,6 @@ def share(outcomes: Sequence[Outcome]) -> tuple[float | None, float, float]:
     unscored = outcomes.count("unscored")
     value = supported / (total - unscored) if total > unscored else None
     return value, supported / total, (supported + unscored) / total
-
-
-def entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
-    """Return the entity of each fact that is in a group."""
-    entities: dict[int, int | None] = {}
-    for group, entity in zip(judged.groups, judged.links, strict=True):
-        entities |= dict.fromkeys(group, entity)
-    return entities
 
 
 def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
@@ -249,7 +254,15 @@ SCORES = (
     _D_FACTSCORE,
     _FACTSCORE,
     Score(
-        "difference", MEAN, DIFFERENCE, "Gap", False, 100, 1, "FActScore minus D-FActScore", "points"
+        "difference",
+        MEAN,
+        DIFFERENCE,
+        "Gap",
+        False,
+        100,
+        1,
+        "FActScore minus D-FActScore",
+        "points",
     ),
     Score("num_biographies", MEAN, None, "Biographies", None, 1, 2, _BIOGRAPHIES),
     Score("num_entities", MEAN, None, "Entities", None, 1, 2, _ENTITIES),

@@ -147,7 +147,7 @@ def read_lines(path: Path) -> list[Record]:
     )
 
 
-def _with_evidence(record: Any) -> dict[str, Any]:
+def _with_evidence(record: Any) -> Any:
     """Put the texts of the evidence in the place of their numbers."""
     matrix = []
     try:
@@ -157,12 +157,13 @@ def _with_evidence(record: Any) -> dict[str, Any]:
             for cell in cells:
                 row.append({**cell, "evidence": [texts[number] for number in cell["evidence"]]})
             matrix.append(row)
-        return {**record, "matrix": matrix}
+        record = {**record, "matrix": matrix}
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"'matrix' and 'evidence': {type(error).__name__}: {error}; expected judgements with"
             " the numbers of their evidence"
         ) from error
+    return record
 
 
 def _check(judged: JudgedBiography) -> None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.benchmark import shown_of
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, from_doc, nearest
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
 from lm_factuality.benchmarks.biographies.scores import means_of
@@ -34,6 +34,7 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Scoring,
     answered,
+    is_bound,
 )
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import (
@@ -78,33 +79,28 @@ class Settings(method.Settings):
         started = method.begin(replace(generation, output=prose(generation.output)))
         return started if self.kind else replace(started, entities=method.ALONE)
 
-    def pairs(self, judged: JudgedBiography) -> dict[tuple[str, str], matrix.Pair]:
+    def pairs(self, judged: JudgedBiography) -> list[matrix.Pair]:
         """The passages nearest to a fact and to what the response is about, so that "It was founded
         in 1780" finds its page."""
         given = judged.generation
         about = self.about(given)
         if self.kind:
-            return {key: replace(pair, about=about) for key, pair in super().pairs(judged).items()}
-        facts = {fact.text: fact.sentence for fact in reversed(judged.facts)}
-        queries = [f"{given.name or given.question} {text}" for text in facts]
+            return [replace(pair, about=about) for pair in super().pairs(judged)]
+        sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
+        queries = [f"{given.name or given.question} {fact}" for fact in sentences]
         if self.index is not None:
-            found = [
+            passages = [
                 tuple(hit.passage.contents for hit in hits)
                 for hits in self.index.retrieve(queries, self.passages)
             ]
         else:
-            found = [nearest(_known(given), query, self.passages) for query in queries]
-        return {
-            (text, ""): matrix.Pair(
-                text,
-                "",
-                shown,
-                None if shown else "no evidence",
-                about,
-                facts[text] if self.index else None,
-            )
-            for text, shown in zip(facts, found, strict=True)
-        }
+            passages = [nearest(_known(given), query, self.passages) for query in queries]
+        pairs = []
+        for (fact, sentence), shown in zip(sentences.items(), passages, strict=True):
+            problem = None if shown else "no evidence"
+            asked_with = sentence if self.index else None
+            pairs.append(matrix.Pair(fact, "", shown, problem, about, asked_with))
+        return pairs
 
 
 def _known(given: Generation) -> tuple[str, ...]:
@@ -169,7 +165,7 @@ class LongForm(AmbigBio):
         return row_metrics(judged, self.settings.kind, self.k)
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Each mean as ``biographies.summary`` has it, its interval clustered by prompt; K;
+        """Each mean as ``biographies.scores`` has it, its interval clustered by prompt; K;
         responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
         rows = [self.row_metrics(each) for each in judged]
@@ -177,7 +173,7 @@ class LongForm(AmbigBio):
         return {
             **means_of(
                 rows,
-                [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))],
+                [name for name in rows[0] if not is_bound(name) and name != "unscored"],
                 SCORES,
             ),
             "k": list(self.k),

@@ -38,7 +38,9 @@ class LongFormTask(JudgedTask):
     ) -> tuple[Generation, Settings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
-        long_form = self._method = generation({**task.metadata.model_dump(), "knowledge": task.knowledge})
+        long_form = self._method = generation(
+            {**task.metadata.model_dump(), "knowledge": task.knowledge}
+        )
         about = {
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,

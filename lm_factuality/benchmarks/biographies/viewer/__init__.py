@@ -134,9 +134,7 @@ def page_content(
     }
 
 
-def _response(
-    judged: JudgedBiography, texts: Mapping[str, int], protocol: str
-) -> dict[str, Any]:
+def _response(judged: JudgedBiography, texts: Mapping[str, int], protocol: str) -> dict[str, Any]:
     generation = judged.generation
     scores = score(judged, protocol)
     passages = [[passage.title, texts[passage.text]] for passage in generation.passages]
