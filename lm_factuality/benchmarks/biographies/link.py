@@ -29,7 +29,8 @@ def link(
     counts = np.zeros((len(groups), len(entities)), dtype=np.int64)
     for row, group in enumerate(groups):
         for fact in group:
-            counts[row] += [judgement.outcome == "supported" for judgement in matrix[fact]]
+            for entity, judgement in enumerate(matrix[fact]):
+                counts[row, entity] += judgement.outcome == "supported"
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=entities.__getitem__)

@@ -259,7 +259,7 @@ SCORES = (
         DIFFERENCE,
         "Gap",
         False,
-        100,
+        100.0,
         1,
         "FActScore minus D-FActScore",
         "points",
