@@ -66,9 +66,9 @@ def sheet(
       lm-factuality people sheet news_factor.csv --rows 40 --question error_type --out types.html
 
     SOURCE is a folder with lm_eval's results, results_*.json files with their samples, or a table
-    in FACTOR's columns or a folder that factor-gen built. Give annotators the page (it works offline,
-    by keyboard and on phones) or the CSV file, and keep the key. The page exports CSV and JSON.
-    docs/people.md has an example from sheet to corrected score.
+    in FACTOR's columns or a folder that factor-gen built. Give annotators the page (it works
+    offline, by keyboard and on phones) or the CSV file, and keep the key. The page exports CSV and
+    JSON. docs/people.md has an example from sheet to corrected score.
     """
     from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 
