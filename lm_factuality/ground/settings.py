@@ -130,7 +130,7 @@ def _find_place(model: Any, details: ErrorDetails, content: Any) -> _Place:
     place = _Place([], _fields_of(model))
     for part in details["loc"]:
         is_key = isinstance(content, Mapping) and part in content
-        is_index = isinstance(content, list | tuple) and isinstance(part, int)
+        is_index = isinstance(content, list | tuple) and part in range(len(content))
         field = place.fields.get(str(part))
         if not (is_key or is_index or field or details["type"] in _UNKNOWN_KEY):
             continue

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from judges.answers import Answer
-from judges.backends import capabilities
+from judges.capabilities import capabilities
 from judges.typed import read_reply
 from lm_factuality.benchmarks.asked import (
     Answers,
