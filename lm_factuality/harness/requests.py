@@ -22,8 +22,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ModelError, curable
+from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.prefix_cache import try_prefix_cache
@@ -354,7 +354,7 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):
-        tell_once(
+        current_run().tell_once(
             logger,
             f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become"
             " equal, and rows wrong; add softmax_dtype=float32 to --model_args, or use --model"
