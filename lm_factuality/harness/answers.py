@@ -33,6 +33,7 @@ from lm_factuality.harness.requests import (
     is_a,
     is_refusal,
     scored_loglikelihood,
+    server_is_gone,
 )
 
 logger = logging.getLogger(__name__)
@@ -274,10 +275,7 @@ class _Server:
         for place, (reply,) in zip(missing, batches, strict=True):
             replies[place] = reply
         if self._why_gone:
-            raise ModelError(
-                f"{MAX_FAILURES} requests in a row failed, the last with {self._why_gone}; is the"
-                " server still there? With --use_cache a new run continues where this one ended."
-            )
+            raise server_is_gone(self._why_gone)
         return [replies[place] for place in range(len(questions))]
 
     def _parse(

@@ -22,10 +22,8 @@ from lm_eval import evaluator, evaluator_utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
-from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.scores.statistics import Aggregation, or_not_defined
 
@@ -71,12 +69,7 @@ def _with_request_types(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _with_stderrs() -> Iterator[None]:
-    try:
-        of_lm_eval = internal("lm_eval.evaluator_utils:stderr_for_metric")
-    except ConfigError as error:
-        current_run().tell_once(logging.getLogger(__name__), f"standard errors are absent: {error}")
-        yield
-        return
+    of_lm_eval = internal("lm_eval.evaluator_utils:stderr_for_metric")
 
     def stderr_for_metric(metric: Any, *arguments: Any, **options: Any) -> Any:
         if not isinstance(metric, Aggregation):

@@ -48,7 +48,7 @@ def try_prefix_cache(lm: TemplateLM, prompts: Iterable[list[int]]) -> None:
     forget = getattr(getattr(lm, "model", None), "reset_prefix_cache", None)
     if callable(forget):
         forget()  # what earlier requests left
-    requests = [(None, prompt[:1], prompt[1:]) for prompt in chosen]
+    requests = [(None, prompt[:1], prompt[1:]) for prompt in chosen if len(prompt) > 1]
     try:
         fresh = lm._loglikelihood_tokens(requests, disable_tqdm=True)
         again = lm._loglikelihood_tokens(requests, disable_tqdm=True)
