@@ -6,15 +6,12 @@ Rules mend what TextBlob gets wrong most often: verbs taken for nouns and the ot
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
 from factor_gen.text.analysis import (
     FINITE,
-    NAME,
-    PERSON,
     SHORT_MONTHS,
     Analysis,
     Entity,
@@ -78,13 +75,13 @@ class PatternTagger:
     def analyse(self, text: str) -> Analysis:
         """The tokens with their tags, and the entities; a quantity within a name is part of it."""
         tokens = tokenise(text)
-        names = _surnames(proper_names(text, tokens, is_common))
+        names = proper_names(text, tokens, is_common)
         entities = without_overlaps((*names, *times_and_quantities(text)))
         return Analysis(text, tuple(_tagged(tokens)), tuple(entities))
 
     def names(self, text: str) -> tuple[Entity, ...]:
         """The names of a text whose words nobody edits."""
-        return tuple(_surnames(proper_names(text, tokenise(text), is_common)))
+        return tuple(proper_names(text, tokenise(text), is_common))
 
 
 def tokenise(text: str) -> list[Token]:
@@ -101,16 +98,6 @@ def tokenise(text: str) -> list[Token]:
     return tokens
 
 
-def _surnames(names: list[Entity]) -> list[Entity]:
-    """Give names of one word that end a person's name elsewhere in the text the kind person."""
-    people = [name.text for name in names if name.kind == PERSON and " " in name.text]
-    last_names = {person.split()[-1] for person in people}
-    return [
-        replace(name, kind=PERSON) if name.kind == NAME and name.text in last_names else name
-        for name in names
-    ]
-
-
 def _tagged(tokens: list[Token]) -> list[Token]:
     words = [token.text for token in tokens]
     looked_up = []
@@ -119,7 +106,7 @@ def _tagged(tokens: list[Token]) -> list[Token]:
         is_first = before in ("", ".", "?", "!", "“", '"')
         looked_up.append(word.lower() if is_first and is_common(word.lower()) else word)
     tags = [tag for _, tag in _english().parser.find_tags(looked_up)]
-    return [replace(token, tag=tag) for token, tag in zip(tokens, mend(words, tags), strict=True)]
+    return [token._replace(tag=tag) for token, tag in zip(tokens, mend(words, tags), strict=True)]
 
 
 def is_common(word: str) -> bool:
