@@ -27,9 +27,8 @@ of which a rule must hold. ``then`` is what follows if the rule holds.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from factor_gen.text.lists import WORDS
 from lm_factuality.ground.packages import load_yaml
@@ -112,7 +111,7 @@ class Tables:
         """Return what finds the values of a feature."""
         one_token = _ONE_TOKEN.fullmatch(feature)
         if one_token:
-            return partial(_of_one_token, *one_token.groups())
+            return _one_token(*one_token.groups())
         several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
         if several_tokens:
             reach, column, side = several_tokens.groups()
@@ -122,8 +121,7 @@ class Tables:
         )
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Some tokens of a sentence, around which the conditions look."""
 
     sentence: Any
@@ -133,7 +131,7 @@ class Place:
     """The first of the tokens."""
     end: int
     """The token after the last."""
-    facts: Mapping[str, Iterable[object]] = field(default_factory=dict)
+    facts: Mapping[str, Iterable[object]] = {}
     """What else the rules may ask for, by feature."""
 
     def meets(self, table: str) -> bool:
@@ -143,7 +141,10 @@ class Place:
     def choose(self, table: str) -> str | None:
         """What follows by the first rule of the table that holds here; None if none holds."""
         for conditions, result in self.tables.rules[table]:
-            if all(condition(self) for condition in conditions):
+            for condition in conditions:
+                if not condition(self):
+                    break
+            else:
                 return result
         return None
 
@@ -195,9 +196,12 @@ _POSITIONS: Mapping[str, Callable[[Place], int]] = {
 }
 
 
-def _of_one_token(column: str, position: str, place: Place) -> tuple[str]:
+def _one_token(column: str, position: str) -> Feature:
+    """Return what finds the value of one token."""
     if position in _POSITIONS:
-        return (place.at(column, _POSITIONS[position](place)),)
+        find = _POSITIONS[position]
+        return lambda place: (place.at(column, find(place)),)
     distance = int(position)
-    i = place.start + distance if distance <= 0 else place.end + distance - 1
-    return (place.at(column, i),)
+    if distance > 0:
+        return lambda place: (place.at(column, place.end + distance - 1),)
+    return lambda place: (place.at(column, place.start + distance),)

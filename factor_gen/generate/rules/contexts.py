@@ -116,8 +116,10 @@ def _companions(tokens: Sequence[str]) -> Iterator[_Companion]:
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
     words = list(verbs())
-    for entries in nouns().values():
-        for form, *_ in entries:
+    for listed_verbs in verbs().values():
+        words += [verb.base for verb, _ in listed_verbs]
+    for listed_nouns in nouns().values():
+        for form, *_ in listed_nouns:
             words += form
     return frozenset(_stems(_tokens(" ".join(words))))
 
