@@ -27,6 +27,7 @@ of which a rule must hold. ``then`` is what follows if the rule holds.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -119,6 +120,13 @@ class Tables:
         return lambda place: (
             place.facts[feature] if feature in place.facts else self._features[feature](place)
         )
+
+
+@dataclass(frozen=True)
+class Line:
+    """Words with what else is known of each."""
+
+    columns: Mapping[str, Sequence[str]]
 
 
 class Place(NamedTuple):

@@ -85,8 +85,11 @@ def _other_number(sentence: Sentence, entity: Entity, rng: random.Random) -> Ite
         old = match.group()
         value = _number(old)
         others = {_number(other.group()) for other in part.alike.finditer(sentence.text)} - {value}
+        scale = 1
+        if name == "era" and value % 10 == 0:
+            scale = 10 if value % 100 else 100  # as round as it
         near = []
-        for new in (value + step for step in part.steps):
+        for new in (value + step * scale for step in part.steps):
             is_in_order = all((new < other) == (value < other) for other in others)
             if part.least <= new <= part.most and new not in others and is_in_order:
                 near.append(new)

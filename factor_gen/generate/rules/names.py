@@ -18,10 +18,10 @@ from factor_gen.text.names import (
     ORGANISATION_WORDS,
     ORGANISATIONS,
     country_of_city,
+    is_common,
     places,
     related,
 )
-from factor_gen.text.pattern import is_common
 
 _MOST_NAMES = 2  # of the document for each name
 _MOST_BETWEEN = 15  # tokens from one name to the other that it changes places with

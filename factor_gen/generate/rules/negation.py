@@ -48,7 +48,7 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             first, affirmed = i, "can"
         elif helper in _DO_FORMS:
             end, verb = i + 2, sentence.word(i + 1)
-            affirmed = inflect(verb, _DO_FORMS[helper]) if verb in lemmas(verb, "VERB") else ""
+            affirmed = inflect(verb, _DO_FORMS[helper]) if verb in lemmas(verb) else ""
         else:
             affirmed = _CLIPPED.get(helper, helper) if helper in WORDS["auxiliaries"] else ""
         if affirmed:
@@ -85,7 +85,7 @@ def denials(sentence: Sentence) -> list[Denial]:
     for i, denial in found:
         if denial:
             word = sentence.small[i]
-            filled = denial.format(word=word, base="".join(lemmas(word, "VERB")[:1]))
+            filled = denial.format(word=word, base="".join(lemmas(word)[:1]))
             ways.append(Denial(i, *filled.split(" | ")))
     return ways
 
@@ -98,7 +98,7 @@ def _orders(sentence: Sentence) -> Iterator[int]:
         starts.append(opening.index(",") + 1)
     for i in starts:
         word = sentence.word(i)
-        if word in lemmas(word, "VERB") and sentence.place(i).meets("orders"):
+        if word in lemmas(word) and sentence.place(i).meets("orders"):
             yield i
 
 
@@ -114,7 +114,7 @@ def _denial(sentence: Sentence, i: int) -> str | None:
     if not denial or place.meets("kept statements"):
         return None
     if "{base}" in denial:
-        base = "".join(lemmas(sentence.small[i], "VERB")[:1])
+        base = "".join(lemmas(sentence.small[i])[:1])
         if not base or inflect(base, tag) != sentence.small[i]:
             return None
         if tag == "VBD" and not _is_past_tense(sentence, i, base):
@@ -137,5 +137,5 @@ def _is_past_tense(sentence: Sentence, i: int, base: str) -> bool:
 
 
 def _may_be_verb(word: str) -> bool:
-    bases = lemmas(word, "VERB")[:1]
+    bases = lemmas(word)[:1]
     return any(word == inflect(base, tag) for base in bases for tag in ("VBP", "VBZ"))
