@@ -15,7 +15,7 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.typed import Reply, Typed, read_reply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ACCURACY, Measure
+from lm_factuality.benchmarks.declaration import ACCURACY, Measure, bounds_of
 from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -181,8 +181,11 @@ class GradedAnswers(JudgedMethod):
         metrics: dict[str, Any] = {"unscored": verdict["unscored"]}
         for score in self.scores:
             metrics[score.name] = score.outcome(grade, cluster)
-            metrics[f"{score.name}_worst"] = score.outcome(grade or self.worst_grade, cluster)
-            metrics[f"{score.name}_best"] = score.outcome(grade or self.best_grade, cluster)
+            metrics |= bounds_of(
+                score.name,
+                worst=score.outcome(grade or self.worst_grade, cluster),
+                best=score.outcome(grade or self.best_grade, cluster),
+            )
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
@@ -234,9 +235,9 @@ def _scores() -> Iterator[Score]:
                 else "",
                 of_sums=lambda vector, value=value: value(Totals.of(vector)),
             )
-    for name, mark in (("accuracy_worst", FALSE), ("accuracy_best", TRUE)):
-        bound = methodcaller("bound", WEIGHTED, mark)
-        yield Score(name, Aggregation(lambda rows, bound=bound: bound(add(rows))))
+    for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
+        value = methodcaller("bound", WEIGHTED, mark)
+        yield replace(bound, aggregation=Aggregation(lambda rows, value=value: value(add(rows))))
     yield _score("pairs_right", attrgetter("weight"), measure=SHARE)
     yield Score("factor_acc", MEAN, ACCURACY_MEASURE)
     yield Score("unscored", TOTAL, higher=False)

@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
+from lm_factuality.benchmarks.declaration import (
+    BALANCED_ACCURACY,
+    F1,
+    PRECISION,
+    RECALL,
+    Score,
+    bounds_of,
+)
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
 from lm_factuality.harness.generation import Doc
@@ -150,8 +157,8 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> dic
         for suffix, is_member in parts.items():
             for score in MEASURES:
                 metrics[f"{level}_{score}{suffix}"] = list(counts if is_member else Counts())
-        for bound, is_right in _BOUNDS.items():
-            metrics[f"{level}_f1_{bound}"] = list(count_response(response, level, is_right))
+        ends = (list(count_response(response, level, is_right)) for is_right in _BOUNDS.values())
+        metrics |= bounds_of(f"{level}_f1", *ends)
     return metrics
 
 
@@ -180,8 +187,7 @@ def _scores() -> Iterator[Score]:
                     yield Score(f"{level}_{score}{suffix}", aggregations[score], measure)
         yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
     for level in LEVELS:
-        for bound in _BOUNDS:
-            yield Score(f"{level}_f1_{bound}", pooled(of_totals("f1"), has_stderr=False))
+        yield from Score(f"{level}_f1", aggregations["f1"]).bounds()
     yield Score("without_references", TOTAL, higher=False)
 
 

@@ -40,6 +40,7 @@ class FelmTask(SuiteTask):
 
     passed = ("generation_kwargs", "repeats", "filter_list")
     instructs = True
+    problem_key = "problem"
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         protocol = str(metadata.get("protocol", "paper"))

@@ -19,7 +19,7 @@ from judges.backends import capabilities
 from judges.judge import Judge
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
+from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
@@ -192,8 +192,8 @@ class FelmGen(JudgedMethod):
             scored = None if verdict["unscored"] else counts
             metrics[name] = scored
             metrics[f"{name}_{verdict['domain']}"] = scored
-            metrics[f"{name}_worst"] = [units, units] if is_unscored else counts
-            metrics[f"{name}_best"] = [0, units] if is_unscored else counts
+            ends = ([units, units], [0, units]) if is_unscored else (counts, counts)
+            metrics |= bounds_of(name, *ends)
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
@@ -324,15 +324,16 @@ def _counts(values: Iterable[str | None]) -> dict[str, int]:
 
 
 def _scores() -> Iterator[Score]:
-    rate, bounding_rate = pooled(error_rate), pooled(error_rate, has_stderr=False)
-    for level in LEVELS:
-        label = f"{level.capitalize()}s with errors"
-        yield Score(f"{level}_error_rate", rate, ERROR_RATE, label, higher=False)
-    for level in LEVELS:
+    rate = pooled(error_rate)
+    rates = [
+        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+        for level in LEVELS
+    ]
+    yield from rates
+    for score in rates:
         for domain in DOMAINS:
-            yield Score(f"{level}_error_rate_{domain}", rate, ERROR_RATE, higher=False)
-        for bound in ("worst", "best"):
-            yield Score(f"{level}_error_rate_{bound}", bounding_rate, higher=False)
+            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
+        yield from score.bounds()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", Aggregation(lambda counts: float(sum(counts))), higher=False)
     for name in ("no_answer", "unscored"):
