@@ -20,7 +20,7 @@ from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import Budget, choose_engine, score
+from lm_factuality.models.tree.scorer import Budget, find_engine, score
 
 DTYPE = torch.float32
 _TOKENS_OF_TEXT = 64
@@ -99,7 +99,7 @@ class FluencyModel:
             )
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         with torch.inference_mode(), full_precision():
-            self._engine = choose_engine(self.model, vocabulary, min(self._window, 1024))
+            self._engine = find_engine(self.model, vocabulary, min(self._window, 1024))
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
         """Return log p(c) / |c| of each text c after its context.
