@@ -186,6 +186,12 @@ class JudgedTask(SuiteTask):
             return {}
         return self.row_metrics(doc, [parse_json(text) for text in results])
 
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        (verdict,) = results
+        method: Any = self._generation  # a JudgedMethod, which stands above this package
+        metrics: dict[str, Any] = method.row_metrics(doc, verdict)
+        return metrics
+
     @abc.abstractmethod
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
