@@ -27,7 +27,12 @@ OTHER = example_row(doc_id="d2", turncated_prefixes="The mill burned down. ")
 
 # name: (YAML, data file, its content, what the report must say)
 KINDS = {
-    "not YAML": ("task: [", "rows.jsonl", SOUND, ["t.yaml: cannot be loaded as a task's YAML: ParserError"]),
+    "not YAML": (
+        "task: [",
+        "rows.jsonl",
+        SOUND,
+        ["t.yaml: cannot be loaded as a task's YAML: ParserError"],
+    ),
     "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "utf-8"]),
     "YAML is a list": ("- task\n", "rows.jsonl", SOUND, ["t.yaml: ", "Expected YAML dict"]),
     "include that does not exist": (
