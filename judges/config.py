@@ -187,7 +187,7 @@ class JudgeConfig:
         except ValidationError as error:
             if not isinstance(values, ArgsKwargs):
                 raise
-            problems = problems_of(cls, error, values.kwargs)
+            problems = problems_of(cls, error)
             raise ConfigError("\n".join(f"judge: {problem}" for problem in problems)) from error
 
     def __post_init__(self) -> None:
