@@ -292,7 +292,7 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     if backend == "cascade":
         keys = keys - _OF_SECOND
     wrong = [
-        f"{path}: {unknown_key(str(key), sorted(keys), f'backend {backend}')}"
+        f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
         for key in content
         if key not in keys
     ]

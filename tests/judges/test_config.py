@@ -69,10 +69,10 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({}, "backend is missing"),
         ({"backend": "opnai"}, "did you mean openai"),
         ({"backend": ["openai"]}, "backend is"),
-        ({**OPENAI, "modle": "x"}, "unknown key 'modle' of backend openai; did you mean model"),
+        ({**OPENAI, "modle": "x"}, "backend openai: unknown key 'modle'; did you mean model"),
         (
             {**OPENAI, "model_args": {}},
-            "unknown key 'model_args' of backend openai",
+            "unknown key 'model_args'",
         ),
         ({"backend": "openai"}, "model is missing: the name by which the server knows it"),
         ({**OPENAI, "model": 4}, "model is 4; expected a valid string"),
@@ -190,7 +190,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path):
     assert all(line.startswith(f"{tmp_path / 'mine.yaml'}: ") for line in lines)
     for says in (
         "'modle'",
-        "'options' of backend openai",
+        "unknown key 'options'",
         "timeout is 0",
         "'top_k' of decoding",
         "prompts.verify is 3",

@@ -140,7 +140,7 @@ def test_settings(tmp_path, config):
     assert load_judge_config(path).thinking_tokens == 8000
     assert load_judge_config(path).describe()["thinking_tokens"] == 8000
     path.write_text("backend: lexical\nthinking_tokens: 8000\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="unknown key 'thinking_tokens' of backend lexical"):
+    with pytest.raises(ConfigError, match="backend lexical: unknown key 'thinking_tokens'"):
         load_judge_config(path)
     with pytest.raises(ConfigError, match="the first token"):
         config(thinking_tokens=1, verdicts="logprobs")

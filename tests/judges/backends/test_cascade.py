@@ -238,7 +238,7 @@ def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
         ({"unsure": "sometimes"}, "unsure"),
         (
             {"decoding": {"max_tokens": 5}},
-            "unknown key 'decoding' of backend cascade",
+            "backend cascade: unknown key 'decoding'",
         ),
         ({"then": "gone.yaml"}, "gone.yaml: no such judge"),
     ],
