@@ -18,14 +18,6 @@ from lm_factuality.ground.errors import BackendDown
 _LOOK_AGAIN = 0.05  # seconds until a thread asks again whether there is money for its call
 
 
-class BudgetSpent(Exception):
-    """There is no money left for another call, which may cost ``needed`` USD."""
-
-    def __init__(self, needed: float) -> None:
-        super().__init__(f"the next call may cost ${needed:.6f}")
-        self.needed = needed
-
-
 class Purse:
     """Money that is never overspent. The judges of a run share one, from any thread."""
 
@@ -45,13 +37,17 @@ class Purse:
             aside for them, so it is worth asking again.
 
         Raises:
-            BudgetSpent: There is no room, and no call is under way that could make any.
+            BackendDown: There is no room, and no call is under way that could make any.
         """
         with self._lock:
             if self.limit is not None and self.spent + self._reserved + worst > self.limit:
-                if not self._calls_under_way:
-                    raise BudgetSpent(worst)
-                return False
+                if self._calls_under_way:
+                    return False
+                raise BackendDown(
+                    f"max_cost of ${self.limit:g} leaves no room for another call: "
+                    f"${self.spent:.6f} is spent, and the next may cost ${worst:.6f}; what was"
+                    " answered is kept: run the same command again to go on with a fresh budget"
+                )
             self._reserved += worst
             self._calls_under_way += 1
             return True
@@ -93,28 +89,12 @@ class Pace:
 
 @dataclass
 class Bill:
-    """What one call has used. It is the worst case until something better is known."""
+    """What is known about the use of one call, which counts at its worst case without it."""
 
-    cost: float
-    """USD."""
+    counted: Answer | None = None
+    """The tokens as the server has counted them, if it has."""
 
-    tokens: float
-    """Of the prompt and of the answer."""
-
-    prompt_tokens: int | None = None
-    """As the server has counted them. None if it has not."""
-
-    completion_tokens: int | None = None
-
-    def waive(self) -> None:
-        """Note that the call cost nothing."""
-        self.cost = 0.0
-        self.tokens = 0.0
-
-    def read(self, answer: Answer) -> None:
-        """Note the tokens that the server has counted."""
-        self.prompt_tokens = answer.prompt_tokens
-        self.completion_tokens = answer.completion_tokens
+    is_free: bool = False
 
 
 class Budget:
@@ -130,7 +110,6 @@ class Budget:
         Raises:
             ConfigError: The tokenizer cannot be loaded.
         """
-        self._config = config
         self._purse = purse or Purse(config.max_cost)
         self.usage = Usage(cost=0.0 if config.prices else None)
         self._prices = config.prices
@@ -157,7 +136,7 @@ class Budget:
             pause: Sleeps so many seconds. It raises an exception if the call is to be given up.
 
         Yields:
-            The bill, which the caller corrects when it knows better.
+            The bill, in which the caller notes what it knows.
 
         Raises:
             BackendDown: The call could cost more than is left.
@@ -168,42 +147,22 @@ class Budget:
         worst = prices.cost(self._counter.at_most(request), longest) if prices else 0.0
         pause(self._requests.book())
         pause(self._tokens.book(expected))
-        try:
-            while not self._purse.reserve(worst):
-                pause(_LOOK_AGAIN)
-        except BudgetSpent as error:
-            raise BackendDown(self._no_money(error.needed)) from None
+        while not self._purse.reserve(worst):
+            pause(_LOOK_AGAIN)
         self.count(calls=1)
-        bill = Bill(worst, expected)
+        bill = Bill()
         try:
             yield bill
         finally:
-            if bill.prompt_tokens is not None:
-                completion_tokens = bill.completion_tokens or 0
-                self.count(
-                    prompt_tokens=bill.prompt_tokens,
-                    completion_tokens=completion_tokens,
-                )
-                bill.tokens = bill.prompt_tokens + completion_tokens
-                bill.cost = prices.cost(bill.prompt_tokens, completion_tokens) if prices else 0.0
-            self._purse.settle(worst, bill.cost)
-            self._tokens.give_back(expected - bill.tokens)
+            used: float = 0 if bill.is_free else expected
+            cost = 0.0 if bill.is_free else worst
+            if bill.counted is not None and bill.counted.prompt_tokens is not None:
+                prompt_tokens = bill.counted.prompt_tokens
+                completion_tokens = bill.counted.completion_tokens or 0
+                self.count(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+                used = prompt_tokens + completion_tokens
+                cost = prices.cost(prompt_tokens, completion_tokens) if prices else 0.0
+            self._purse.settle(worst, cost)
+            self._tokens.give_back(expected - used)
             if prices:
-                self.count(cost=bill.cost)
-
-    def _no_money(self, needed: float) -> str:
-        """Say who has spent what, and what the next call may cost."""
-        limit = self._config.max_cost
-        spent = self.usage.cost or 0.0
-        share = ""
-        if self._purse.limit != limit:
-            share = f" (of which this process has ${self._purse.limit:g})"
-        earlier = ""
-        if self._purse.spent > spent:
-            earlier = f" and ${self._purse.spent - spent:.6f} by earlier tasks of the run"
-        return (
-            f"judge {self._config.name}: max_cost of ${limit:g}{share} leaves no room for another"
-            f" call: ${spent:.6f} spent on {self.usage.calls} calls{earlier}, and the next may cost"
-            f" ${needed:.6f}; what was answered is kept: run the same command again to go on with"
-            " a fresh budget"
-        )
+                self.count(cost=cost)

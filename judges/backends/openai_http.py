@@ -104,7 +104,7 @@ class OpenAIBackend(Backend):
         try:
             lot.start(self._work, min(self._config.concurrency, len(requests)))
             yield from lot.arrivals(limit)
-            if lot.is_working:
+            if lot.workers:
                 over = f"total_timeout of {limit:g} s is over; {server.AGAIN}"
                 lot.stop(BackendDown(f"judge {self._config.name}: {over}"))
                 yield from lot.arrivals(_LAST_WORDS)
@@ -122,7 +122,7 @@ class OpenAIBackend(Backend):
         """Ask what is waiting, one request after the other, until nothing is or the lot stops."""
         for number, request in lot.requests():
             answer = self._answer(request, lot)
-            lot.put((number, answer))
+            lot.arrived.put((number, answer))
             self._judge_the_server(answer)
 
     def _answer(self, request: Request, lot: _Lot) -> Answer:
@@ -146,7 +146,7 @@ class OpenAIBackend(Backend):
                     f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
                     f" server running? {server.AGAIN}"
                 )
-            if attempt > config.max_retries and not lot.is_stopped:
+            if attempt > config.max_retries and not lot.stopped.is_set():
                 with self._lock:
                     self._given_up_in_a_row += 1
                 return Answer(None, error=f"{failure} (given up after {attempt} tries)")
@@ -186,19 +186,9 @@ class _Lot:
     def __init__(self, requests: Sequence[Request]) -> None:
         self.failures: list[Exception] = []
         self._waiting = deque(enumerate(requests))
-        self._arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._workers = 0
-
-    @property
-    def is_working(self) -> bool:
-        """Whether a thread has not ended yet, as far as ``arrivals`` has seen."""
-        return self._workers > 0
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether no new call may be begun."""
-        return self._stop.is_set()
+        self.arrived: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        self.stopped = threading.Event()
+        self.workers = 0  # threads that have not ended yet, as far as ``arrivals`` has seen
 
     def start(self, work: Callable[[_Lot], None], threads: int) -> None:
         """Have so many threads do ``work``. An exception in one of them stops the lot."""
@@ -211,48 +201,43 @@ class _Lot:
             except Exception as failure:  # noqa: BLE001  raised by the thread of the caller
                 self.stop(failure)
             finally:
-                self._arrived.put(None)
+                self.arrived.put(None)
 
         for _ in range(threads):
             # A daemon does not hold up the end of the program when it is left behind.
             threading.Thread(target=run, daemon=True).start()
-            self._workers += 1
+            self.workers += 1
 
     def stop(self, failure: Exception | None = None) -> None:
         """Begin no new call. ``failure`` is why, if something went wrong."""
         if failure is not None:
             self.failures.append(failure)
-        self._stop.set()
+        self.stopped.set()
 
     def pause(self, seconds: float) -> None:
         """Wait. Raises _Stopped if the lot is stopped before the time is over."""
-        if self._stop.wait(seconds):
+        if self.stopped.wait(seconds):
             raise _Stopped
 
     def requests(self) -> Iterator[tuple[int, Request]]:
         """Take what is waiting, with its number."""
-        while not self.is_stopped:
+        while not self.stopped.is_set():
             try:
                 numbered = self._waiting.popleft()
             except IndexError:
                 return
             yield numbered
 
-    def put(self, arrival: tuple[int, Answer]) -> None:
-        """Hand over an answer."""
-        self._arrived.put(arrival)
-
     def arrivals(self, seconds: float | None) -> Iterator[tuple[int, Answer]]:
         """The answers as they come, until all threads have ended or the time is over."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while self.is_working:
-            remaining = None if deadline is None else max(0.0, deadline - time.monotonic())
+        deadline = time.monotonic() + (threading.TIMEOUT_MAX if seconds is None else seconds)
+        while self.workers and (remaining := deadline - time.monotonic()) > 0:
             try:
-                arrival = self._arrived.get(timeout=remaining)
+                arrival = self.arrived.get(timeout=min(remaining, threading.TIMEOUT_MAX))
             except queue.Empty:
                 return
             if arrival is None:
-                self._workers -= 1
+                self.workers -= 1
             else:
                 yield arrival
 

@@ -14,11 +14,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
-from judges.backends import BACKENDS
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import seconds_of
@@ -34,19 +34,23 @@ AGAIN = "answers so far are kept: run the same command again to continue"
 OPENAI_KEY = "OPENAI_API_KEY"
 PATHS = {"chat": "/chat/completions", "completions": "/completions"}
 _OPENAI_HOST = "api.openai.com"
-# What the openai client takes from the environment and sends: headers, and lines "name: value".
-_OPENAI_HEADERS = ("Authorization", "OpenAI-Organization", "OpenAI-Project")
-_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"
+# How headers begin that any server may have. The openai client takes others from the environment.
+_HEADERS = ("accept", "connection", "content-", "host", "user-agent", "x-stainless-")
 # Statuses after which a request is sent again, beside 5xx, and those that every request would get.
 _RETRIED = {408, 409, 425, 429}
 _DOWN = {401, 402, 403, 404, 405}
+_KEY_ADVICE = "see that the environment variable named by api_key_env holds the server's key"
+_ADVICE = {
+    401: _KEY_ADVICE,
+    403: _KEY_ADVICE,
+    404: "check model, and base_url, which mostly ends in /v1",
+}
 # A server that finds fault with the schema of an answer names one of these.
 _SCHEMA_WORDS = ("response_format", "json_schema")
 _LONGEST_QUOTE = 300  # characters of a server's message
 # Of a reply, unpacked. 100,000 tokens with alternatives for each have a quarter of that.
 _MOST_BYTES = 1 << 26
 _MOST_TOKENS = 10**12  # a server that counts more has not counted
-_SECONDS_FOR_MODELS = 5.0  # to list the models, for a message
 
 
 class TryAgain(Exception):
@@ -134,87 +138,54 @@ class Server:
             request, config.model, config.endpoint, config.max_tokens_name, config.extra_body
         )
         try:
-            text = client.post(PATHS[config.endpoint], cast_to=str, body=body)
-            answer = self._without_key(read_reply(text, config.endpoint, self._hidden))
+            text = self._hidden(client.post(PATHS[config.endpoint], cast_to=str, body=body))
+            answer = read_reply(text, config.endpoint)
         except BadReply as error:
-            bill.read(error.tokens)
-            raise TryAgain(self._quoted(str(error))) from None
+            bill.counted = error.tokens
+            raise TryAgain(_quoted(str(error))) from None
         except APIStatusError as error:
-            bill.waive()
-            return self._answer_of_status(error, client)
+            bill.is_free = True
+            return self._answer_of_status(error)
         except APITimeoutError:
             raise TryAgain(f"no answer within {config.timeout:g} s") from None
         except APIConnectionError as error:
-            is_unreachable = type(error.__cause__).__name__ == "ConnectError"
-            if is_unreachable:
-                bill.waive()
-            why = self._quoted(f"connection failed: {error.__cause__}")
-            raise TryAgain(why, is_unreachable=is_unreachable) from None
-        bill.read(answer)
+            # By name, for openai may bring an httpx of its own.
+            bill.is_free = type(error.__cause__).__name__ == "ConnectError"
+            why = _quoted(f"connection failed: {error.__cause__}")
+            raise TryAgain(why, is_unreachable=bill.is_free) from None
+        bill.counted = answer
         return answer
 
-    def _answer_of_status(self, error: APIStatusError, client: OpenAI) -> Answer:
+    def _answer_of_status(self, error: APIStatusError) -> Answer:
         """Say what an HTTP status other than 200 means; raise or return as ``call`` does."""
         status = error.status_code
         message = error.body.get("message") if isinstance(error.body, dict) else None
-        why = f"HTTP {status}: {self._quoted(str(message or error.message))}"
-        advice = ""
+        why = f"HTTP {status}: {_quoted(self._hidden(str(message or error.message)))}"
+        has_money = error.code != "insufficient_quota"
+        if has_money and (status in _RETRIED or status >= 500):
+            raise TryAgain(why, _retry_after(error.response.headers)) from None
+        advice = _ADVICE.get(status, f"no request of this judge can succeed; {AGAIN}")
         if status < 400:
             # Following a redirect would take prompts and the key to a server nobody has named.
-            target = error.response.headers.get("location")
-            advice = "change base_url"
-            if target:
-                advice = (
-                    f"it redirects to {self._quoted(target)}, which is not followed; if the"
-                    f" server is there, {advice}"
-                )
-        elif status in _DOWN or error.code == "insufficient_quota":
-            advice = self._advice(status, client)
-        elif status in _RETRIED or status >= 500:
-            raise TryAgain(why, _retry_after(error.response.headers)) from None
+            target = _quoted(error.response.headers.get("location", "nowhere"))
+            advice = f"it redirects to {target}, which is not followed; change base_url"
         elif any(word in why for word in _SCHEMA_WORDS):
             advice = (
                 "set schema: false in the judge's YAML, and answers are asked for in words alone"
             )
-        if advice:
-            place = f"judge {self._config.name}: {self._config.base_url}"
-            raise BackendDown(f"{place}: {why}; {advice}") from None
-        return Answer(None, error=f"refused: {why}")
-
-    def _advice(self, status: int, client: OpenAI) -> str:
-        """What to do about a server that refuses every request."""
-        if status in (401, 403):
-            variable = key_variable(self._config)
-            if variable is None:
-                return (
-                    "no key was sent; name the environment variable that holds one by api_key_env"
-                )
-            state = "set" if self._key else "not set"
-            return f"the key is read from the environment variable {variable}, which is {state}"
-        if status != 404:
-            return f"no request of this judge can succeed; {AGAIN}"
-        models = _known_models(client)
-        hint = "check base_url (it mostly ends in /v1)"
-        if models:
-            hint = f"the server knows: {', '.join(models)}"
-        return f"the model asked for is {self._config.model!r}; {hint}"
+        elif status not in _DOWN and has_money:
+            return Answer(None, error=f"refused: {why}")
+        place = f"judge {self._config.name}: {self._config.base_url}"
+        raise BackendDown(f"{place}: {why}; {advice}") from None
 
     def _hidden(self, text: str) -> str:
         """``text`` without the key, if the server should have repeated it."""
         return text.replace(self._key, "***") if len(self._key) >= 8 else text
 
-    def _without_key(self, answer: Answer) -> Answer:
-        """An answer without the key, which a server may have repeated in any spelling of JSON."""
-        text = None if answer.text is None else self._hidden(answer.text)
-        tokens = answer.first_token_logprobs
-        if tokens is not None:
-            tokens = tuple((self._hidden(token), logprob) for token, logprob in tokens)
-        return replace(answer, text=text, first_token_logprobs=tokens)
 
-    def _quoted(self, text: str) -> str:
-        """What a server said, for a message of ours."""
-        text = " ".join(self._hidden(text).split())
-        return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+def _quoted(text: str) -> str:
+    """What a server said, for a message of ours."""
+    return shorten(text, _LONGEST_QUOTE, placeholder="...")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -225,25 +196,14 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds_of(headers.get("retry-after"))
 
 
-def _known_models(client: OpenAI) -> list[str]:
-    """The names of the models that the server has, if it says so."""
-    from openai import OpenAIError
-
-    try:
-        models = client.models.list(timeout=_SECONDS_FOR_MODELS)
-        return sorted(model.id for model in models.data)[:20]
-    except (OpenAIError, ValueError, TypeError, KeyError, AttributeError):
-        return []
-
-
-def key_variable(config: JudgeConfig) -> str | None:
-    """The environment variable with the key for the judge's server. None: no key is sent."""
-    return config.api_key_env or (OPENAI_KEY if is_openai(config.base_url) else None)
-
-
 def find_key(config: JudgeConfig) -> str:
     """The key for the judge's server, empty if there is none."""
-    return os.environ.get(key_variable(config) or "", "").strip()
+    return os.environ.get(_key_variable(config), "").strip()
+
+
+def _key_variable(config: JudgeConfig) -> str:
+    """The environment variable with the key for the judge's server. Empty: no key is sent."""
+    return config.api_key_env or (OPENAI_KEY if is_openai(config.base_url) else "")
 
 
 def require_key(config: JudgeConfig) -> str:
@@ -254,23 +214,16 @@ def require_key(config: JudgeConfig) -> str:
     """
     if config.then is not None:
         return require_key(config.then)
-    if "api_key_env" not in BACKENDS[config.backend].keys:
-        return ""
     key = find_key(config)
-    if key or is_local(config.base_url):
+    if key or config.backend != "openai" or is_local(config.base_url):
         return key
-    place = f"judge {config.name}: {config.base_url}"
-    variable = key_variable(config)
-    if variable is None:
-        raise ConfigError(
-            f"{place} is not on this machine and wants a key; name the environment variable that"
-            f" holds it by api_key_env ({OPENAI_KEY} is sent to https://{_OPENAI_HOST} only,"
-            " unless api_key_env names it)"
+    variable = _key_variable(config)
+    advice = f"the environment variable {variable} is not set; set it, or name another one by"
+    if not variable:
+        advice = (
+            f"{OPENAI_KEY} is sent to OpenAI only; name the environment variable that holds it by"
         )
-    raise ConfigError(
-        f"{place} wants a key, and the environment variable {variable} is not set; set it, or"
-        " name another one by api_key_env"
-    )
+    raise ConfigError(f"judge {config.name}: {config.base_url} wants a key: {advice} api_key_env")
 
 
 def is_openai(base_url: str) -> bool:
@@ -297,10 +250,9 @@ def hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[[A
     """
 
     def remove_foreign_headers(request: Any) -> None:
-        lines = os.environ.get(_CUSTOM_HEADERS, "").splitlines()
-        custom = [line.partition(":")[0].strip() for line in lines if ":" in line]
-        for name in (*_OPENAI_HEADERS, *custom):
-            request.headers.pop(name, None)
+        for name in list(request.headers):
+            if not name.lower().startswith(_HEADERS):
+                del request.headers[name]
         if key:
             request.headers["Authorization"] = f"Bearer {key}"
 
@@ -363,13 +315,8 @@ def to_body(
     return {name: value for name, value in {**body, **extra}.items() if value is not None}
 
 
-def read_reply(text: str, endpoint: str, hide: Callable[[str], str] = str) -> Answer:
+def read_reply(text: str, endpoint: str) -> Answer:
     """The answer in the JSON of a reply; see `answer_in`.
-
-    Args:
-        text: What the server sent.
-        endpoint: The way in which it was asked.
-        hide: Takes the key out of a text that an error quotes.
 
     Raises:
         BadReply: The text is no JSON, or holds no answer.
@@ -377,8 +324,7 @@ def read_reply(text: str, endpoint: str, hide: Callable[[str], str] = str) -> An
     try:
         reply = parse_json(text, is_shared=False)
     except ValueError as error:
-        why = f"a reply that is not JSON ({error}): {hide(text)[:80]!r}"
-        raise BadReply(why) from None
+        raise BadReply(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
     return answer_in(reply, endpoint)
 
 
@@ -445,7 +391,7 @@ def _first_token_logprobs(logprobs: Any, text: str) -> tuple[tuple[str, float], 
             readable = [
                 (_storable(alternative), min(float(value), 0.0))
                 for alternative, value in alternatives
-                if _is_number(value)
+                if value is not None and math.isfinite(value)
             ]
             return tuple(sorted(readable, key=lambda pair: -pair[1])) or None
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
@@ -468,10 +414,6 @@ def _token_logprobs(logprobs: Any) -> Iterator[tuple[str, Any, list[tuple[str, A
         top = logprobs.get("top_logprobs")
         alternatives = list(((top and top[number]) or {}).items())
         yield token, logprobs["token_logprobs"][number], alternatives
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _storable(text: str) -> str:

@@ -112,6 +112,16 @@ class Score:
     def between(self, low: float, high: float) -> str:
         return f"{self.write(low)} {'to' if low < 0 else '–'} {self.write(high)}"
 
+    def bounds(self) -> tuple[Score, Score]:
+        """The worst and the best case: the score if all unscored items were wrong, or right.
+
+        Both are made of the values of all rows as the score is, and have no standard error.
+        `bounds_of` names the values of a row.
+        """
+        aggregation = Aggregation(self.aggregation.value)
+        worst, best = bounds_of(self.name, aggregation, aggregation).items()
+        return Score(*worst, higher=self.higher), Score(*best, higher=self.higher)
+
     @property
     def titled(self) -> str:
         return f"{self.label}, {self.unit}" if self.times == 100 else self.label
@@ -119,6 +129,16 @@ class Score:
     @property
     def column(self) -> Column:
         return Column(self.titled, True, self.note or None)
+
+
+def bounds_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
+    """What belongs to the worst and the best case of a score, such as the values of a row."""
+    return {f"{name}_worst": worst, f"{name}_best": best}
+
+
+def is_bound(name: str) -> bool:
+    """Whether a score is the worst or the best case of another one."""
+    return name.endswith(("_worst", "_best"))
 
 
 def wrong_metrics(scores: Sequence[Score], listed: Any) -> Iterator[str]:

@@ -45,7 +45,7 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import own_data
 from lm_factuality.harness.samples import keep_verdict, responses_of, verdict_of
 from lm_factuality.harness.suite_task import Settings
-from lm_factuality.scores.statistics import MEAN, Aggregation, how_many, mean
+from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
 
 
 def graded(
@@ -197,9 +197,8 @@ def _declared_scores(scores: Sequence[GradeScore]) -> tuple[Score, ...]:
     """The scores with their worst and best cases, and the count of unscored answers."""
     declared = []
     for score in scores:
-        declared.append(Score(score.name, MEAN, score.measure, score.label, note=score.note))
-        declared.append(Score(f"{score.name}_worst", Aggregation(mean)))
-        declared.append(Score(f"{score.name}_best", Aggregation(mean)))
+        shown = Score(score.name, MEAN, score.measure, score.label, note=score.note)
+        declared += [shown, *shown.bounds()]
     declared.append(Score("unscored", Aggregation(how_many), higher=False))
     return tuple(declared)
 

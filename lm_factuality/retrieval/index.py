@@ -20,11 +20,9 @@ from lm_factuality.ground.files import parse_json, sha256_of
 from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 NAME = "manifest.json"
 PARTIAL = ".partial"
-# The sums of an index of fewer bytes are compared each time it is opened.
-_CHECKED_AT_OPENING = 64 << 20
 _AGAIN = "build the index again: lm-factuality index build SOURCE --out {folder} --overwrite"
 # So many passages are looked at first where some may be excluded.
 _FIRST_FETCH = 32
@@ -56,7 +54,7 @@ class Manifest:
 
     files: tuple[IndexFile, ...]
     suite_version: str
-    format: int = FORMAT
+    format: Literal[2] = FORMAT
 
     @cached_property
     def identity(self) -> str:
@@ -71,8 +69,8 @@ class Manifest:
 
 
 def list_files(folder: Path) -> tuple[IndexFile, ...]:
-    """Sum up every file in a folder, in order of their names."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    """Sum up every file in a folder but its lock, in order of their names."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     return tuple(
         IndexFile(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path))
         for path in tqdm(paths, desc="sum up", unit=" files")
@@ -92,64 +90,39 @@ def read_manifest(folder: Path) -> Manifest:
         DataError: There is no index in the folder, or it is unfinished or not understood.
     """
     path = folder / NAME
-    partial = folder.with_name(folder.name + PARTIAL)
-    if not folder.is_dir() and partial.is_dir():
-        raise DataError(
-            f"{folder}: its build was interrupted ({partial} is unfinished); run the same"
-            " 'lm-factuality index build' again to continue from there"
-        )
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such folder; expected an index, which 'lm-factuality index build SOURCE"
-            f" --out {folder}' makes"
-        )
     if not path.is_file():
         raise DataError(
-            f"{folder}: no {NAME} in it, so it is not an index; give the folder of 'lm-factuality"
-            " index build'"
+            f"{folder}: not an index, for there is no {path}; make it, or end its interrupted"
+            f" build, with: lm-factuality index build SOURCE --out {folder}"
         )
     try:
-        values = parse_json(path.read_text(encoding="utf-8"))
-        if values["format"] != FORMAT:
-            raise ValueError(
-                f"format {values['format']!r}, but this version of the suite reads format {FORMAT}"
-            )
-        manifest = to_model(Manifest, values)
-        for file in manifest.files:
-            if not (folder / file.name).resolve().is_relative_to(folder.resolve()):
-                raise ValueError("a file outside the folder")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return to_model(Manifest, parse_json(path.read_text(encoding="utf-8")))
+    except ValueError as error:
         raise DataError(
             f"{path}: not a manifest of an index: {error}; {_AGAIN.format(folder=folder)}"
         ) from error
-    return manifest
 
 
-def check_files(folder: Path, manifest: Manifest, sums: bool | None = None) -> None:
+def check_files(folder: Path, manifest: Manifest, sums: bool = False) -> None:
     """Compare the files of an index with its manifest.
 
     Args:
-        sums: Whether sums are compared, beside sizes. By default, those of small indexes are.
+        sums: Whether sums are compared, beside sizes.
 
     Raises:
         DataError: A file is not as it was built.
     """
-    again = _AGAIN.format(folder=folder)
-    if sums is None:
-        sums = sum(file.size for file in manifest.files) < _CHECKED_AT_OPENING
     for file in manifest.files:
         path = folder / file.name
-        found = f"{path.stat().st_size} bytes" if path.is_file() else "missing"
-        if found != f"{file.size} bytes":
-            raise DataError(
-                f"{path}: {found}, expected {file.size} bytes; copy the whole folder, or {again}"
-            )
-        sha256 = sha256_of(path) if sums else file.sha256
-        if sha256 != file.sha256:
-            raise DataError(
-                f"{path}: altered since it was built: SHA-256 {sha256[:12]}..., expected"
-                f" {file.sha256[:12]}...; copy the folder again, or {again}"
-            )
+        size = path.stat().st_size if path.is_file() else "no"
+        if size != file.size:
+            problem = f"{size} bytes, expected {file.size}"
+        elif sums and sha256_of(path) != file.sha256:
+            problem = f"altered since it was built, expected the SHA-256 {file.sha256}"
+        else:
+            continue
+        again = _AGAIN.format(folder=folder)
+        raise DataError(f"{path}: {problem}; copy the whole folder again, or {again}")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Pages by title in one SQLite file, as FActScore keeps Wikipedia.
 
-`Knowledge` opens a file of ours or FActScore's own. `build` fills a new one through `PageStore`.
+`Knowledge` opens a file of ours or FActScore's own. `build` fills a new one by `write_pages`.
 """
 
 import datetime
@@ -9,11 +9,11 @@ import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
@@ -26,7 +26,6 @@ SEPARATOR = "####SPECIAL####SEPARATOR####"
 # Words of a passage. FActScore has as many tokens of RoBERTa.
 WORDS = 256
 
-_FORMAT = 1
 # The identity of a file without a manifest depends on so many bytes at either end.
 _NUM_END_BYTES = 1 << 20
 _AGAIN = "copy the file again, or build it: lm-factuality knowledge build SOURCE --out FILE"
@@ -35,14 +34,6 @@ _MARKS = re.compile("</?s>")
 _PLAIN = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2010": "-", "\u2011": "-"}
 )
-_NEW = """BEGIN;
-DROP TABLE IF EXISTS documents;
-DROP TABLE IF EXISTS lm_factuality_manifest;
-DROP TABLE IF EXISTS lm_factuality_build;
-CREATE TABLE documents(title PRIMARY KEY, text);
-CREATE TABLE lm_factuality_build(content);
-INSERT INTO lm_factuality_build VALUES (NULL);
-COMMIT;"""
 _APPEND = (
     "INSERT INTO documents(title, text) VALUES (?, ?) ON CONFLICT(title)"
     " DO UPDATE SET text = text || ? || excluded.text"
@@ -60,7 +51,7 @@ class KnowledgeManifest:
     """The time in UTC."""
 
     suite_version: str
-    format: int = _FORMAT
+    format: Literal[1] = 1
 
     def to_json(self) -> str:
         """Return the text that the file keeps."""
@@ -93,8 +84,6 @@ class Knowledge:
                 f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
                 f" columns title and text, as FActScore has it; {_AGAIN}"
             )
-        if "lm_factuality_build" in tables:
-            raise DataError(f"{self.path}: a build that was not finished; give its command again")
         has_manifest = "lm_factuality_manifest" in tables
         self.manifest = self._read_manifest() if has_manifest else None
 
@@ -121,7 +110,9 @@ class Knowledge:
 
     def __len__(self) -> int:
         """Return the number of pages. In files without a manifest they are counted."""
-        return self._count_pages() if self.manifest is None else self.manifest.pages
+        if self.manifest is not None:
+            return self.manifest.pages
+        return int(self._query("SELECT count(*) FROM documents")[0][0])
 
     @cached_property
     def identity(self) -> str:
@@ -138,37 +129,14 @@ class Knowledge:
             digest.update(file.read())
         return digest.hexdigest()[:16]
 
-    def check(self) -> None:
-        """Read the whole file.
-
-        Raises:
-            DataError: It is damaged, or has not as many pages as its manifest says.
-        """
-        ((answer,),) = self._query("PRAGMA integrity_check(1)")
-        if answer != "ok":
-            raise DataError(f"{self.path}: damaged: {answer}; {_AGAIN}")
-        if self.manifest is not None and self._count_pages() != self.manifest.pages:
-            raise DataError(
-                f"{self.path}: {self._count_pages()} pages, expected {self.manifest.pages} as its"
-                f" manifest says; {_AGAIN}"
-            )
-
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def _count_pages(self) -> int:
-        return int(self._query("SELECT count(*) FROM documents")[0][0])
-
     def _read_manifest(self) -> KnowledgeManifest:
         rows = self._query("SELECT content FROM lm_factuality_manifest")
         try:
-            values: dict[str, Any] = parse_json(rows[0][0])
-            if values["format"] != _FORMAT:
-                raise ValueError(
-                    f"format {values['format']!r}, but this version of the suite reads {_FORMAT}"
-                )
-            return to_model(KnowledgeManifest, values)
+            return to_model(KnowledgeManifest, parse_json(rows[0][0]))
         except (ValueError, LookupError, TypeError) as error:
             raise DataError(
                 f"{self.path}: its manifest cannot be read: {error}; {_AGAIN}"
@@ -219,69 +187,38 @@ def spellings(title: str) -> list[str]:
     return [text for text in dict.fromkeys(variants) if text or not title]
 
 
-class PageStore:
-    """The pages of a build that is under way. Its length is the number of rows that were read."""
+def write_pages(
+    connection: sqlite3.Connection,
+    batches: Iterable[Sequence[Passage]],
+    sources: tuple[SourceRecord, ...],
+) -> None:
+    """Fill a new file with pages. Passages of the same title are joined in their order.
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Begin a build, or go on with the one in the file.
-
-        Raises:
-            DataError: The file is no unfinished build.
-        """
-        self.path = path
-        self._connection = connection
-        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        try:
-            tables = {name for (name,) in connection.execute(query)}
-            if not tables or "lm_factuality_manifest" in tables:
-                # New, or complete but not yet renamed: it starts over.
-                connection.executescript(_NEW)
-            (content,) = connection.execute("SELECT content FROM lm_factuality_build").fetchone()
-        except (sqlite3.Error, TypeError) as error:
-            raise DataError(
-                f"{path}: not an unfinished build: {error}; delete it to start over"
-            ) from error
-        self.state: dict[str, Any] | None = None if content is None else json.loads(content)
-        self._num_rows = int(self.state["rows"]) if self.state else 0
-
-    def __len__(self) -> int:
-        return self._num_rows
-
-    def add(self, passages: Sequence[Passage], state: Mapping[str, Any]) -> None:
-        """Append passages to their pages and keep the state with them: both are on disk or neither.
-
-        Raises:
-            DataError: A passage has no title.
-        """
+    Raises:
+        DataError: A passage has no title.
+    """
+    # The file is thrown away if it does not become whole.
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("CREATE TABLE documents(title PRIMARY KEY, text)")
+    num_rows = 0
+    for passages in batches:
         # Rows of one title are joined, so that a long page is not rewritten for each of them.
         pages: dict[str, list[str]] = {}
         for passage in passages:
             title = passage.title.strip()
             if not title:
-                names = ", ".join(source["path"] for source in state["plan"]["sources"])
+                names = ", ".join(source.path for source in sources)
                 raise DataError(
                     f"{names}: the row with the id {passage.id!r} has no title, by which a page is"
                     " found; name the column: --fields title=NAME"
                 )
             pages.setdefault(title, []).append(passage.text)
-        num_rows = self._num_rows + len(passages)
-        content = json.dumps({**state, "rows": num_rows})
-        with self._connection:
-            texts = [(title, SEPARATOR.join(parts), SEPARATOR) for title, parts in pages.items()]
-            self._connection.executemany(_APPEND, texts)
-            self._connection.execute("UPDATE lm_factuality_build SET content = ?", (content,))
-        self._num_rows = num_rows
-
-    def finish(self, sources: tuple[SourceRecord, ...]) -> None:
-        """Write the manifest in the place of the state."""
-        (num_pages,) = self._connection.execute("SELECT count(*) FROM documents").fetchone()
-        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        manifest = KnowledgeManifest(sources, len(self), num_pages, now, __version__)
-        with self._connection:
-            # sqlite3 begins no transaction of its own before it makes a table.
-            self._connection.execute("BEGIN")
-            self._connection.execute("CREATE TABLE lm_factuality_manifest(content)")
-            self._connection.execute(
-                "INSERT INTO lm_factuality_manifest VALUES (?)", (manifest.to_json(),)
-            )
-            self._connection.execute("DROP TABLE lm_factuality_build")
+        texts = [(title, SEPARATOR.join(parts), SEPARATOR) for title, parts in pages.items()]
+        connection.executemany(_APPEND, texts)
+        num_rows += len(passages)
+    (num_pages,) = connection.execute("SELECT count(*) FROM documents").fetchone()
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    manifest = KnowledgeManifest(sources, num_rows, num_pages, now, __version__)
+    connection.execute("CREATE TABLE lm_factuality_manifest(content)")
+    connection.execute("INSERT INTO lm_factuality_manifest VALUES (?)", (manifest.to_json(),))
+    connection.commit()

@@ -102,20 +102,11 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
     Raises:
         DataError: The row is no passage.
     """
-    text = values.get(names.text)
-    if names.text not in values:
-        raise DataError(
-            f"{place}: no column {names.text!r}; found {', '.join(map(str, values)) or 'none'};"
-            " name the one with the text: --fields text=NAME"
-        )
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(
-            f"{place}: {names.text!r} is {_describe(text)}, expected a text that is not empty"
-        )
-    title = _optional_part(values, "title", names.title, place) or ""
-    identity = _optional_part(values, "id", names.id, place)
-    if identity is None:
-        identity = str(row)
+    text = _read_part(values, "text", names.text, place)
+    if not text.strip():
+        raise DataError(f"{place}: {names.text!r} is empty, expected a text")
+    title = _read_part(values, "title", names.title, place)
+    identity = _read_part(values, "id", names.id, place) or str(row)
     try:
         f"{identity}{title}{text}".encode()
     except UnicodeEncodeError as error:
@@ -125,28 +116,22 @@ def to_passage(values: Mapping[str, Any], names: Fields, row: int, place: str) -
     return Passage(identity, title, text)
 
 
-def _optional_part(
-    values: Mapping[str, Any], part: str, name: str | None, place: str
-) -> str | None:
+def _read_part(values: Mapping[str, Any], part: str, name: str | None, place: str) -> str:
+    """Return a part of a passage, which is empty where a row has none."""
     if name is not None and name not in values:
         raise DataError(
-            f"{place}: no column {name!r}; found {', '.join(map(str, values)) or 'none'}; correct"
-            f" --fields {part}={name}"
+            f"{place}: no column {name!r}; found {', '.join(map(str, values)) or 'none'};"
+            f" name the one with the {part}: --fields {part}=NAME"
         )
     value = values.get(name or part)
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise DataError(
-        f"{place}: {name or part!r} is {_describe(value)}, expected a text or a whole number"
-    )
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, str):
-        return "empty"
-    return "null" if value is None else f"a {type(value).__name__}"
+    if value is None:
+        return ""
+    if not isinstance(value, str | int):
+        raise DataError(
+            f"{place}: {name or part!r} is a {type(value).__name__}, expected a text or a whole"
+            " number"
+        )
+    return str(value)
 
 
 def split_words(passage: Passage, words: int) -> Iterator[Passage]:
@@ -212,16 +197,20 @@ class PassageStore:
             digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
         return digest.hexdigest()
 
-    def add(self, passages: Sequence[Passage], state: Mapping[str, Any]) -> None:
-        """Append passages and keep the state with them: both are on disk or neither."""
+    def add(self, passages: Sequence[Passage]) -> None:
+        """Append passages."""
         rows = [
             (number, passage.id, passage.title, passage.text)
             for number, passage in enumerate(passages, len(self))
         ]
         with self._connection:
             self._connection.executemany("INSERT INTO passages VALUES (?, ?, ?, ?)", rows)
-            self.keep("read", state)
         self._size += len(rows)
+
+    def clear(self) -> None:
+        """Drop all passages and the state."""
+        self._connection.executescript("DELETE FROM passages; DELETE FROM state;")
+        self._size = 0
 
     def keep(self, name: str, content: Any) -> None:
         """Keep a part of the build's state."""

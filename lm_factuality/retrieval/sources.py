@@ -1,20 +1,15 @@
 """Where passages come from: files, and what the datasets library reads.
 
-`build` opens sources and copies their passages into a store, together with the position that was
-reached, so that an interrupted build can go on.
+`build` opens sources and copies their passages into an index or a knowledge file.
 """
 
 import hashlib
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
 
-from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from lm_factuality.ground import tables
@@ -34,12 +29,18 @@ class Source:
     """A source that was opened."""
 
     record: SourceRecord
-    read: Callable[[int], Iterator[tables.Record]]
-    """Reads the rows after the first so many. It raises DataError at a row that is none."""
+    rows: Iterable[tables.Record | str]
+    """Its rows, and in place of a row that cannot be read a sentence that says why."""
 
-    def passages(self, fields: Fields, num_skipped: int = 0) -> Iterator[Passage]:
-        """Read the passages after the first ``num_skipped``."""
-        for number, row in enumerate(self.read(num_skipped), num_skipped + 1):
+    def passages(self, fields: Fields) -> Iterator[Passage]:
+        """Read the passages.
+
+        Raises:
+            DataError: A row is no passage.
+        """
+        for number, row in enumerate(self.rows, start=1):
+            if isinstance(row, str):
+                raise DataError(row)
             yield to_passage(row.values, fields, number, row.location)
 
 
@@ -81,15 +82,8 @@ def _open_source(name: str, fields: Fields) -> Source:
         )
     if not path.is_file():
         raise DataError(f"{name}: no such file; give the file with the passages")
-    reader = readers[endings[0]]
-
-    def read(num_skipped: int) -> Iterator[tables.Record]:
-        for row in islice(reader(path), num_skipped, None):
-            if isinstance(row, str):
-                raise DataError(row)
-            yield row
-
-    return Source(SourceRecord(name, path.stat().st_size, sha256_of(path)), read)
+    rows = readers[endings[0]](path)
+    return Source(SourceRecord(name, path.stat().st_size, sha256_of(path)), rows)
 
 
 def _open_dataset(name: str) -> Source:
@@ -108,11 +102,10 @@ def _open_dataset(name: str) -> Source:
         record = SourceRecord(name, revision=commit_of(dataset, name))
         rows = stream(dataset, config or None, split or "train", record.revision, name, form)
 
-    def read(num_skipped: int) -> Iterator[tables.Record]:
-        for number, values in enumerate(rows.skip(num_skipped), num_skipped + 1):
-            yield tables.Record(f"{name}, row {number}", values)
-
-    return Source(record, read)
+    numbered = enumerate(rows, start=1)
+    return Source(
+        record, (tables.Record(f"{name}, row {number}", values) for number, values in numbered)
+    )
 
 
 def _record_of_folder(name: str, folder: Path) -> SourceRecord:
@@ -124,104 +117,32 @@ def _record_of_folder(name: str, folder: Path) -> SourceRecord:
     return SourceRecord(name, size, digest.hexdigest())
 
 
-class Store(Protocol):
-    """What passages are copied into. It keeps them and a position together, or neither."""
-
-    def __len__(self) -> int: ...
-    def add(self, passages: Sequence[Passage], state: Mapping[str, Any]) -> None: ...
-
-
-def copy_passages(
-    sources: Sequence[Source],
-    store: Store,
-    state: Mapping[str, Any],
-    fields: Fields,
-    words: int | None = None,
-) -> None:
-    """Copy the passages after a position into a store.
+def read_batches(
+    sources: Sequence[Source], fields: Fields, words: int | None = None
+) -> Iterator[list[Passage]]:
+    """Read the passages of sources in batches that fit into memory.
 
     Args:
-        state: The position, with what else the store keeps: ``source`` is the number of the next
-            source, and ``row`` the number of its rows that were read.
         words: Texts are split into passages of so many words.
 
     Raises:
         DataError: A row is no passage, or there is no passage at all.
     """
-    first_source = state["source"]
     batch: list[Passage] = []
     num_characters = 0
-    with tqdm(initial=len(store), unit=" passages", desc="read") as bar:
-        for number, source in enumerate(sources[first_source:], first_source):
-            num_skipped = state["row"] if number == first_source else 0
-            passages = source.passages(fields, num_skipped)
-            for row, passage in enumerate(passages, num_skipped + 1):
-                batch += [passage] if words is None else split_words(passage, words)
-                num_characters += len(passage.text) + len(passage.title)
-                # A batch never ends in the middle of a row that was split.
-                if len(batch) >= _BATCH or num_characters >= _BATCH_CHARACTERS:
-                    store.add(batch, {**state, "source": number, "row": row})
-                    bar.update(len(batch))
-                    batch = []
-                    num_characters = 0
-        store.add(batch, {**state, "source": len(sources), "row": 0})
-        bar.update(len(batch))
-    if not len(store):
-        names = ", ".join(source.record.path for source in sources)
-        raise DataError(f"{names}: no passages; expected at least one")
-
-
-def start_or_resume(
-    state: Mapping[str, Any] | None,
-    plan: Mapping[str, Any],
-    sources: Sequence[Source],
-    unfinished: Path,
-) -> dict[str, Any]:
-    """Return where a build begins.
-
-    Args:
-        state: What the store keeps of an interrupted build, if there was one.
-        plan: What decides on the result.
-        unfinished: Where the interrupted build is.
-
-    Raises:
-        DataError: The interrupted build had another plan or other sources.
-    """
-    plan = {**plan, "sources": [asdict(source.record) for source in sources]}
-    if state is None:
-        return {"plan": plan, "source": 0, "row": 0}
-    for key in {**plan, **state["plan"]}:
-        before = state["plan"].get(key)
-        if before != plan.get(key):
-            raise DataError(
-                f"{unfinished} holds an unfinished build with {key} {before!r}, but now it is"
-                f" {plan.get(key)!r}; start it again as it was, or delete {unfinished} to start"
-                " over"
-            )
-    return dict(state)
-
-
-@contextmanager
-def writing(out: Path, unfinished: Path) -> Iterator[None]:
-    """Keep other builds out of ``unfinished``, which becomes ``out``.
-
-    Raises:
-        DataError: Another build is writing there, or writing fails.
-    """
-    lock = Path(f"{unfinished}.lock")
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        # A place that cannot be written is another error than a lock that is held.
-        lock.touch()
-        with FileLock(lock, timeout=0):
-            try:
-                yield
-            finally:
-                lock.unlink(missing_ok=True)
-    except Timeout as error:
-        raise DataError(
-            f"{unfinished}: another build is writing into it; wait for it to end"
-        ) from error
-    except (OSError, sqlite3.Error) as error:
-        advice = f"make room, or delete {unfinished} to start over, or choose another place"
-        raise DataError(f"{out}: cannot be written: {error}; {advice}") from error
+    rows = chain.from_iterable(source.passages(fields) for source in sources)
+    with tqdm(unit=" passages", desc="read") as bar:
+        for passage in rows:
+            batch += [passage] if words is None else split_words(passage, words)
+            num_characters += len(passage.text) + len(passage.title)
+            if len(batch) >= _BATCH or num_characters >= _BATCH_CHARACTERS:
+                yield batch
+                bar.update(len(batch))
+                batch = []
+                num_characters = 0
+        if batch:
+            yield batch
+            bar.update(len(batch))
+        if not bar.n:
+            names = ", ".join(source.record.path for source in sources)
+            raise DataError(f"{names}: no passages; expected at least one")

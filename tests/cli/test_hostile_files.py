@@ -77,7 +77,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "people agree --human FILE --auto m=FILE": (".csv", ""),
     "people agree --human PEOPLE --auto m=FILE": (".jsonl", ""),
     "people agree --human PEOPLE --auto m=FILE ": (".json", ""),
-    "knowledge info FILE --verify": (".db", ""),
     "knowledge build FILE --out OUT": (".tsv", ""),
     "knowledge build FILE --out OUT ": (".jsonl", ""),
     "knowledge build FILE --out OUT  ": (".jsonl.gz", ""),
@@ -86,7 +85,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "index build FILE --out OUT": (".tsv", ""),
     "index build FILE --out OUT ": (".jsonl", ""),
     "index info FILE": (".json", ""),
-    "index query FILE --queries FILE": (".txt", ""),
     "leaderboard pack FILE --model a/b --out OUT": (".json", ""),
     "leaderboard check FOLDER": (".json", ""),
     "leaderboard build FOLDER --out OUT": (".json", "ALL"),  # the site says who was refused

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"needs {', '.join(MISSING)}: pip install -e '.[dev]'"
 )
 
-PARAMETERS = DenseParameters(OFFLINE_MODEL, "float32")
+PARAMETERS = DenseParameters(OFFLINE_MODEL)
 SIZE = 24  # passages, two sentences each
 
 
@@ -107,36 +107,32 @@ def test_exclusion_and_empty_queries(index):
 def test_the_manifest_names_the_model(folder, index, source, tmp_path):
     assert index.manifest.kind == "dense"
     assert index.manifest.parameters["model"] == OFFLINE_MODEL
-    half = build_index(source, tmp_path / "half", DenseParameters(OFFLINE_MODEL))
-    assert numpy.load(tmp_path / "half" / VECTORS, mmap_mode="r").dtype == numpy.float16
-    assert numpy.load(folder / VECTORS, mmap_mode="r").dtype == numpy.float32
-    assert half.identity != index.identity
-    hits, others = half.retrieve(["painter"], 3)[0], index.retrieve(["painter"], 3)[0]
-    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in others], abs=2e-3)
+    assert numpy.load(folder / VECTORS, mmap_mode="r").dtype == numpy.float16
 
 
 def test_an_interrupted_build_encodes_nothing_twice(folder, source, tmp_path, monkeypatch):
     monkeypatch.setattr(dense, "_TEXTS", 10)
-    encode, encoded = dense.Encoder.passages, []
+    encode, encoded = dense._unit_vectors, []
 
-    def interrupted(self, texts):
+    def interrupted(encode_document, texts):
         if len(encoded) == 20:
             raise InterruptedError
+        return counted(encode_document, texts)
+
+    def counted(encode_document, texts):
         encoded.extend(texts)
-        return encode(self, texts)
+        return encode(encode_document, texts)
 
     with monkeypatch.context() as context:
-        context.setattr(dense.Encoder, "passages", interrupted)
+        context.setattr(dense, "_unit_vectors", interrupted)
         with pytest.raises(DataError, match="index: cannot be written"):
             build_index(source, tmp_path / "index", PARAMETERS)
     assert len(encoded) == 20
-    monkeypatch.setattr(
-        dense.Encoder, "passages", lambda self, texts: encoded.extend(texts) or encode(self, texts)
-    )
+    monkeypatch.setattr(dense, "_unit_vectors", counted)
     index = build_index(source, tmp_path / "index", PARAMETERS)
     assert encoded == [passage.contents for passage in index.passages]
     numpy.testing.assert_allclose(
-        numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-5
+        numpy.load(tmp_path / "index" / VECTORS), numpy.load(folder / VECTORS), atol=1e-3
     )
 
 
@@ -157,7 +153,7 @@ def test_a_package_that_is_not_there(monkeypatch, tmp_path, source, folder):
     ):
         build_index(source, tmp_path / "index", PARAMETERS)
     with pytest.raises(ConfigError, match=r"pip install 'lm-factuality\[dense\]'"):
-        open_index(folder)
+        open_index(folder).retrieve(["a"], 1)
 
 
 def test_vectors_that_are_not_of_these_passages(folder, tmp_path):
@@ -171,13 +167,8 @@ def test_vectors_that_are_not_of_these_passages(folder, tmp_path):
         dense.DenseIndex(tmp_path, found)
 
 
-def test_precision():
-    with pytest.raises(ConfigError, match="precision: found 'int8', expected float16 or float32"):
-        DenseParameters(precision="int8")
-
-
-@pytest.mark.parametrize("size", [1, 10, 1024, 20_000])
-@pytest.mark.parametrize("k", [1, 7, 100])
+@pytest.mark.parametrize("size", [1, 10, 20_000])
+@pytest.mark.parametrize("k", [1, 100])
 @pytest.mark.parametrize("values", [3, 10_000])
 def test_the_best_are_those_of_a_full_sort(size, k, values):
     scores = numpy.random.default_rng(size + k).integers(values, size=size).astype(numpy.float32)

@@ -6,19 +6,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import unicodedata
-from contextlib import closing
 
 import pytest
-from filelock import FileLock
 
+from lm_factuality.ground import files
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.retrieval import knowledge, sources
+from lm_factuality.retrieval import sources
 from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import SEPARATOR, Knowledge, spellings, split_page
 from lm_factuality.retrieval.passages import Fields
@@ -63,7 +60,6 @@ def test_pages_are_those_of_the_source(tmp_path, rows):
         220,
         ENCYCLOPEDIA.stat().st_size,
     )
-    built.check()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["knowledge.db"]
 
 
@@ -107,7 +103,6 @@ def test_files_of_factscore_open_as_they_are(factscore_db):
     ]
     assert len(source) == 3
     assert source.manifest is None
-    source.check()
     with pytest.raises(DataError, match="the page 'Odd' is a int, expected text"):
         source.passages("Odd")
     assert hashlib.sha256(factscore_db.read_bytes()).hexdigest() == before
@@ -151,101 +146,21 @@ def test_paths_may_hold_any_character(tmp_path, write_rows):
     assert Knowledge(path).passages("a") == ["b"]
 
 
-KILLED = """
-import sys, time
-from lm_factuality.retrieval import build as building
-from lm_factuality.retrieval import knowledge, sources
-sources._BATCH = 10
-inner = knowledge.PageStore.add
-def slowly(self, passages, state):
-    time.sleep(0.05)
-    inner(self, passages, state)
-knowledge.PageStore.add = slowly
-building.build_knowledge(sys.argv[1], sys.argv[2])
-"""
-
-
-def test_a_killed_build_goes_on(tmp_path, monkeypatch):
-    whole = build_knowledge(ENCYCLOPEDIA, tmp_path / "whole.db")
-    out = tmp_path / "killed.db"
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(ENCYCLOPEDIA), str(out)], cwd=REPOSITORY
+def test_a_killed_build_leaves_no_file_and_the_next_sweeps_up(tmp_path, write_rows):
+    out = tmp_path / "out" / "killed.db"
+    program = (
+        "import os, sys\n"
+        "from lm_factuality.retrieval import build, knowledge\n"
+        "knowledge.KnowledgeManifest = lambda *_: os.kill(os.getpid(), 9)\n"
+        "build.build_knowledge(sys.argv[1], sys.argv[2])\n"
     )
-    partial = tmp_path / "killed.db.partial"
-    deadline = time.monotonic() + 60
-    while read_so_far(partial) < 50 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    source = write_rows([{"title": "a", "text": "b"}])
+    command = [sys.executable, "-c", program, str(source), str(out)]
+    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -9
     assert not out.exists()
-    done = read_so_far(partial)
-    assert 50 <= done < 220
-    with pytest.raises(DataError, match="a build that was not finished"):
-        Knowledge(partial)
-    read = []
-    inner = knowledge.PageStore.add
-    monkeypatch.setattr(
-        knowledge.PageStore,
-        "add",
-        lambda self, passages, state: read.extend(passages) or inner(self, passages, state),
-    )
-    resumed = build_knowledge(ENCYCLOPEDIA, out)
-    assert len(read) == 220 - done
-    assert dump(resumed) == dump(whole)
-    assert resumed.manifest.sources == whole.manifest.sources
-    assert resumed.manifest.rows == 220
-
-
-def read_so_far(partial):
-    if not partial.exists():
-        return 0
-    connection = sqlite3.connect(f"file:{partial}?mode=ro", uri=True, timeout=5)
-    try:
-        (content,) = connection.execute("SELECT content FROM lm_factuality_build").fetchone()
-    except (sqlite3.Error, TypeError):
-        return 0
-    finally:
-        connection.close()
-    return json.loads(content)["rows"] if content else 0
-
-
-def dump(source):
-    connection = sqlite3.connect(source.path)
-    found = connection.execute("SELECT title, text FROM documents ORDER BY title").fetchall()
-    connection.close()
-    return found
-
-
-def test_an_unfinished_build_of_other_data_is_not_gone_on_with(tmp_path, write_rows, monkeypatch):
-    monkeypatch.setattr(sources, "_BATCH", 1)
-    path = write_rows([{"title": "a", "text": "b"}, {"title": "", "text": "c"}])
-    out = tmp_path / "knowledge.db"
-    with pytest.raises(
-        DataError, match="the row with the id '2' has no title.*--fields title=NAME"
-    ):
-        build_knowledge(path, out)
-    other = write_rows([{"title": "a", "text": "x"}], "other.jsonl")
-    with pytest.raises(
-        DataError,
-        match=r"holds an unfinished build with sources .*delete .*\.partial to start over",
-    ):
-        build_knowledge(other, out)
-    write_rows(
-        [{"title": "A", "text": "b"}, {"title": "", "text": "c"}]
-    )  # the same size, other bytes
-    with pytest.raises(DataError, match="an unfinished build with sources"):
-        build_knowledge(path, out)
-    (tmp_path / "knowledge.db.partial").unlink()
-    assert build_knowledge(other, out).passages("a") == ["x"]
-
-
-def test_a_build_that_was_killed_at_its_end_goes_on(tmp_path):
-    """Its manifest is there already, and the state of the build is there still."""
-    with closing(sqlite3.connect(tmp_path / "knowledge.db.partial")) as connection:
-        connection.executescript(knowledge._NEW)
-        connection.execute("CREATE TABLE lm_factuality_manifest(content)")
-    assert len(build_knowledge(ENCYCLOPEDIA, tmp_path / "knowledge.db")) == 220
-    assert [path.name for path in tmp_path.iterdir()] == ["knowledge.db"]
+    files._sweep.cache_clear()
+    assert build_knowledge(source, out).passages("a") == ["b"]
+    assert [path.name for path in out.parent.iterdir()] == ["killed.db"]
 
 
 def test_what_is_there_is_kept(tmp_path, write_rows):
@@ -262,7 +177,7 @@ def test_what_is_there_is_kept(tmp_path, write_rows):
         build_knowledge(new, tmp_path)
     with pytest.raises(DataError, match="no pages|no passages|no rows"):
         build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db")
-    assert not (tmp_path / "empty.db.partial").exists()
+    assert not list(tmp_path.glob("*empty.db*"))
 
 
 def make_cut(path):
@@ -277,24 +192,16 @@ def make_other_table(path):
     connection.close()
 
 
-def make_fewer(path):
-    connection = sqlite3.connect(path)
-    connection.execute("DELETE FROM documents WHERE title = (SELECT title FROM documents LIMIT 1)")
-    connection.commit()
-    connection.close()
-
-
 # what is done to a sound file: what the error must say
 DAMAGE = {
     "gone": (lambda path: path.unlink(), "no such file; make it with"),
     "empty": (lambda path: path.write_bytes(b""), "found the tables none"),
     "JSON": (lambda path: shutil.copy(ENCYCLOPEDIA, path), "file is not a database"),
-    "cut": (make_cut, "knowledge.db: (cannot be read|damaged)"),
+    "cut": (make_cut, "knowledge.db: cannot be read"),
     "other table": (
         make_other_table,
         "found the tables pages and in documents the columns none, expected a table documents",
     ),
-    "fewer pages": (make_fewer, "219 pages, expected 220"),
 }
 
 
@@ -304,7 +211,7 @@ def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
     build_knowledge(ENCYCLOPEDIA, path).close()
     damage(path)
     with pytest.raises(DataError, match=expected):
-        Knowledge(path).check()
+        Knowledge(path).passages("Nobody")
     with pytest.raises(DataError, match="no such file"):
         Knowledge(tmp_path)
 
@@ -341,22 +248,5 @@ def test_long_rows_of_a_page_in_several_are_cut(tmp_path, write_rows):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")
 def test_a_place_that_cannot_be_written_is_called_so():
-    with pytest.raises(
-        DataError, match=r"^/proc/knowledge.db: cannot be written: .*, or choose another place$"
-    ):
+    with pytest.raises(DataError, match=r"^/proc/knowledge.db: cannot be written: "):
         build_knowledge(ENCYCLOPEDIA, "/proc/knowledge.db")
-
-
-def test_another_build_is_waited_for(tmp_path):
-    out = tmp_path / "knowledge.db"
-    with (
-        FileLock(f"{out}.partial.lock"),
-        pytest.raises(DataError, match="another build is writing"),
-    ):
-        build_knowledge(ENCYCLOPEDIA, out)
-
-
-def test_no_lock_stays_behind(tmp_path, write_rows):
-    with pytest.raises(DataError, match="no title"):
-        build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), tmp_path / "new.db")
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]

@@ -19,6 +19,7 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Score,
     Scoring,
+    bounds_of,
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import blob_id
@@ -26,19 +27,15 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import own_data
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import Settings, SuiteTask
-from lm_factuality.scores.statistics import Aggregation, Outcome, clustered_stderr, how_many, mean
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
 
 # 1. Scores: how each becomes one number, what kind of number it is, what tables call it.
+CAPITAL_ACC = Score(
+    "capital_acc", MEAN, ACCURACY, "Accuracy", note="the answer begins with the capital"
+)
 SCORES = (
-    Score(
-        "capital_acc",
-        Aggregation(mean, clustered_stderr),
-        ACCURACY,
-        "Accuracy",
-        note="the answer begins with the capital",
-    ),
-    Score("capital_acc_worst", Aggregation(mean)),
-    Score("capital_acc_best", Aggregation(mean)),
+    CAPITAL_ACC,
+    *CAPITAL_ACC.bounds(),
     Score("unscored", Aggregation(how_many), higher=False),
 )
 
@@ -46,11 +43,11 @@ SCORES = (
 def row_metrics(doc: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """What a row adds to each score. An empty answer is unscored: neither right nor wrong."""
     said = answer.strip()
-    is_right = said.startswith(doc["capital"])
+    worst = Outcome(said.startswith(doc["capital"]), doc["country"])
+    best = worst if said else Outcome(1, doc["country"])
     return {
-        "capital_acc": Outcome(float(is_right), doc["country"]) if said else None,
-        "capital_acc_worst": Outcome(float(is_right), doc["country"]),
-        "capital_acc_best": Outcome(float(is_right or not said), doc["country"]),
+        "capital_acc": worst if said else None,
+        **bounds_of("capital_acc", worst, best),
         "unscored": None if said else "empty answer",
     }
 

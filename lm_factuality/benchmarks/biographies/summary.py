@@ -10,7 +10,14 @@ from typing import Any
 
 from lm_factuality.benchmarks.biographies.scores import Scores, score
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.declaration import DIFFERENCE, PRECISION, SHARE, Score, interval_of
+from lm_factuality.benchmarks.declaration import (
+    DIFFERENCE,
+    PRECISION,
+    SHARE,
+    Score,
+    bounds_of,
+    interval_of,
+)
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.scores.statistics import (
     MEAN,
@@ -51,9 +58,6 @@ class Row:
 MEANS = (  # of ``Scores``, in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", "one_bio_many_entities"),
-)
-BOUNDS = tuple(
-    f"{name}_{end}" for name in ("factscore", "d_factscore") for end in ("worst", "best")
 )
 
 
@@ -132,12 +136,9 @@ def means_of(
             "interval": ends_at and list(ends_at),
             "responses": responses,
         }
-        ends = {
-            end: f"{name}_{end}"
-            for end in ("worst", "best")
-            if any(f"{name}_{end}" in row for row in rows)
-        }
-        found[name] |= {end: defined(mean([row[key] for row in rows])) for end, key in ends.items()}
+        for key, end in bounds_of(name, "worst", "best").items():
+            if any(key in row for row in rows):
+                found[name][end] = defined(mean([row[key] for row in rows]))
     return found
 
 
@@ -149,8 +150,9 @@ def row_metrics(row: Row) -> dict[str, Any]:
         found = getattr(row.scores, name, otherwise)
         return None if found is None else Outcome(found, row.name)
 
+    defaults = bounds_of("factscore", 0.0, 1.0) | bounds_of("d_factscore", 0.0, 1.0)
     ends = {
-        name: None if row.abstained else part(name, float(name.endswith("best"))) for name in BOUNDS
+        name: None if row.abstained else part(name, default) for name, default in defaults.items()
     }
     # Of a model that never ended thinking it is not known whether there is an answer.
     responded = None if row.unscored == UNFINISHED else Outcome(float(not row.abstained), row.name)
@@ -162,9 +164,11 @@ def row_metrics(row: Row) -> dict[str, Any]:
     }
 
 
+D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
+FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
 SCORES = (
-    Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
-    Score("factscore", MEAN, PRECISION, "FActScore"),
+    D_FACTSCORE,
+    FACTSCORE,
     Score(
         "difference",
         MEAN,
@@ -205,6 +209,7 @@ SCORES = (
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *(Score(name, Aggregation(mean)) for name in BOUNDS),
+    *FACTSCORE.bounds(),
+    *D_FACTSCORE.bounds(),
     Score("unscored", Aggregation(how_many), higher=False),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score
+from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score, bounds_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
@@ -98,9 +98,8 @@ def row_metrics(
                 f"{VERSUS}{kind}": _beaten(doc, row, kind),
                 f"{MARGIN_VERSUS}{kind}": _margin(doc, row, kind),
             }
-        metrics |= {
-            "factor_acc_worst": float(row.correct.get("factor_acc", False)),
-            "factor_acc_best": float(row.correct.get("factor_acc", True)),
+        ends = (Outcome(row.correct.get("factor_acc", end), cluster) for end in (False, True))
+        metrics |= bounds_of("factor_acc", *ends) | {
             "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
             "factor_num_tokens": list(row.num_tokens),
             "truncated": float(row.truncated),
@@ -149,21 +148,21 @@ BRIER, MARGIN = (
     Measure("brier_score", "squared error", 0.0, 2.0),
     Measure("margin", "nats per token", -math.inf, math.inf),
 )
-_PLAIN = Aggregation(_plain_mean)
 _OF_GOLD = Aggregation(
     lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
 )
 # Of one tokenizer, whose mark are its token counts.
 _MARGIN = Score(f"{MARGIN_VERSUS}*", MEAN, MARGIN, times=1, digits=3, alike="factor_num_tokens")
 
+_FACTOR_ACC = Score(
+    "factor_acc",
+    MEAN,
+    ACCURACY,
+    "Accuracy",
+    note="by mean log-probability per token, equation 1 of the paper",
+)
 SCORES = (
-    Score(
-        "factor_acc",
-        MEAN,
-        ACCURACY,
-        "Accuracy",
-        note="by mean log-probability per token, equation 1 of the paper",
-    ),
+    _FACTOR_ACC,
     Score(
         "acc", MEAN, ACCURACY, "Accuracy of sums", note="by log-probability, not divided by length"
     ),
@@ -210,8 +209,7 @@ SCORES = (
         Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])),
         higher=None,
     ),
-    Score("factor_acc_worst", _PLAIN),
-    Score("factor_acc_best", _PLAIN),
+    *_FACTOR_ACC.bounds(),
     Score(
         "factor_mean_logprob",
         _OF_GOLD,

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.chosen import Chosen, Entry, both_ways, series, shown_scores
-from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score, is_bound
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
     FINER,
@@ -137,12 +137,7 @@ def _by_perplexity(
 
 
 def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
-    names = {
-        name
-        for entry in entries
-        for name in entry.result.metrics
-        if not name.endswith(("_worst", "_best"))
-    }
+    names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
     scores = [_versus(name) for name in sorted(names) if name.startswith(VERSUS)]
     if not scores:
         return None

@@ -17,7 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import ACCURACY, DIFFERENCE, SHARE, Measure, Score
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    DIFFERENCE,
+    SHARE,
+    Measure,
+    Score,
+    bounds_of,
+)
 from lm_factuality.ground.errors import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
@@ -168,18 +175,17 @@ def row_metrics(
     if unscored:
         names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
         found |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
-        return found | {"chat_acc_worst": 0.0, "chat_acc_best": 1.0}
+        return found | bounds_of("chat_acc", Outcome(0, cluster), Outcome(1, cluster))
     given = [each for each in read if not isinstance(each, str)]
     chances = Chances(by.of_choices(given), gold, cluster)
     others = [chance for place, chance in enumerate(chances) if place != gold]
-    is_right = float(all(chances[gold] > other for other in others))
+    is_right = Outcome(all(chances[gold] > other for other in others), cluster)
     beaten = [(chances[gold] > other) + (chances[gold] == other) / 2 for other in others]
-    found |= dict.fromkeys(("chat_acc_worst", "chat_acc_best"), is_right) | dict.fromkeys(
-        ("auroc", "ece"), chances
-    )
+    found |= bounds_of("chat_acc", is_right, is_right)
+    found |= dict.fromkeys(("auroc", "ece"), chances)
     squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(chances)]
     found |= {
-        "chat_acc": Outcome(is_right, cluster),
+        "chat_acc": is_right,
         "pairwise_acc": Outcome(sum(beaten) / len(beaten), cluster, len(beaten)),
         "brier": Outcome(sum(squares) / count, cluster, count),
     }
@@ -291,22 +297,21 @@ def _calibration_error(sums: Sequence[float]) -> float:
     return sum(map(abs, gaps)) / count if count else math.nan
 
 
-_PLAIN = Aggregation(lambda rows: math.fsum(rows) / len(rows) if rows else math.nan)
 _CALIBRATION = Aggregation(
     expected_calibration_error,
     lambda rows: pooled_stderr(list(_gaps(rows).values()), _calibration_error),
 )
 
+_CHAT_ACC = Score(
+    "chat_acc",
+    MEAN,
+    ACCURACY,
+    "Accuracy",
+    note="the true completion has the highest probability; a tie is wrong",
+)
 SCORES = (
-    Score(
-        "chat_acc",
-        MEAN,
-        ACCURACY,
-        "Accuracy",
-        note="the true completion has the highest probability; a tie is wrong",
-    ),
-    Score("chat_acc_worst", _PLAIN),
-    Score("chat_acc_best", _PLAIN),
+    _CHAT_ACC,
+    *_CHAT_ACC.bounds(),
     Score(
         "pairwise_acc",
         MEAN,

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import ACCURACY as _ACCURACY
-from lm_factuality.benchmarks.declaration import SHARE, Score
+from lm_factuality.benchmarks.declaration import SHARE, Score, bounds_of
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
 from lm_factuality.scores.statistics import (
     MEAN,
@@ -202,7 +203,6 @@ _SCORES = {
     for subset in SUBSETS
     for score in KINDS
 }
-_BOUNDS = {"accuracy_worst": FALSE, "accuracy_best": TRUE}
 
 
 def row_metrics(doc: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +211,9 @@ def row_metrics(doc: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str,
     tally = tally_row(doc, verdict)
     right = doc["factor_acc"]
     return {
-        **dict.fromkeys([*_SCORES, *_BOUNDS, "pairs_right"], tally),
+        **dict.fromkeys(_SCORES, tally),
+        **bounds_of(ACCURACY, tally, tally),
+        "pairs_right": tally,
         "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),
         "unscored": verdict["marks"].count(None),
         "without_fact": doc["no_fact"] or None,
@@ -224,7 +226,7 @@ def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return dict.fromkeys(_SCORES, tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector()))
 
 
-def _of_totals(value: Callable[[Totals], float], has_stderr: bool = True) -> dict[str, Any]:
+def _of_totals(value: Callable[[Totals], float]) -> dict[str, Any]:
     def stderr(rows: Sequence[RowTally]) -> float:
         # Without a value there is no error of it, though draws may happen to have one.
         return (
@@ -233,7 +235,7 @@ def _of_totals(value: Callable[[Totals], float], has_stderr: bool = True) -> dic
             else pooled_stderr(by_document(rows), lambda sums: value(Totals.of(sums)))
         )
 
-    aggregation = Aggregation(lambda rows: value(add(rows)), stderr if has_stderr else None)
+    aggregation = Aggregation(lambda rows: value(add(rows)), stderr)
     return {"aggregation": aggregation, "of_sums": lambda sums: value(Totals.of(sums))}
 
 
@@ -254,8 +256,9 @@ def _scores() -> Iterator[Score]:
         yield Score(
             name, measure=measure, label=_LABELS.get(name, ""), higher=higher, note=note, **found
         )
-    for name, mark in _BOUNDS.items():
-        yield Score(name, _of_totals(methodcaller("bound", mark), has_stderr=False)["aggregation"])
+    for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
+        aggregation = Aggregation(_of_totals(methodcaller("bound", mark))["aggregation"].value)
+        yield replace(bound, aggregation=aggregation)
     yield Score("pairs_right", _of_totals(attrgetter("weight"))["aggregation"], SHARE)
     yield Score("factor_acc", MEAN, _ACCURACY)
     yield Score("unscored", TOTAL, higher=False)

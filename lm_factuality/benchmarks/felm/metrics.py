@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lm_factuality.benchmarks.declaration import BALANCED_ACCURACY, F1, PRECISION, RECALL, Score
+from lm_factuality.benchmarks.declaration import (
+    BALANCED_ACCURACY,
+    F1,
+    PRECISION,
+    RECALL,
+    Score,
+    bounds_of,
+)
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
@@ -148,10 +155,8 @@ def row_metrics(
                 f"{level}_{score}{suffix}": list(counts if is_member else Counts())
                 for score in MEASURES
             }
-        found |= {
-            f"{level}_f1_{name}": list(count_response(response, level, is_right))
-            for name, is_right in _BOUNDS.items()
-        }
+        ends = (list(count_response(response, level, is_right)) for is_right in _BOUNDS.values())
+        found |= bounds_of(f"{level}_f1", *ends)
     return found
 
 
@@ -174,8 +179,8 @@ def of_totals(score: str) -> Callable[[Sequence[float]], float]:
     return lambda totals: float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
 
 
-def _pooled(score: str, has_stderr: bool = True) -> Aggregation:
-    return pooled(of_totals(score), has_stderr)
+def _pooled(score: str) -> Aggregation:
+    return pooled(of_totals(score))
 
 
 def _scores() -> Iterator[Score]:
@@ -190,8 +195,7 @@ def _scores() -> Iterator[Score]:
                     yield Score(f"{level}_{score}{suffix}", _pooled(score), measure)
         yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
     for level in LEVELS:
-        for bound in _BOUNDS:
-            yield Score(f"{level}_f1_{bound}", _pooled("f1", has_stderr=False))
+        yield from Score(f"{level}_f1", _pooled("f1")).bounds()
     yield Score("without_references", TOTAL, higher=False)
 
 

@@ -39,6 +39,7 @@ class FelmTask(SuiteTask):
 
     passed = ("generation_kwargs", "repeats", "filter_list")
     instructs = True
+    problem_key = "problem"
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
         self._protocol = str(metadata.get("protocol", "paper"))

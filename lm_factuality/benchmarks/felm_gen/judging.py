@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from judges.judge import Judge, Plan
-from lm_factuality.benchmarks.declaration import ERROR_RATE, Score
+from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.steps import (
@@ -309,26 +309,22 @@ def row_metrics(verdict: Verdict) -> dict[str, Any]:
     ):
         scored = None if verdict["unscored"] else counts
         found |= {f"{level}_error_rate": scored, f"{level}_error_rate_{verdict['domain']}": scored}
-        ends = (
-            {"worst": [units, units], "best": [0, units]}
-            if is_unscored
-            else dict.fromkeys(_BOUNDS, counts)
-        )
-        found |= {f"{level}_error_rate_{bound}": end for bound, end in ends.items()}
+        ends = ([units, units], [0, units]) if is_unscored else (counts, counts)
+        found |= bounds_of(f"{level}_error_rate", *ends)
     return found
 
 
 def _scores() -> Iterator[Score]:
-    rate, bounding_rate = pooled(error_rate), pooled(error_rate, has_stderr=False)
-    for level in LEVELS:
-        yield Score(
-            f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False
-        )
-    for level in LEVELS:
+    rate = pooled(error_rate)
+    shown = [
+        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+        for level in LEVELS
+    ]
+    yield from shown
+    for score in shown:
         for domain in DOMAINS:
-            yield Score(f"{level}_error_rate_{domain}", rate, ERROR_RATE, higher=False)
-        for bound in _BOUNDS:
-            yield Score(f"{level}_error_rate_{bound}", bounding_rate, higher=False)
+            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
+        yield from score.bounds()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", Aggregation(lambda counts: float(sum(counts))), higher=False)
     for name in ("no_answer", "unscored"):

@@ -37,6 +37,7 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Scoring,
     answered,
+    is_bound,
 )
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import (
@@ -190,7 +191,7 @@ class LongForm(AmbigBio):
         return {
             **means_of(
                 rows,
-                [name for name in rows[0] if not name.endswith(("_worst", "_best", "unscored"))],
+                [name for name in rows[0] if not is_bound(name) and name != "unscored"],
                 SCORES,
             ),
             "k": list(self.k),

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.biographies.summary import why_unscored
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, mean
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")
@@ -106,19 +106,19 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[s
     return {**parts, "unscored": reason}
 
 
+_F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
+_D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
+_PRECISION = Score(
+    "precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"
+)
+_FACTSCORE = Score(
+    "factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"
+)
 SCORES = (
-    Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task"),
-    Score("d_factscore", MEAN, PRECISION, "D-FActScore"),
-    Score(
-        "precision",
-        MEAN,
-        PRECISION,
-        "Precision",
-        note="supported facts; irrelevant ones are left out",
-    ),
-    Score(
-        "factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"
-    ),
+    _F1,
+    _D_FACTSCORE,
+    _PRECISION,
+    _FACTSCORE,
     Score(
         "difference",
         MEAN,
@@ -150,11 +150,10 @@ SCORES = (
     ),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *(
-        Score(f"{name}_{which}", Aggregation(mean))
-        for name in (*_BOUNDED, "d_factscore")
-        for which in ("worst", "best")
-    ),
+    *_F1.bounds(),
+    *_PRECISION.bounds(),
+    *_FACTSCORE.bounds(),
+    *_D_FACTSCORE.bounds(),
     Score("f1_at_*", MEAN, F1),
     Score("unscored", Aggregation(how_many), higher=False),
 )

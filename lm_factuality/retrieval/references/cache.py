@@ -120,18 +120,16 @@ class Report:
             For each outcome its name, the number in this run, the number from the cache, and what
             it means.
         """
-        fetched = Counter(
-            reference.outcome for reference, from_cache in self.found if not from_cache
-        )
-        cached = Counter(reference.outcome for reference, from_cache in self.found if from_cache)
+        numbers = Counter((reference.outcome, from_cache) for reference, from_cache in self.found)
         meanings = {
             reference.outcome: KINDS.get(reference.kind or "", "text is in the cache")
             for reference, _ in self.found
         }
-        names = sorted(
-            meanings, key=lambda name: (name != "fetched", -fetched[name] - cached[name], name)
-        )
-        return [(name, fetched[name], cached[name], meanings[name]) for name in names]
+        rows = [
+            (name, numbers[name, False], numbers[name, True], meaning)
+            for name, meaning in meanings.items()
+        ]
+        return sorted(rows, key=lambda row: (row[0] != "fetched", -row[1] - row[2], row[0]))
 
     def write(self, path: Path) -> None:
         """Write counts, dead links, all links, and entries that are none as JSON.

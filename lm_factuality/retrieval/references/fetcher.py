@@ -28,7 +28,7 @@ from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
 from lm_factuality.retrieval.references.connection import Network, Response
 from lm_factuality.retrieval.references.links import DeadLink, normalise
-from lm_factuality.retrieval.references.text import check_content_type, extract_text
+from lm_factuality.retrieval.references.text import extract_text
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -155,13 +155,21 @@ class Fetcher:
                     target = response.redirect
                     if target is None:
                         return await self._read(url, response)
-                    self._check_redirect(target, visited)
+                    if target in visited or len(visited) > self._network.limits.max_redirects:
+                        raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
                     visited.append(target)
                 except DeadLink as dead:
                     wait = 2.0**attempt if dead.wait is None else dead.wait
                     can_retry = dead.is_transient and attempt < self._manners.retries
                     if not can_retry or wait > _LONGEST_WAIT:
-                        return _dead_reference(url, visited[-1], dead, attempt)
+                        return Reference(
+                            url,
+                            kind=dead.kind,
+                            error=str(dead),
+                            final_url=visited[-1],
+                            status=dead.status,
+                            fetched_at=_now(),
+                        )
                     attempt += 1
                     host.ready = max(host.ready, time.monotonic() + wait)
 
@@ -181,15 +189,7 @@ class Fetcher:
             if delay > host.delay:
                 host.ready += delay - host.delay
                 host.delay = delay
-        limits = self._network.limits
-        return await self._network.get(url, limits.max_bytes, check_content_type)
-
-    def _check_redirect(self, target: str, visited: Sequence[str]) -> None:
-        most = self._network.limits.max_redirects
-        if target in visited:
-            raise DeadLink("redirects", f"redirects in a loop, back to {target}")
-        if len(visited) > most:
-            raise DeadLink("redirects", f"more than {most} redirects")
+        return await self._network.get(url, self._network.limits.max_bytes)
 
     async def _read(self, url: str, response: Response) -> Reference:
         """Extract the text of a response."""
@@ -214,22 +214,6 @@ class Fetcher:
         )
 
 
-def _dead_reference(url: str, final_url: str, dead: DeadLink, attempt: int) -> Reference:
-    error = str(dead)
-    if dead.wait is not None and dead.wait > _LONGEST_WAIT:
-        error += f"; the server asks to be left alone for {dead.wait:.0f} s, which is too long"
-    elif dead.is_transient and attempt:
-        error += f", {attempt + 1} times"
-    return Reference(
-        url,
-        kind=dead.kind,
-        error=error,
-        final_url=final_url,
-        status=dead.status,
-        fetched_at=_now(),
-    )
-
-
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
@@ -241,7 +225,7 @@ class Robots:
         self._network = network
         # robots.txt may name the program: my-lab of my-lab/1.0.
         self._program = re.findall(_PRODUCT, manners.user_agent)[0]
-        self._rules: dict[str, Protego | DeadLink] = {}
+        self._rules: dict[str, Protego] = {}
 
     async def check(self, url: str) -> float:
         """Return the seconds between two requests that the origin asks for, 0 to 30.
@@ -254,12 +238,9 @@ class Robots:
             try:
                 self._rules[robots_url] = await self._read(robots_url)
             except DeadLink as dead:
-                if dead.is_transient:
-                    raise
-                self._rules[robots_url] = dead
+                dead.args = (f"{robots_url}, which may say no, cannot be read: {dead}",)
+                raise
         rules = self._rules[robots_url]
-        if isinstance(rules, DeadLink):
-            raise rules
         if not rules.can_fetch(url, self._program):
             raise DeadLink(
                 "robots",
@@ -270,8 +251,7 @@ class Robots:
     async def _read(self, robots_url: str) -> Protego:
         """Read the rules of an origin.
 
-        Where there are none (RFC 9309: status 4xx, or redirects without end), all is allowed. An
-        origin that cannot be reached is as dead for its pages. One that fails otherwise says no.
+        Where there are none (RFC 9309: status 4xx, or redirects without end), all is allowed.
         """
         from protego import Protego
 
@@ -279,22 +259,10 @@ class Robots:
         for _ in range(_ROBOTS_REDIRECTS + 1):
             if url is None:
                 break
-            try:
-                response = await self._network.get(url, _ROBOTS_BYTES)
-                if response.status == httpx.codes.OK:
-                    return Protego.parse(response.body.decode("utf-8", "replace"))
-                if response.status >= 500 or response.error.is_transient:
-                    raise response.error
-                url = response.redirect
-            except DeadLink as dead:
-                is_unreached = url == robots_url and dead.kind not in ("too large", "http")
-                if is_unreached:
-                    raise
-                raise DeadLink(
-                    "robots",
-                    f"{robots_url} cannot be read, which means no: {dead}",
-                    status=dead.status,
-                    is_transient=dead.is_transient,
-                    wait=dead.wait,
-                ) from None
+            response = await self._network.get(url, _ROBOTS_BYTES)
+            if response.status == httpx.codes.OK:
+                return Protego.parse(response.body.decode("utf-8", "replace"))
+            if response.error.is_transient:
+                raise response.error
+            url = response.redirect
         return Protego.parse("")

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,15 +40,13 @@ _EXTENT = re.compile(r"[^\s<>\"]+")
 _WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
-_TRAILING = ",;:!'\"”’»|"
+_TRAILING = ",;:!'\"”’»| \n\t"
 # Dots that belong to a name: .../Boston_United_F.C., .../Apple_Inc.
 _ABBREVIATION = re.compile(r"(?:\b|_)(?:[A-Z]|Bros|Co|Corp|Inc|Jr|Ltd|Sr)\.$")
 _LONGEST_ABBREVIATION = len("_Bros.")
 _USER = re.compile(r"//[^/@\s]*@")
 
-# RFC 6052: the last 32 bits are the IPv4 address that the address leads to.
-_NAT64 = IPv6Network("64:ff9b::/96")
-_SPECIAL_NETWORKS = [ip_network(network) for network in TABLES["special_networks"]]
+_NOT_PUBLIC = [ip_network(network) for network in TABLES["networks_not_public"]]
 
 
 class DeadLink(Exception):
@@ -131,13 +129,13 @@ def clean(link: str) -> str | None:
     while end:
         last = link[end - 1]
         if last == ".":
-            is_loose = not _ABBREVIATION.search(link[max(0, end - _LONGEST_ABBREVIATION) : end])
-        elif unmatched.get(last, 0) > 0:
-            is_loose = True
+            if _ABBREVIATION.search(link[max(0, end - _LONGEST_ABBREVIATION) : end]):
+                break
+        elif last in unmatched:
+            if unmatched[last] <= 0:
+                break
             unmatched[last] -= 1
-        else:
-            is_loose = last in _TRAILING or last.isspace()
-        if not is_loose:
+        elif last not in _TRAILING:
             break
         end -= 1
     link = link[:end]
@@ -249,16 +247,6 @@ async def resolve(
 def is_public(address: Address) -> bool:
     """Return whether an address is on the public internet.
 
-    A NAT64 or 6to4 address counts as the IPv4 address that it leads to. An IPv4-mapped address,
-    which no public name has, is never public.
+    An IPv6 address that leads to an IPv4 address is never public.
     """
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped or address.is_site_local:
-            return False
-        if address in _NAT64:
-            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-        if address.sixtofour:
-            return is_public(address.sixtofour)
-    if address.is_multicast or address.is_reserved:
-        return False
-    return address.is_global and not any(address in network for network in _SPECIAL_NETWORKS)
+    return address.is_global and not any(address in network for network in _NOT_PUBLIC)

@@ -29,18 +29,6 @@ class ExtractedText:
     """What was left out, if anything was."""
 
 
-def check_content_type(headers: Mapping[str, str]) -> None:
-    """Refuse documents of a content type that is not read.
-
-    Raises:
-        DeadLink: The content type names something else than HTML, plain text or PDF.
-    """
-    content_type = _content_type(headers)
-    if content_type not in _KINDS and content_type not in TABLES["unspecific_content_types"]:
-        sentence = f"its content is {content_type[:60]}, expected HTML, plain text or PDF"
-        raise DeadLink("not text", sentence, status=200)
-
-
 def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> ExtractedText:
     """Return the title and text of a document.
 
@@ -80,20 +68,18 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
 
 
 def _kind(headers: Mapping[str, str], body: bytes) -> str:
-    """Return ``html``, ``plain`` or ``pdf``."""
+    """Return ``html``, ``plain`` or ``pdf``.
+
+    Raises:
+        DeadLink: The document is none of these.
+    """
     start = body[:_NUM_SNIFFED]
+    content_type = headers.get("Content-Type", "").split(";")[0].strip().lower()
     if start.lstrip().startswith(b"%PDF-"):
         return "pdf"
-    content_type = _content_type(headers)
     if content_type in _KINDS:
         return _KINDS[content_type]
-    if _HTML.search(start):
-        return "html"
-    if b"\0" in start:
-        sentence = "its content has no named type and is neither HTML, text nor PDF"
+    if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
+        sentence = f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF"
         raise DeadLink("not text", sentence, status=200)
-    return "plain"
-
-
-def _content_type(headers: Mapping[str, str]) -> str:
-    return headers.get("Content-Type", "").split(";")[0].strip().lower()
+    return "html" if _HTML.search(start) else "plain"

@@ -121,7 +121,7 @@ def test_tls_names_the_host_and_checks_its_certificate(secure_site, network, nam
     assert secure_site.names == [NAME]
     with pytest.raises(DeadLink, match="IP address mismatch") as raised:
         get(network, f"https://127.0.0.1:{secure_site.server_port}/x", 10_000)
-    assert raised.value.kind == "tls"
+    assert raised.value.kind == "unreachable"
 
 
 def test_an_untrusted_certificate(secure_site, network, names, monkeypatch):
@@ -135,7 +135,7 @@ def test_an_untrusted_certificate(secure_site, network, names, monkeypatch):
 def test_plain_http_where_tls_is_expected(site, network):
     with pytest.raises(DeadLink) as raised:
         get(network, f"https://127.0.0.1:{site.server_port}/x", 10_000)
-    assert raised.value.kind == "tls"
+    assert raised.value.kind == "unreachable"
 
 
 def test_a_handshake_that_never_ends(network, site):
