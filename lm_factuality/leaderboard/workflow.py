@@ -51,11 +51,12 @@ def changed_submissions(folder: Path, base: str) -> Change:
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
     before = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(place))
     earlier = {path.parent for path in _paths(before) if path.name == FILE}
-    paths = list(_paths(changed))
     added: dict[Path, None] = {}
     problems: list[tuple[str, str]] = []
-    for path in paths:
-        is_inside = path.is_relative_to(place) and path.parent != place
+    others = []
+    for path in _paths(changed):
+        # A file beside the folders of submissions, such as a README, belongs to none of them.
+        is_inside = path.is_relative_to(place) and (path.parent != place or path.name == FILE)
         owner = _submission_of(root, path, place) if is_inside else None
         if any(path.is_relative_to(submission) for submission in earlier):
             advice = "belongs to an earlier submission; a new run is a new folder"
@@ -65,7 +66,8 @@ def changed_submissions(folder: Path, base: str) -> Change:
         elif is_inside:
             problem = f"belongs to no submission, no folder above it has a {FILE}"
             problems.append(("FILE_EXTRA", f"{path}: {problem}"))
-    others = [path for path in paths if not path.is_relative_to(place) or path.parent == place]
+        else:
+            others.append(path)
     if added or problems:
         for path in others:
             sentence = "a pull request with a submission changes nothing else"

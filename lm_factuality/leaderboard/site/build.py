@@ -82,7 +82,7 @@ def build_site(
         accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
         refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
         board = to_board(accepted, refused, rules)
-        unreported = _write_site(board, part, title, submissions if reports else None)
+        unreported = write_site(board, part, title, submissions if reports else None)
         files = [path for path in part.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
         first_view = sum((part / name).stat().st_size for name in FIRST_VIEW)
@@ -137,7 +137,9 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
 def _examine_all(
     folders: Sequence[Path], root: Path, workers: int, rules: Path | None
 ) -> list[LeaderboardEntry | RefusedEntry]:
-    progress = partial(tqdm, desc="check", total=len(folders), unit="submission", delay=2, leave=False)
+    progress = partial(
+        tqdm, desc="check", total=len(folders), unit="submission", delay=2, leave=False
+    )
     if workers > 1 and len(folders) > 1:
         with ProcessPoolExecutor(min(workers, len(folders))) as pool:
             return list(progress(pool.map(examine, folders, repeat(root), repeat(rules))))
@@ -148,7 +150,7 @@ def _cannot_be_shown(name: str, problem: str) -> RefusedEntry:
     return RefusedEntry(printable(name), "not known", (("SUBMISSION_INVALID", problem),))
 
 
-def _write_site(
+def write_site(
     board: Board, folder: Path, title: str, submissions: Path | None
 ) -> tuple[str, ...]:
     """Write the site, with reports if the folder of submissions is given.
