@@ -203,7 +203,7 @@ class JudgeConfig:
             if not isinstance(values, ArgsKwargs):
                 raise
             name = (*values.args, (values.kwargs or {}).get("name"))[0]
-            problems = problems_of(cls, error, values.kwargs)
+            problems = problems_of(cls, error)
             lines = [f"judge {name}: {problem}" for problem in problems]
             raise ConfigError("\n".join(lines)) from error
 

@@ -48,15 +48,14 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figures:
-    """``megabytes`` of a submission; seconds of single checks, of building with nothing and with
-    all known; bytes of the site's first view and of all of it."""
+    """``megabytes`` of a submission; seconds of single checks and of building; bytes of the site's
+    first view and of all of it."""
 
     num_submissions: int
     num_rows: int
     megabytes: float
     check_seconds: tuple[float, ...]
-    build_seconds: float
-    rebuild_seconds: tuple[float, ...]
+    build_seconds: tuple[float, ...]
     first_view: int
     site: int
 

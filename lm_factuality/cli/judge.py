@@ -272,10 +272,6 @@ def certify(
         Path | None,
         Option(help="claim_...: of 'claims extract' (default: rules)."),
     ] = None,
-    prompts: Annotated[
-        Path | None,
-        Option(help="segment_..., claim_...: a checkout of hkust-nlp/felm."),
-    ] = None,
     out: Annotated[Path | None, Option(help="Write the certificate here too.")] = None,
 ) -> None:
     """Measure a judge where the truth is known.
@@ -308,13 +304,12 @@ def certify(
         chosen = next(each for each in settings.values() if each.is_default(config))
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims, prompts)
+    wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims)
     given = {
         "files": data,
         "sample": sample,
         "rows": rows,
         "claims": claims,
-        "prompts": prompts,
     }
     for name, value in given.items():
         if value and name not in chosen.takes:

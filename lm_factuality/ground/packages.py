@@ -1,5 +1,5 @@
-"""Packages that not every installation has, what they load of the Hub, and data that lies beside
-the code that reads it."""
+"""Packages that not every installation has, what they load of the Hub, what is replaced in them for
+a while, and data that lies beside the code that reads it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +41,21 @@ def missing(name: str, what: str, extra: str) -> ConfigError:
 def first_line(error: BaseException) -> str:
     """What an error says first."""
     return (str(error).strip().splitlines() or [repr(error)])[0]
+
+
+@contextmanager
+def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Replace attributes of a module, a class or an object while the block runs."""
+    before = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
+    for name, value in attributes.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            delattr(owner, name)
+        for name, value in before.items():
+            setattr(owner, name, value)
 
 
 @contextmanager

@@ -47,12 +47,6 @@ def to_answer(generation: str) -> str:
     return said(generation).strip()
 
 
-def why_none(problem: str | None) -> tuple[str | None, str | None]:
-    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does
-    not decline to answer."""
-    return (None, problem) if problem in (None, UNFINISHED) else (problem, f"no answer: {problem}")
-
-
 def no_answer(generation: str) -> str | None:
     """Why ``generation`` is no answer: ``empty``, ``refusal`` or ``UNFINISHED``; None if it is one.
     A refusal is a text without a list whose every sentence either refuses or is what people put
@@ -93,23 +87,25 @@ class CutReply(Reply):
 
 @dataclass(frozen=True)
 class Cut:
-    """The segments of a response, which make up all of it. ``by`` is ``sentences``, ``paragraphs``
-    or ``judge``; ``refused`` says why a judge's cut was not taken."""
+    """The segments of a response, which make up all of it, as records hold them."""
 
-    segments: tuple[str, ...]
-    by: str
-    refused: str | None = None
+    segments: list[str]
+
+    cut_by: str
+    """``sentences``, ``paragraphs`` or ``judge``."""
+
+    cut_refused: str | None = None
+    """Why a judge's cut was not taken."""
 
 
 def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
-    """Sentences; outside ``wk`` and ``science`` an empty line ends a segment too."""
+    """Cut a response into sentences. Outside ``wk`` and ``science`` an empty line ends one too."""
     if domain in _BY_SENTENCES:
-        return Cut(tuple(split_sentences(response)), "sentences", refused)
-    return Cut(
-        tuple(each for part in _PARAGRAPH.split(response) for each in split_sentences(part)),
-        "paragraphs",
-        refused,
-    )
+        return Cut(split_sentences(response), "sentences", refused)
+    sentences: list[str] = []
+    for paragraph in _PARAGRAPH.split(response):
+        sentences += split_sentences(paragraph)
+    return Cut(sentences, "paragraphs", refused)
 
 
 def pieces_of(response: str) -> list[str]:
@@ -143,7 +139,7 @@ def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:
         seen += sum(lengths[number - 1] for number in numbers)
         segments.append(response[start : ends[seen - 1]].strip())
         start = ends[seen - 1]
-    return Cut(tuple(segments), "judge")
+    return Cut(segments, "judge")
 
 
 class WrongSegment(Reply):
