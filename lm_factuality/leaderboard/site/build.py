@@ -122,10 +122,8 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         entry = replace(entry, rerun=describe_rerun(folder, digest))
         # What cannot be written is found in a trial, where it costs only this submission.
         board = to_board([entry], [], rules)
-        for text in (
-            *dict(pages(board, "")).values(),
-            json.dumps(board_json(board), allow_nan=False),
-        ):
+        content = json.dumps(board_json(board), allow_nan=False, ensure_ascii=False)
+        for _, text in (*pages(board, ""), (MARK, content)):
             text.encode()
     except Exception as error:
         # One folder that the site cannot cope with must not take the site away from all others.
@@ -151,7 +149,7 @@ def _cannot_be_shown(name: str, problem: str) -> RefusedEntry:
 
 
 def write_site(
-    board: Board, folder: Path, title: str, submissions: Path | None
+    board: Board, folder: Path, title: str, submissions: Path | None = None
 ) -> tuple[str, ...]:
     """Write the site, with reports if the folder of submissions is given.
 

@@ -27,7 +27,7 @@ def submissions(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("submissions")
     shutil.copytree(honest, folder / "honest")
     shutil.copytree(honest, folder / "forged")
-    (results) = (folder / "forged").glob("results_*.json")
+    (results,) = (folder / "forged").glob("results_*.json")
     content = json.loads(results.read_text())
     content["results"]["sample_factor"]["factor_acc,none"] = 0.99
     results.write_text(json.dumps(content))
@@ -49,9 +49,9 @@ def read(out: Path) -> dict[str, Any]:
 
 
 def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, honest: Path) -> None:
-    (table) = read(built)["leaderboards"]
-    (model) = table["models"]
-    (results) = honest.glob("results_*.json")
+    (table,) = read(built)["leaderboards"]
+    (model,) = table["models"]
+    (results,) = honest.glob("results_*.json")
     said = json.loads(results.read_text())["results"]
     assert model["folder"] == "honest"
     assert {each["task"]: each["value"] for each in model["scores"]} == {
@@ -63,8 +63,8 @@ def test_the_honest_one_is_ranked_with_the_scores_of_its_results(built: Path, ho
 
 
 def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
-    (table) = read(built)["leaderboards"]
-    (model) = table["models"]
+    (table,) = read(built)["leaderboards"]
+    (model,) = table["models"]
     steps = {
         each["task"]: {step["step"].partition(" (")[0]: step for step in each["steps"]}
         for each in model["scores"]
@@ -79,7 +79,7 @@ def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
     assert set(steps["sample_ambigbio"]) == {"decomposition", "grouping", "linking", "verification"}
     assert not any(each["is_certified"] for each in steps["sample_ambigbio"].values())
     assert "0 of 4 steps of the judge certified" in (built / "index.html").read_text()
-    (page) = (built / "models").glob("*.html")
+    (page,) = (built / "models").glob("*.html")
     assert (
         "not certified; run lm-factuality certify --judge lexical --setting biographies_grouping"
         in page.read_text()
@@ -106,7 +106,7 @@ def test_every_link_leads_somewhere(built: Path) -> None:
 def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest, tmp_path / "submissions" / "one")
     built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
-    (page) = (tmp_path / "site" / "models").glob("*.html")
+    (page,) = (tmp_path / "site" / "models").glob("*.html")
     report = next(
         part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part
     )
@@ -156,7 +156,7 @@ def test_a_linked_folder_is_refused_and_not_followed(honest: Path, tmp_path: Pat
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "elsewhere")
     build_site(folder, tmp_path / "site")
-    (refused) = read(tmp_path / "site")["refused"]
+    (refused,) = read(tmp_path / "site")["refused"]
     assert (refused["folder"], refused["problems"][0]["code"]) == ("link", "PATH_ESCAPES")
 
 
@@ -197,7 +197,7 @@ def test_samples_without_a_report_cost_only_the_report(
     monkeypatch.setattr(site, "build_report", broken)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
     built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
-    assert built.unreported == ("example/smaller")
+    assert built.unreported == ("example/smaller",)
     assert built.models == 1
 
 

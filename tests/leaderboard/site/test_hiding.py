@@ -37,8 +37,8 @@ def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> RankedScore 
     for number, (is_right, document) in enumerate(rows):
         is_hidden = number in hidden
         values["factor_acc"].append(None if is_hidden else Outcome(is_right, str(document)))
-        values["factor_acc_worst"].append(float(is_right and not is_hidden))
-        values["factor_acc_best"].append(float(is_right or is_hidden))
+        values["factor_acc_worst"].append(Outcome(is_right and not is_hidden, str(document)))
+        values["factor_acc_best"].append(Outcome(is_right or is_hidden, str(document)))
         values["unscored"].append("hidden" if is_hidden else None)
     return aggregated("factor", "factor_acc", FACTOR, values, higher=True)
 

@@ -154,7 +154,12 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
         ((one,), "judged by lexical"),
         ((one, other), "judged by lexical or strict"),
     ):
-        board = board_of([entry(f"a/{number}", each) for number, each in enumerate(scores)])
+        board = board_of(
+            [
+                entry(f"a/{number}", each, leaderboard="felm_gen")
+                for number, each in enumerate(scores)
+            ]
+        )
         page = page_of(board, "index.html")
         assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
     assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
