@@ -84,7 +84,8 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         folder.mkdir()
         _correct_scores(folder, chosen, options)
         _copy_files(folder, chosen, options)
-        submission = Submission(
+        # What is not in order here, the check refuses when it reads the file.
+        submission = Submission.model_construct(
             leaderboard=rules.name,
             model=model,
             notes=options.notes,

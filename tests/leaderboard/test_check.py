@@ -207,30 +207,6 @@ def _answers(change):
     return _rows(FACTOR, forge)
 
 
-def _records(task, change):
-    """Changes the judge's record in each row."""
-
-    def forge(rows):
-        for row in rows:
-            record = json.loads(row["filtered_resps"][0])
-            change(record)
-            row["filtered_resps"] = [json.dumps(record, ensure_ascii=False)]
-
-    return _rows(task, forge)
-
-
-def _outcomes_alone(record):
-    for cells in record["matrix"]:
-        for cell in cells:
-            if cell["outcome"] == "not_supported":
-                cell["outcome"] = "supported"
-
-
-def _dropped_group(record):
-    if len(record["facts"]) > 1:
-        record["groups"], record["links"] = [[0]], record["links"][:1]
-
-
 def _with_answers(rows):
     for row in rows:
         request = row["arguments"]["gen_args_0"]
@@ -401,22 +377,6 @@ FORGED_SAMPLES = {
         "RESULTS_INVALID",
         "filters",
     ),
-    "verdicts that are not the judge's": (
-        _rows(GEN, _gentler_verdicts),
-        "SCORE_CHANGED",
-        "not what the judge wrote",
-    ),
-    "segments of another text": (
-        _records(GEN, lambda record: record.update(segments=["Blue."], errors=[None])),
-        "SCORE_CHANGED",
-        "segments are not those of the response",
-    ),
-    "outcomes against their scores": (
-        _records(BIO, _outcomes_alone),
-        "SCORE_CHANGED",
-        "a fact is supported, but",
-    ),
-    "facts in no group": (_records(BIO, _dropped_group), "SCORE_CHANGED", "each fact once"),
     "prompts with the answers": (_rows(GEN, _with_answers), "CONFIG_DIFFERS", "asked something"),
     "a certificate of nobody": (
         _certificate(lambda content: content.update(identity="nonsense")),
