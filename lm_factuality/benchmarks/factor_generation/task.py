@@ -73,7 +73,7 @@ class FactorGenerationTask(JudgedTask):
         self._corpus = parse_corpus(
             {key: value for key, value in config.items() if key not in _OWN_KEYS}
         )
-        if self._corpus.protocol == "dola":
+        if self._corpus.metadata.protocol == "dola":
             raise ConfigError(
                 f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
                 " and code"
@@ -83,8 +83,8 @@ class FactorGenerationTask(JudgedTask):
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
         about = {
-            "window": corpus.window,
-            "protocol": corpus.protocol,
+            "window": corpus.metadata.window,
+            "protocol": corpus.metadata.protocol,
             **corpus.join.about,
             "contradiction": self._choice,
         }
@@ -133,7 +133,7 @@ class FactorGenerationTask(JudgedTask):
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
         texts = enumerate(
-            (*self._corpus.join(doc["prefix"], choice), self._corpus.window)
+            (*self._corpus.join(doc["prefix"], choice), self._corpus.metadata.window)
             for choice in doc["choices"]
         )
         scores = [
@@ -175,7 +175,9 @@ class FactorGenerationTask(JudgedTask):
 
     def _score(self, doc: Mapping[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
         scores = [ScoredContinuation(*result) for result in results]
-        row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], self._corpus.protocol)
+        row = score_row(
+            scores, doc["choices"], doc["gold"], doc["problem"], self._corpus.metadata.protocol
+        )
         return {"mean_logprob": list(row.mean_logprob), "factor_acc": row.correct.get("factor_acc")}
 
     def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, dict[str, Any]]]:
