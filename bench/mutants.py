@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in mutants:
             outcome = try_mutant(mutant, copy)
             rows.append((mutant.id, mutant.function, outcome, mutant.killed_by or ""))
-            print(f"{mutant.id}: {outcome}", file=sys.stderr)
+            sys.stderr.write(f"{mutant.id}: {outcome}\n")
 
     print_table("Mutants", ("id", "function", "outcome", "test"), rows)
     return int(any(outcome not in ("killed", "no test") for _, _, outcome, _ in rows))
