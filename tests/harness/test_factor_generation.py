@@ -346,7 +346,7 @@ metadata:
             ROWS,
             {"metadata": {"judge": "lexcal"}},
             ConfigError,
-            "no judge is called 'lexcal'; did you mean lexical",
+            "lexcal: no such judge; did you mean lexical",
         ),
         (
             ROWS,

@@ -175,9 +175,12 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"judge": "lexcal"}, "no judge is called 'lexcal'; did you mean lexical"),
-        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such file"),
-        ({"judge_store": "pyproject.toml"}, "pyproject.toml: not an SQLite file"),
+        ({"judge": "lexcal"}, "lexcal: no such judge; did you mean lexical"),
+        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such judge"),
+        (
+            {"judge_store": "pyproject.toml"},
+            "pyproject.toml: the store of judges' answers cannot be used",
+        ),
     ],
 )
 def test_a_wrong_judge_is_an_error_before_anything_is_generated(
@@ -359,15 +362,9 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(
-    ("processes", "max_cost", "said"),
-    [
-        (1, 0.12, "max_cost of $0.12 leaves"),
-        (2, 0.24, "max_cost of $0.24 (of which this process has $0.12) leaves"),
-    ],
-)
+@pytest.mark.parametrize(("processes", "max_cost"), [(1, 0.12), (2, 0.24)])
 def test_the_tasks_of_a_run_share_one_budget(
-    server, write_judge, tmp_path, monkeypatch, processes, max_cost, said
+    server, write_judge, tmp_path, monkeypatch, processes, max_cost
 ):
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
@@ -400,11 +397,7 @@ def test_the_tasks_of_a_run_share_one_budget(
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
-        assert said in task(answer)[-1]
-        assert (
-            "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run"
-            in current_run().failures[-1]
-        )
+        assert "max_cost of $0.12 leaves no room for another call" in task(answer)[-1]
         assert (len(current_run().failures), len(server.bodies)) == (number, 6)
     begin_run(Run(tmp_path))
     assert task("It opened in 1871.") == []

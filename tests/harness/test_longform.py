@@ -156,7 +156,7 @@ def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
         assert low <= again[name]["value"] <= high
     assert again["f1_at_k"]["worst"] == task.metrics["f1_at_k_worst"]
     assert main([*given, "--metadata", "kay=8"]) == 1
-    assert "longform has no setting 'kay'; known: knowledge, k, passages" in capsys.readouterr().err
+    assert "longform has no setting 'kay'; known: " in capsys.readouterr().err
 
 
 def test_towns_that_share_a_name(run, own, tmp_path):

@@ -5,21 +5,14 @@ passages that facts are verified by, unless an index finds those. Besides a user
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, Field
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.benchmarks.factor.corpus import (
-    Column,
-    Corpus,
-    TableYaml,
-    metadata_of,
-    read_yaml,
-    to_corpus,
-)
+from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml, read_yaml
 from lm_factuality.benchmarks.factor.load import column_names, find_table
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse, short
@@ -61,7 +54,7 @@ class Columns(Strict):
     passages: Column = None
 
 
-class Metadata(Strict, extra="ignore"):
+class Metadata(TableMetadata):
     """Of a task. ``passages`` is how many a judge sees of a fact."""
 
     columns: Columns = Columns()
@@ -81,7 +74,9 @@ class Metadata(Strict, extra="ignore"):
         return self.entity_kind if self.entities else ""
 
 
-class _Yaml(TableYaml):
+class LongFormYaml(TableYaml):
+    """The YAML of a task."""
+
     output_type: Literal["generate_until"] = "generate_until"
     doc_to_text: Any = None
     doc_to_target: Literal["index"] = "index"
@@ -89,44 +84,40 @@ class _Yaml(TableYaml):
     repeats: Literal[1] | None = None
     metadata: Metadata
 
+    @property
+    def template(self) -> Any:
+        """A column, or a template over columns."""
+        return self.doc_to_text or self.metadata.columns.prompt
 
-class LongFormTask(NamedTuple):
-    """A YAML, checked."""
+    @property
+    def knowledge(self) -> Path | None:
+        """What facts are verified against, or None where a column holds the passages.
 
-    table: Corpus
-    metadata: Metadata
+        It is relative to the YAML, as its other paths, else as the command line has it.
+        """
+        if self.metadata.knowledge is None:
+            return None
+        path = Path(self.metadata.knowledge).expanduser()
+        from_yaml = (self.folder or Path()) / path
+        return from_yaml if from_yaml.exists() else path
 
-    template: Any
-    """A column, or a template over columns."""
 
-    knowledge: Path | None
-    """What facts are verified against, or None where a column holds the passages."""
-
-
-def parse_task(config: Mapping[str, Any]) -> LongFormTask:
+def parse_task(config: Mapping[str, Any]) -> LongFormYaml:
     """Read the YAML of a task.
 
     Raises:
         ConfigError: Keys are unknown, missing or of the wrong type, each of which is named.
     """
-    metadata, path = metadata_of(config), config.get("dataset_path")
-    columns = metadata.get("columns")
-    in_column = isinstance(columns, Mapping) and bool(columns.get("passages"))
+    yaml = read_yaml(LongFormYaml, config)
+    metadata = yaml.metadata
     problems = []
-    if bool(path) == bool(metadata.get("longfact")):
+    if bool(yaml.dataset_path) == bool(metadata.longfact):
         problems.append(_PROMPTS)
-    if bool(metadata.get("knowledge")) == in_column:
+    if bool(metadata.knowledge) == bool(metadata.columns.passages):
         problems.append(_KNOWN)
-    yaml = read_yaml(_Yaml, config, problems)
-    table = to_corpus(yaml, config, path)
-    knowledge = None
-    if yaml.metadata.knowledge is not None:
-        # Relative to the YAML, as its other paths, else as the command line has it.
-        knowledge = Path(yaml.metadata.knowledge).expanduser()
-        from_yaml = (table.folder or Path()) / knowledge
-        knowledge = from_yaml if from_yaml.exists() else knowledge
-    template = yaml.doc_to_text or yaml.metadata.columns.prompt
-    return LongFormTask(table, yaml.metadata, template, knowledge)
+    if problems:
+        raise ConfigError("\n".join(f"{yaml.where}: {problem}" for problem in problems))
+    return yaml
 
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -165,7 +156,7 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 
 def read_rows(
-    task: LongFormTask, known: Known, data_dir: str | None
+    task: LongFormYaml, known: Known, data_dir: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Read the prompts of a task.
 
@@ -180,9 +171,9 @@ def read_rows(
     if task.metadata.longfact:
         table, about = _longfact(task, task.metadata.longfact, data_dir)
     else:
-        table, about = find_table(task.table, data_dir)
+        table, about = find_table(task)
     refuse(table.problems)
-    names, where = column_names(table), task.table.where
+    names, where = column_names(table), task.where
     for part, name in task.metadata.columns:
         if name and name not in names and (part != "prompt" or task.template == name):
             columns = ", ".join(map(repr, names))
@@ -203,7 +194,7 @@ def read_rows(
 
 
 def _document(
-    task: LongFormTask, values: Mapping[str, Any], text: str, known: Known, number: str
+    task: LongFormYaml, values: Mapping[str, Any], text: str, known: Known, number: str
 ) -> dict[str, Any]:
     """Return the document of a row, whose prompt is ``text``."""
     if not text:
@@ -254,7 +245,7 @@ def _items(cell: Any) -> list[Any]:
     return [] if cell is None else [cell]
 
 
-def _longfact(task: LongFormTask, which: str, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
+def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
     """Read LongFact's prompts on the topics of a task."""
     sources = {source.name: source for source in SOURCES}
     records: list[Record] = []
@@ -263,7 +254,7 @@ def _longfact(task: LongFormTask, which: str, data_dir: str | None) -> tuple[Tab
     for topic in task.metadata.topics or _BLOBS[which]:
         if topic not in _BLOBS[which]:
             hint = did_you_mean(topic, _BLOBS[which]) or f"; known: {', '.join(_BLOBS[which])}"
-            raise ConfigError(f"{task.table.where}: metadata.topics: found {topic!r}{hint}")
+            raise ConfigError(f"{task.where}: metadata.topics: found {topic!r}{hint}")
         located = locate(sources[f"longfact_{which}_{topic}"], data_dir)
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
