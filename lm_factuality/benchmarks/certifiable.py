@@ -21,7 +21,6 @@ class Wanted:
     sample: bool = False
     rows: int | None = None
     claims: Path | None = None
-    prompts: Path | None = None
 
 
 class Trial(Protocol):
@@ -51,23 +50,15 @@ class Trial(Protocol):
 class Certifiable:
     """A setting. ``what`` says what is measured, ``headline`` where the figure stands that is
     printed beside scores, ``label`` what it is called. ``blob`` is the ``git_blob`` of the
-    published data, ``prompts`` the sets of prompts that a certificate may name. ``scores`` makes
-    the scores at a level (``""`` for all of them) of their ``counts``; ``rows`` is how many the
-    published data has at the last level, if a certificate is to be on all of them. ``takes`` are
-    the fields of ``Wanted`` besides ``data_dir`` that it can use; ``is_default`` says whether
-    ``certify`` takes it for a judge unless told otherwise."""
+    published data. ``takes`` are the fields of ``Wanted`` besides ``data_dir`` that it can use;
+    ``is_default`` says whether ``certify`` takes it for a judge unless told otherwise."""
 
     name: str
     what: str
     headline: tuple[str, ...]
     label: str
     blob: str
-    prompts: tuple[frozenset[str], ...]
     open: Callable[[Wanted], Trial]
-    levels: tuple[str, ...]
-    counts: tuple[str, ...]
-    scores: Callable[[Mapping[str, float]], Mapping[str, Any]]
-    rows: int | None = None
     takes: tuple[str, ...] = ()
     is_default: Callable[[JudgeConfig], bool] = lambda config: False
 

@@ -69,11 +69,6 @@ class Step:
     guess: Callable[[JudgedBiography], JudgedBiography]
     """What comes back from the baseline."""
 
-    def scores(self, totals: Mapping[str, float]) -> dict[str, float | None]:
-        """Return counts and scores as a certificate has them."""
-        scores = self.score([totals[name] for name in self.counts])
-        return {**totals, **{name: defined(value) for name, value in scores.items()}}
-
 
 def _start(known: Known) -> Parts:
     return [begin(known.generation)] if known.judged.sentences else []
@@ -278,7 +273,9 @@ class StepTrial:
         ]
 
     def _scores(self, tallies: Sequence[Tally]) -> dict[str, float | None]:
-        return self._step.scores(self._totals([each.counts for each in tallies if each.counts]))
+        totals = self._totals([each.counts for each in tallies if each.counts])
+        scores = self._step.score(list(totals.values()))
+        return {**totals, **{name: defined(value) for name, value in scores.items()}}
 
     def _totals(self, rows: Sequence[Sequence[float]]) -> dict[str, float]:
         return dict(zip(self._step.counts, np.sum(rows, axis=0, dtype=float).tolist(), strict=True))
@@ -288,7 +285,7 @@ def _score_of(step: Step, name: str, counts: Sequence[float]) -> float:
     return step.score(counts)[name]
 
 
-def _setting(name: str, step: Step) -> Certifiable:
+def _setting(name: str) -> Certifiable:
     about = _ABOUT[name]
     return Certifiable(
         name=f"biographies_{name}",
@@ -296,16 +293,12 @@ def _setting(name: str, step: Step) -> Certifiable:
         headline=(about["headline"],),
         label=about["label"],
         blob=_BLOBS,
-        prompts=(frozenset(about["prompts"]),),
         open=partial(StepTrial, name),
-        levels=("",),
-        counts=tuple(step.counts),
-        scores=step.scores,
         takes=("files", "rows"),
     )
 
 
-SETTINGS = {name: _setting(name, step) for name, step in STEPS.items()}
+SETTINGS = {name: _setting(name) for name in STEPS}
 JUDGED_STEPS = tuple(
     JudgedStep(name, (setting,), _ABOUT[name]["behind"], _ABOUT[name].get("measured", {}))
     for name, setting in SETTINGS.items()
