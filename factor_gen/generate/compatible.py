@@ -21,7 +21,7 @@ _NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
 _UNITS = "second|minute|hour|day|week|weekend|month|quarter|year|season|decade|century"
 _SHAPES = {
     name: re.compile(shape.replace("<units>", _UNITS).replace("<number>", _NUMBER))
-    for name, shape in (row[:2] for row in rows(DATA / "shapes.tsv", 2))
+    for name, shape in (row[:2] for row in rows(DATA / "shapes.tsv"))
 }
 _PARTS_OF_DATES = ("day", "weekday", "month", "year", "decade", "century")
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
@@ -38,7 +38,7 @@ def _comparator(place: str, words: str) -> re.Pattern[str]:
 # Where a comparator stands, its words, and from and up to which part of the number it is open.
 _COMPARATORS = [
     (place, _comparator(place, words), float(least), float(most))
-    for place, words, least, most in rows(DATA / "comparators.tsv", 4)
+    for place, words, least, most in rows(DATA / "comparators.tsv")
 ]
 
 
@@ -162,7 +162,7 @@ def _both_are(shape: str, change: _Change) -> bool:
 @cache
 def _regions() -> Mapping[str, frozenset[str]]:
     """The larger places that each place is in."""
-    listed = rows(DATA / "regions.tsv", 2)
+    listed = rows(DATA / "regions.tsv")
     continents = {code: name for code, name, *_ in listed if len(code) == 2}
     regions = {name: {continents.get(code, "")} for name, code in countries().items()}
     states = {code: state["name"] for code, state in geonames().get_us_states().items()}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factor_gen.generate.llm.parse import LOSSES, Contradictions, parse, read_numbered
+from factor_gen.generate.llm.parse import Contradictions, parse, read_numbered
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
 from judges.answers import Answer
