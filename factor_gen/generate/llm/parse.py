@@ -67,8 +67,8 @@ class Parsed:
 def read_numbered(answer: Answer) -> Typed[Contradictions]:
     """The entries of an answer in the form of tables 7 to 12 of the paper.
 
-    They are numbered, each with its quoted changes and then, after ``Contradiction:``, the sentence.
-    ``NA`` stands for none; what a model writes behind ``##`` is an example of its own.
+    They are numbered, each with its quoted changes and then, after ``Contradiction:``, the
+    sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own.
     """
     if answer.error is not None or answer.text is None:
         return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
@@ -77,7 +77,7 @@ def read_numbered(answer: Answer) -> Typed[Contradictions]:
     for entry in _NUMBERED.split(f"\n{text}")[1:]:
         plan, _, sentence = entry.partition("Contradiction:")
         edits = [Edit(old=old, new=new) for old, new in _CHANGE.findall(plan)]
-        entries.append(Contradiction(edits=edits, contradiction=sentence))
+        entries.append(Contradiction(edits=edits, contradiction=sentence.strip()))
     if not entries and not text.startswith("NA"):
         return Typed(None, "no numbered contradiction", answer)
     return Typed(Contradictions(contradictions=entries), "", answer)
