@@ -214,7 +214,7 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
         task = entry.result.task
         name, make_page = samples.own_pages
         place = f"{name}/{chosen.tasks.index(task)}-{entry.model.id}.html"
-        write_text(folder / place, make_page(entry))
+        write_text(folder / place, make_page(entry.result, f"{entry.model.label}, {task}"))
         places[task, entry.model.id] = place
     return places
 

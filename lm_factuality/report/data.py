@@ -19,14 +19,12 @@ from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
 from lm_factuality.benchmarks.pairs import (
     Pair,
-    Scored,
     compare_all,
     compared_scores,
     row_of,
-    scored_rows,
     stderr_of,
 )
-from lm_factuality.benchmarks.rows import SampleRow
+from lm_factuality.benchmarks.rows import SampleRow, Scored, scored_rows
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.biographies.recount import PEOPLE, recount
 from lm_factuality.benchmarks.biographies.summary import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.chosen import Chosen, Entry
+from lm_factuality.benchmarks.chosen import Chosen
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -94,12 +94,11 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def _judged_texts(entry: Entry) -> str:
-    assert entry.result.samples is not None
-    biographies = [from_record(verdict_of(sample)) for sample in read_samples(entry.result.samples)]
-    metadata = entry.result.metadata
+def _judged_texts(result: TaskResult, title: str) -> str:
+    assert result.samples is not None
+    biographies = [from_record(verdict_of(sample)) for sample in read_samples(result.samples)]
+    metadata = result.metadata
     linking = str(metadata["linking"]) if "linking" in metadata else None
-    title = f"{entry.model.label}, {entry.result.task}"
     return build_page(biographies, title, str(metadata.get("protocol", "paper")), linking)
 
 

@@ -257,27 +257,20 @@ _ABOUT = load_yaml(__package__, "steps.yaml")
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
 
 
-def _setting(name: str, measure: Measure) -> Certifiable:
+def _setting(name: str) -> Certifiable:
     about = _ABOUT[name]
-    told = (
-        f"biographies_{name}",
-        about["what"],
-        (about["headline"],),
-        about["label"],
-        _BLOBS,
-        (frozenset(about["prompts"]),),
-    )
     return Certifiable(
-        *told,
-        partial(StepTrial, name),
-        ("",),
-        measure.counts,
-        measure.to_scores,
+        f"biographies_{name}",
+        what=about["what"],
+        headline=(about["headline"],),
+        label=about["label"],
+        blob=_BLOBS,
+        open=partial(StepTrial, name),
         takes=("files", "rows"),
     )
 
 
-SETTINGS = {name: _setting(name, step.measure) for name, step in STEPS.items()}
+SETTINGS = {name: _setting(name) for name in STEPS}
 JUDGED_STEPS = tuple(
     JudgedStep(name, (setting,), _ABOUT[name]["behind"], _ABOUT[name].get("measured", {}))
     for name, setting in SETTINGS.items()

@@ -176,7 +176,6 @@ SCORES = (
         "Gap",
         False,
         note="FActScore minus D-FActScore",
-        unit="points",
     ),
     Score(
         "num_biographies",

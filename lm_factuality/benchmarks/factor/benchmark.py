@@ -220,7 +220,8 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=notes,
-        comparison=compare,
+        tables=compare.tables,
+        draw=compare.draw,
     ),
     checks=Checks(
         audit=FactorAudit,

@@ -145,14 +145,16 @@ def _plain_mean(values: Sequence[float]) -> float:
 
 CHOICE_PROB, PAIRWISE = Measure("choice_probability"), Measure("pairwise_accuracy")
 BRIER, MARGIN = (
-    Measure("brier_score", "squared error", 0.0, 2.0),
-    Measure("margin", "nats per token", -math.inf, math.inf),
+    Measure("brier_score", 0.0, 2.0),
+    Measure("margin", -math.inf, math.inf),
 )
 _OF_GOLD = Aggregation(
     lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
 )
 # Of one tokenizer, whose mark are its token counts.
-_MARGIN = Score(f"{MARGIN_VERSUS}*", MEAN, MARGIN, times=1, digits=3, alike="factor_num_tokens")
+_MARGIN = Score(
+    f"{MARGIN_VERSUS}*", MEAN, MARGIN, times=1, digits=3, comparable_if_equal="factor_num_tokens"
+)
 
 _FACTOR_ACC = Score(
     "factor_acc",

@@ -165,10 +165,10 @@ class Totals(NamedTuple):
 _NONE: tuple[float, ...] = (0,) * (len(GROUPS) * len(Counts._fields) + 2)
 
 
-def add(tallies: Iterable[RowTally]) -> Totals:
-    return Totals.of(
-        [sum(column) for column in zip(_NONE, *(tally.vector() for tally in tallies), strict=True)]
-    )
+def add(tallies: Iterable[RowTally | Sequence[float]]) -> Totals:
+    """Add up rows, or sums of rows."""
+    vectors = [row.vector() if isinstance(row, RowTally) else row for row in tallies]
+    return Totals.of([sum(column) for column in zip(_NONE, *vectors, strict=True)])
 
 
 def by_document(tallies: Iterable[RowTally]) -> list[list[float]]:
@@ -226,7 +226,7 @@ def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return dict.fromkeys(_SCORES, tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector()))
 
 
-def _of_totals(value: Callable[[Totals], float]) -> dict[str, Any]:
+def _of_totals(value: Callable[[Totals], float]) -> Aggregation:
     def stderr(rows: Sequence[RowTally]) -> float:
         # Without a value there is no error of it, though draws may happen to have one.
         return (
@@ -235,8 +235,7 @@ def _of_totals(value: Callable[[Totals], float]) -> dict[str, Any]:
             else pooled_stderr(by_document(rows), lambda sums: value(Totals.of(sums)))
         )
 
-    aggregation = Aggregation(lambda rows: value(add(rows)), stderr)
-    return {"aggregation": aggregation, "of_sums": lambda sums: value(Totals.of(sums))}
+    return Aggregation(lambda rows: value(add(rows)), stderr)
 
 
 _LABELS = {
@@ -252,14 +251,12 @@ def _scores() -> Iterator[Score]:
     for name, (subset, score) in _SCORES.items():
         note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
         measure, higher = _ACCURACY if score == ACCURACY else SHARE, _HIGHER.get(score, True)
-        found = _of_totals(methodcaller("score", subset, score))
-        yield Score(
-            name, measure=measure, label=_LABELS.get(name, ""), higher=higher, note=note, **found
-        )
+        aggregation = _of_totals(methodcaller("score", subset, score))
+        yield Score(name, aggregation, measure, _LABELS.get(name, ""), higher, note=note)
     for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
-        aggregation = Aggregation(_of_totals(methodcaller("bound", mark))["aggregation"].value)
-        yield replace(bound, aggregation=aggregation)
-    yield Score("pairs_right", _of_totals(attrgetter("weight"))["aggregation"], SHARE)
+        without_stderr = Aggregation(_of_totals(methodcaller("bound", mark)).value)
+        yield replace(bound, aggregation=without_stderr)
+    yield Score("pairs_right", _of_totals(attrgetter("weight")), SHARE)
     yield Score("factor_acc", MEAN, _ACCURACY)
     yield Score("unscored", TOTAL, higher=False)
     yield Score("without_fact", Aggregation(how_many), higher=False)

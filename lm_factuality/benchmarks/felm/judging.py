@@ -19,11 +19,9 @@ from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
     MEASURES,
-    Counts,
     count_response,
     of_totals,
     to_report,
-    to_scores,
 )
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
@@ -166,7 +164,8 @@ class FelmTrial:
                 "--claims is for the claim settings: add --setting claim_cot, or another of them"
             )
         self._authors = AuthorsPrompts(wanted.prompts) if wanted.prompts else None
-        self._prompts = _prompts(unit, mode)
+        reader = "cot" if mode == "cot" else "vanilla"
+        self._prompts = {f"felm/{unit}_{mode}", f"felm/segment_{reader}"}
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
         return judge_rows(judge, self._rows, self._questioner, self._claims, self._authors)
@@ -253,16 +252,6 @@ class FelmTrial:
         )
 
 
-def _prompts(unit: str, mode: str) -> frozenset[str]:
-    return frozenset(
-        {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
-    )
-
-
-def _scores_of(counts: Mapping[str, float]) -> Mapping[str, Any]:
-    return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
-
-
 def _settings() -> Iterator[Certifiable]:
     defaults: Mapping[str, Callable[[JudgeConfig], bool]] = {
         "segment_doc": lambda config: config.capabilities.needs_evidence,
@@ -270,15 +259,15 @@ def _settings() -> Iterator[Certifiable]:
     }
     for unit, mode in product(UNITS, MODES):
         name = f"{unit}_{mode}"
-        about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
-        prompts = _prompts(unit, mode), frozenset({"authors"})
-        counts = LEVELS, Counts._fields, _scores_of, FELM.rows
-        takes, is_default = (
-            ("sample", "claims", "prompts"),
-            defaults.get(name, lambda config: False),
-        )
         yield Certifiable(
-            *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, is_default
+            name,
+            what="finding errors",
+            headline=("segment", "f1"),
+            label="F1 of segments with errors",
+            blob=FELM.blob,
+            open=partial(FelmTrial, unit, mode),
+            takes=("sample", "claims", "prompts"),
+            is_default=defaults.get(name, lambda config: False),
         )
 
 
