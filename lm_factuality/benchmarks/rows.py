@@ -116,15 +116,16 @@ def finite(row: SampleRow) -> SampleRow:
     if not all(row.parts.values()):
         raise TypeError("a score without counts")
     parts = {name: counts for name, counts in row.parts.items() if all(map(is_number, counts))}
-    sound = {name: _finite_values(getattr(row, name)) for name in ("doc", "detail", "margin")}
+    sound = {name: finite_values(getattr(row, name)) for name in ("doc", "detail", "margin")}
     return replace(row, **sound, parts=parts)
 
 
-def _finite_values(value: Any) -> Any:
+def finite_values(value: Any) -> Any:
+    """Return JSON with None in place of numbers that are not finite."""
     if isinstance(value, float):
         return value if is_number(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite_values(item) for key, item in value.items()}
+        return {key: finite_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite_values(item) for item in value]
+        return [finite_values(item) for item in value]
     return value

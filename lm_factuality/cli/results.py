@@ -107,16 +107,18 @@ def report(
     from lm_factuality.report.build import build_report
 
     built = build_report(results, out, title)
-    sys.stdout.writelines(f"{note}\n" for note in built.notes)
-    if built.without_samples:
+    chosen = built.chosen
+    sys.stdout.writelines(f"{note}\n" for note in chosen.notes)
+    without_samples = sum(entry.result.samples is None for entry in chosen.entries)
+    if without_samples:
         sys.stdout.write(
-            f"{plural(built.without_samples, 'run')} without samples, with nothing to browse or"
+            f"{plural(without_samples, 'run')} without samples, with nothing to browse or"
             " compare: run with --log_samples\n"
         )
-    page = built.folder / "index.html"
+    page = out / "index.html"
     sys.stdout.write(
-        f"{plural(built.models, 'model')}, {plural(built.tasks, 'task')}, {len(built.pages)} pages"
-        f" in {page} ({built.bytes / 2**20:.1f} MiB)\n"
+        f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')},"
+        f" {len(built.pages)} pages in {page}\n"
     )
     if is_opened and not webbrowser.open(page.resolve().as_uri()):
         sys.stdout.write("No browser was found here; open that file in one.\n")
