@@ -15,7 +15,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from factor_gen.surface import Ledger
 _MOST_WAYS = 1500
 """Ways to make a row that are compared."""
 _MOST_CANDIDATES = 24  # 2,024 ways
+_MOST_RANKED = 20 * _MOST_WAYS
+"""Ways to make a row that are ranked."""
 _PIECES = re.compile(r"\w+|\W")
 _APART = 3  # pieces (a word and the spaces around it) that have to be left alone between two edits
 
@@ -58,9 +60,7 @@ def choose_rows(
         if example.unused:
             yield example
             continue
-        usable = standing(
-            example, settings.contradictions, settings.min_types, settings.most_doubtful
-        )
+        usable = standing(example, settings)
         if len(usable) < settings.contradictions:
             yield example.drop("choose", f"fewer than {settings.contradictions} contradictions")
             continue
@@ -69,7 +69,7 @@ def choose_rows(
             continue
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
         shuffled = rng.sample(usable, len(usable))
-        candidates = _limit(shuffled, max(_MOST_CANDIDATES, settings.contradictions))
+        candidates = _limit(shuffled, settings.contradictions)
         ways = _ways(example.completion, candidates, settings, rng)
         centred = len(ways)
         if settings.hide_centre:
@@ -89,35 +89,36 @@ def choose_rows(
         yield Chosen(example, chosen)
 
 
-def standing(example: Example, most: int, least_types: int, most_doubtful: int) -> list[Candidate]:
+def standing(example: Example, settings: ChooseSettings) -> list[Candidate]:
     """Return the candidates that no filter rejected and that are not too doubtful.
 
-    Of those that read the same, the first is taken. The more doubtful are left out where a row of
-    ``most`` contradictions of ``least_types`` types can do without them.
+    Of those that read the same, the first is taken. The more doubtful are left out where a row can
+    do without them.
     """
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
         if not candidate.rejected:
             distinct.setdefault(" ".join(candidate.text.split()), candidate)
     usable: list[Candidate] = []
-    for doubtful in range(most_doubtful + 1):
+    for doubtful in range(settings.most_doubtful + 1):
         usable = [candidate for candidate in distinct.values() if candidate.doubtful <= doubtful]
         types = {candidate.type for candidate in usable}
-        if len(usable) >= most and len(types) >= least_types:
+        if len(usable) >= settings.contradictions and len(types) >= settings.min_types:
             break
     return usable
 
 
-def _limit(candidates: list[Candidate], most: int) -> list[Candidate]:
-    """Return at most ``most`` of the candidates, in their order, but one of each type first."""
-    if len(candidates) <= most:
-        return candidates
-    first_of_type: dict[str, int] = {}
-    for place, candidate in enumerate(candidates):
-        first_of_type.setdefault(candidate.type, place)
-    firsts = list(first_of_type.values())
-    others = [place for place in range(len(candidates)) if place not in firsts]
-    return [candidates[place] for place in sorted([*firsts, *others][:most])]
+def _limit(candidates: list[Candidate], size: int) -> list[Candidate]:
+    """Return some candidates, in their order, but one of each type first.
+
+    They are so few that all ways to take ``size`` of them can be ranked.
+    """
+    most = max(_MOST_CANDIDATES, size)
+    while most > size and math.comb(most, size) > _MOST_RANKED:
+        most -= 1
+    types = [candidate.type for candidate in candidates]
+    by_rarity = sorted(range(len(candidates)), key=lambda place: types[place] in types[:place])
+    return [candidates[place] for place in sorted(by_rarity[:most])]
 
 
 def _ways(
@@ -128,19 +129,6 @@ def _ways(
     As few contradictions as can be had are doubtful, then as few edit the same words, then they
     are of as many types as can be had. The ways, and the indices of each, are in random order.
     """
-    size = settings.contradictions
-    if math.comb(len(candidates), size) > 20 * _MOST_WAYS:
-        # of more contradictions than the paper's three there are too many ways to rank
-        ways = [_one_way(candidates, size, rng) for _ in range(_MOST_WAYS)]
-    else:
-        ways = _best_ways(completion, candidates, settings)
-        ways = rng.sample(ways, min(len(ways), _MOST_WAYS))
-    return np.array([rng.sample(way, size) for way in ways])
-
-
-def _best_ways(
-    completion: str, candidates: Sequence[Candidate], settings: ChooseSettings
-) -> list[tuple[int, ...]]:
     edits = [spans(completion, candidate.text) for candidate in candidates]
     overlaps = {
         (first, second): not _lie_apart(edits[first], edits[second], 0)
@@ -153,16 +141,9 @@ def _best_ways(
             doubts = sum(candidates[index].doubtful for index in way)
             overlapping = sum(overlaps[pair] for pair in combinations(way, 2))
             ways_of_rank.setdefault((doubts, overlapping, -types), []).append(way)
-    return ways_of_rank[min(ways_of_rank)]
-
-
-def _one_way(candidates: Sequence[Candidate], size: int, rng: random.Random) -> tuple[int, ...]:
-    """Draw candidates, one of each type first."""
-    order = rng.sample(range(len(candidates)), len(candidates))
-    first_of_type = {candidates[index].type: index for index in reversed(order)}
-    firsts = rng.sample(list(first_of_type.values()), min(size, len(first_of_type)))
-    others = [index for index in order if index not in firsts]
-    return (*firsts, *others[: size - len(firsts)])
+    ways = ways_of_rank[min(ways_of_rank)]
+    ways = rng.sample(ways, min(len(ways), _MOST_WAYS))
+    return np.array([rng.sample(way, len(way)) for way in ways])
 
 
 def _with_other_centres(
@@ -204,17 +185,17 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
     for first, second in permutations(range(len(candidates)), 2):
         if not _lie_apart(edits[first], edits[second]):
             continue
-        edited: list[str] = list(pieces)
+        edited = pieces.copy()
         for start, end, new in sorted([*edits[first], *edits[second]], reverse=True):
             edited[start:end] = new
-        one = candidates[first]
-        other = candidates[second]
+        inner = candidates[first]
+        outer = candidates[second]
         compound_of[first, second] = Candidate(
             text="".join(edited),
-            type=other.type,
-            edit=f"{one.edit}; {other.edit}",
-            generator=f"{one.generator} + {other.generator}",
-            doubtful=max(one.doubtful, other.doubtful),
+            type=outer.type,
+            edit=f"{inner.edit}; {outer.edit}",
+            generator=f"{inner.generator} + {outer.generator}",
+            doubtful=max(inner.doubtful, outer.doubtful),
         )
     return compound_of
 
@@ -234,11 +215,8 @@ def spans(completion: str, text: str) -> list[Span]:
 
 def _lie_apart(first: Sequence[Span], second: Sequence[Span], apart: int = _APART) -> bool:
     """Whether at least ``apart`` pieces are left alone between any two edits."""
-    for start, end, _ in first:
-        for other_start, other_end, _ in second:
-            is_same = (start, end) == (other_start, other_end)
-            is_before = end + apart <= other_start
-            is_after = other_end + apart <= start
-            if is_same or not (is_before or is_after):
-                return False
-    return True
+    return all(
+        (start, end) != (next_start, next_end)
+        and (end + apart <= next_start or next_end + apart <= start)
+        for (start, end, _), (next_start, next_end, _) in product(first, second)
+    )

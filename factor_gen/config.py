@@ -4,9 +4,8 @@
 the file does not say has the values of :mod:`factor_gen.settings`.
 """
 
-import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from factor_gen.language import ENGLISH
 from factor_gen.records import portable
 from factor_gen.settings import OFF, BuildSettings
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.settings import read_settings
+from lm_factuality.ground.settings import adapter_of, read_settings
 from lm_factuality.ground.suite import find_config, read_config
 
 _PATHS = (("corpus", "path"), ("generate", "prompts"))
@@ -29,7 +28,7 @@ _PATHS_OR_NAMES = (
 )
 _KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
 # of BuildSettings: what the file does not say, and how the work is shared out
-_NOT_DESCRIBED = ("folder", "yamls", "contexts", "engine", "workers", "shard")
+_NOT_DESCRIBED = {"folder", "yamls", "contexts", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:
@@ -42,14 +41,15 @@ def load_build(path: str | Path) -> BuildSettings:
             or out of range, and keys that would change nothing.
     """
     file = find_config(Path(path))
-    keys_of_file, content, files = _read(file)
+    content, files = _read(file)
     content = {"name": file.stem, "generate": {}, **content, "folder": file.parent, "yamls": files}
     settings = read_settings(BuildSettings, content, str(file))
     # what an include says for other settings is passed over
+    keys_of_file = read_config(file)
     problems = [
         f"{file}: {section}.{key} {reason}; take it out"
-        for (section, key), reason in _idle_keys(settings).items()
-        if _value(keys_of_file, section, key) is not None
+        for section, key, reason in _idle_keys(settings)
+        if key in _section(keys_of_file, [section])
     ]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -62,68 +62,52 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
     :func:`load_build` can read them back. Of absolute paths, which are this machine's, the last
     part is left. What is not set, or changes nothing, is left out.
     """
-    content = dataclasses.asdict(settings)
-    for key in _NOT_DESCRIBED:
-        del content[key]
-    for section, key in _idle_keys(settings):
-        del content[section][key]
+    content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
+        settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
+    )
+    empty = [("corpus", name, "") for name in ("source", "where") if not content["corpus"][name]]
+    for section, key, _ in (*_idle_keys(settings), *empty):
+        content[section].pop(key, None)
     for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section_of_path = _value(content, *sections)
-        if section_of_path and key in section_of_path:
+        section_of_path = _section(content, sections)
+        if key in section_of_path:
             section_of_path[key] = portable(section_of_path[key])
-    for name, values in content["filter"].items():
-        content["filter"][name] = OFF if values is None else values
-    described: dict[str, Any] = _without_empty(content)
-    return described
-
-
-def _without_empty(content: Any) -> Any:
-    if isinstance(content, tuple):
-        return list(content)
-    if not isinstance(content, dict):
-        return content
-    return {
-        key: _without_empty(value) for key, value in content.items() if value not in (None, "", {})
-    }
-
-
-def _idle_keys(settings: BuildSettings) -> dict[tuple[str, str], str]:
-    """Return the (section, key) pairs that change nothing in this build, each with the reason.
-
-    Who sets one of them expects something that will not come.
-    """
-    idle: dict[tuple[str, str], str] = {}
-
-    def add(section: str, keys: tuple[str, ...], reason: str) -> None:
-        idle.update({(section, key): reason for key in keys})
-
-    corpus = settings.corpus
-    if settings.generate.generator == "rules":
-        reason = "is for the generator llm, and rules ask no model"
-        add("generate", ("judge", "prompts", "context"), reason)
-    if settings.types.tagger == "pattern":
-        add("types", ("model",), "is for the tagger spacy, and the tagger is pattern")
-    if corpus.language != ENGLISH:
-        reason = "is for English, and the corpus is in another language"
-        add("types", ("tagger", "model"), reason)
-    if corpus.path is not None:
-        reason = "is for a dataset, and corpus.path names files"
-        add("corpus", ("config", "split", "revision"), reason)
-        if is_text(settings.folder, corpus.path):
-            reason = "is for tables, and a text file is one document without columns"
-            add("corpus", ("text", "id", "where"), reason)
-    return idle
-
-
-def _value(content: Any, *keys: str) -> Any:
-    for key in keys:
-        content = content.get(key) if isinstance(content, Mapping) else None
+    content["filter"] = {name: content["filter"].get(name, OFF) for name in ("nli", "fluency")}
     return content
 
 
-def _read(
-    file: Path, including: tuple[Path, ...] = ()
-) -> tuple[dict[str, Any], dict[str, Any], tuple[Path, ...]]:
+def _idle_keys(settings: BuildSettings) -> list[tuple[str, str, str]]:
+    """Return section, name and reason of the keys that change nothing in this build."""
+    corpus = settings.corpus
+    idle = []
+    if settings.generate.generator == "rules":
+        reason = "is for the generator llm, and rules ask no model"
+        idle += [("generate", key, reason) for key in ("judge", "prompts", "context")]
+    if settings.types.tagger == "pattern":
+        idle.append(("types", "model", "is for the tagger spacy, and the tagger is pattern"))
+    if corpus.language != ENGLISH:
+        reason = "is for English, and the corpus is in another language"
+        idle += [("types", key, reason) for key in ("tagger", "model")]
+    if corpus.path is not None:
+        reason = "is for a dataset, and corpus.path names files"
+        idle += [("corpus", key, reason) for key in ("config", "split", "revision")]
+        if is_text(settings.folder, corpus.path):
+            reason = "is for tables, and a text file is one document without columns"
+            idle += [("corpus", key, reason) for key in ("text", "id", "where")]
+    return idle
+
+
+def _section(content: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Return the section that lies under ``names``; an empty one if there is none."""
+    for name in names:
+        content = content.get(name)
+        if not isinstance(content, dict):
+            return {}
+    section: dict[str, Any] = content
+    return section
+
+
+def _read(file: Path, including: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
     """Read a YAML and what it includes.
 
     Args:
@@ -131,13 +115,13 @@ def _read(
         including: The files that include this one.
 
     Returns:
-        The content of the file alone; the same over that of the YAMLs it includes, with all paths
-        seen from the file; and the files that were read.
+        The content of the file over that of the YAMLs it includes, with all paths seen from the
+        file; and the files that were read.
 
     Raises:
         ConfigError: A file is not there or no YAML, holds no mapping, or includes itself.
     """
-    real_path = Path(os.path.realpath(file))
+    real_path = file.resolve()
     if real_path in including:
         raise ConfigError(
             f"{including[-1]}: include comes back to {file.name}; take one of the includes out"
@@ -152,27 +136,27 @@ def _read(
             content[section] = {key: content[section]}
     include = content.pop("include", None)
     if include is None:
-        return content, content, (file,)
+        return content, (file,)
     if not isinstance(include, str):
         raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
     base = file.parent / include
     if include.startswith("configs/"):
         base = find_config(Path(include))
-    _, included, files = _read(base, (*including, real_path))
+    included, files = _read(base, (*including, real_path))
     _move_paths(included, base.parent, file.parent)
-    return content, _merged(included, content), (file, *files)
+    return _merged(included, content), (file, *files)
 
 
 def _move_paths(content: dict[str, Any], source: Path, target: Path) -> None:
     """Let the relative paths in ``content``, which start from ``source``, start from ``target``."""
-    for keys in (*_PATHS, *_PATHS_OR_NAMES):
-        value = _value(content, *keys)
+    for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
+        section = _section(content, sections)
+        value = section.get(key)
         if not isinstance(value, str) or value.startswith(("~", "/")):
             continue
-        is_judge_file = keys[-1] == "judge" and ("/" in value or value.endswith((".yaml", ".yml")))
-        if keys in _PATHS or is_judge_file or (value and (source / value).is_dir()):
-            section = _value(content, *keys[:-1])
-            section[keys[-1]] = os.path.relpath(source / value, target)
+        is_judge_file = key == "judge" and ("/" in value or value.endswith((".yaml", ".yml")))
+        if (*sections, key) in _PATHS or is_judge_file or (value and (source / value).is_dir()):
+            section[key] = os.path.relpath(source / value, target)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,8 +164,6 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merged(below, value)
-        else:
-            merged[key] = value
+        are_sections = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merged(below, value) if are_sections else value
     return merged

@@ -23,15 +23,12 @@ class LocalEngine:
     A model uses all cores or the GPU by itself, so that more processes would only load it again.
     """
 
-    def __init__(
-        self, settings: BuildSettings, opener: Opener, stages: Sequence[str], shards: int
-    ) -> None:
-        self.groups = group_stages(settings, stages)
+    def __init__(self, settings: BuildSettings, opener: Opener, shards: int) -> None:
+        self.groups = group_stages(settings)
         self._runner = StageRunner(settings, opener)
         self._pool: ProcessPoolExecutor | None = None
         workers = count_workers(settings, shards)
-        needs_pool = any(not has_model for has_model, _ in self.groups)
-        if workers > 1 and needs_pool:
+        if workers > 1:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(workers, context, _start_worker, (settings, opener))
         # one shard more, so that no process waits while this one is busy with a model

@@ -8,7 +8,7 @@ contradictions pass would then depend on the machine and on the other documents 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import Budget, choose_engine, score
+from lm_factuality.models.tree.scorer import Budget, find_engine, score
 
 DTYPE = torch.float32
 _TOKENS_OF_TEXT = 64
@@ -90,9 +90,8 @@ class FluencyModel:
         self.model: Any = loaded.to(device or default_device()).eval()
         self.budget = batch_size * _TOKENS_OF_TEXT
         self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
-        self._start = self._tokenizer.bos_token_id
-        if self._start is None:
-            self._start = self._tokenizer.eos_token_id
+        ends = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id)
+        self._start = next((token for token in ends if token is not None), None)
         if self._start is None:
             raise ModelError(
                 f"{name}: its tokenizer names no token that begins or ends a text; set bos_token"
@@ -100,7 +99,7 @@ class FluencyModel:
             )
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
         with torch.inference_mode(), full_precision():
-            self._engine = choose_engine(self.model, vocabulary, min(self._window, 1024))
+            self._engine = find_engine(self.model, vocabulary, min(self._window, 1024))
 
     def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
         """Return log p(c) / |c| of each text c after its context.
@@ -117,13 +116,10 @@ class FluencyModel:
             Nats per token of the text; NaN for a text without tokens, or one that is longer than
             the window.
         """
-        pairs = list(zip(texts, contexts or [""] * len(texts), strict=True))
-        distinct = list(dict.fromkeys(pairs))
-        encoded = self.encode(*zip(*distinct, strict=True)) if distinct else []
-        scorable = {pair: row for pair, row in zip(distinct, encoded, strict=True) if row}
+        rows = self.encode(texts, contexts)
         with torch.inference_mode(), full_precision():
-            means = dict(zip(scorable, self._means(list(scorable.values())), strict=True))
-        return [means.get(pair, math.nan) for pair in pairs]
+            means = iter(self._means([row for row in rows if row is not None]))
+        return [math.nan if row is None else next(means) for row in rows]
 
     def encode(
         self, texts: Sequence[str], contexts: Sequence[str] = ()
@@ -136,26 +132,19 @@ class FluencyModel:
         spaced = [
             f" {text}" if context else text for text, context in zip(texts, contexts, strict=True)
         ]
-        distinct = list(dict.fromkeys(contexts))
-        tokens_of_context = dict(zip(distinct, self._tokenise(distinct), strict=True))
         rows: list[tuple[list[int], int] | None] = []
-        for context, tokens in zip(contexts, self._tokenise(spaced), strict=True):
+        for near, tokens in zip(self._tokenise(contexts), self._tokenise(spaced), strict=True):
             room = self._window - 1 - len(tokens)
             if not tokens or room < 0:
                 rows.append(None)
                 continue
-            near = tokens_of_context[context]
             near = near[max(0, len(near) - room) :]
             rows.append(([self._start, *near, *tokens], len(tokens)))
         return rows
 
-    def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
+    def _tokenise(self, texts: list[str]) -> list[list[int]]:
         """Return the tokens of each text, without those that begin or end one."""
-        if not texts:
-            return []
-        encoded = self._tokenizer(
-            list(texts), add_special_tokens=False, truncation=False, verbose=False
-        )
+        encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)
         tokens: list[list[int]] = encoded["input_ids"]
         return tokens
 
@@ -222,47 +211,50 @@ class NliModel:
 
         It is NaN where the two do not fit into the model's window even without context.
         """
-        distinct = list(dict.fromkeys(pairs))
-        encoded = dict(zip(distinct, self.encode(distinct), strict=True))
-        fitting = {pair: row for pair, row in encoded.items() if row is not None}
-        rows = list(fitting.values())
-        lengths = [len(row["input_ids"]) for row in rows]
-        probabilities = torch.full((len(rows),), math.nan, device=self.model.device)
-        bar = tqdm(total=len(rows), desc="contradictory?", unit=" texts", delay=2)
+        rows = self.encode(pairs)
+        places = [place for place, row in enumerate(rows) if row is not None]
+        fitting = [row for row in rows if row is not None]
+        probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
+        bar = tqdm(total=len(fitting), desc="contradictory?", unit=" texts", delay=2)
         with torch.inference_mode(), full_precision(), bar:
             # nothing is fetched from a GPU before all batches are on their way
-            for batch in batches(lengths, self.budget):
-                inputs = self.inputs([rows[place] for place in batch])
-                logits = self.model(**inputs).logits.float()
-                probabilities[batch] = logits.softmax(dim=-1)[:, self._label]
+            for batch in batches([len(row["input_ids"]) for row in fitting], self.budget):
+                logits = self.model(**self.inputs([fitting[place] for place in batch])).logits
+                of_batch = logits.float().softmax(dim=-1)[:, self._label]
+                probabilities[[places[place] for place in batch]] = of_batch
                 bar.update(len(batch))
-        results = dict(zip(fitting, probabilities.tolist(), strict=True))
-        return [results.get(pair, math.nan) for pair in pairs]
+        return probabilities.tolist()
 
     def encode(self, pairs: Sequence[Pair]) -> list[Encoded | None]:
         """Return what the tokenizer makes of each premise and hypothesis; None if it is too long.
 
-        A pair that is too long loses words of its context, from the left, on both sides.
+        A pair that is too long loses tokens of its context, from the left, as many on each side.
         """
+        encoded = self._tokenizer(
+            [pair.context + pair.completion for pair in pairs],
+            [pair.context + pair.contradiction for pair in pairs],
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        offsets = encoded.pop("offset_mapping")
         rows: list[Encoded | None] = []
-        for pair, row in zip(pairs, self._tokenise(pairs), strict=True):
-            shorter = pair
-            while len(row["input_ids"]) > self._window and shorter.context:
-                _, _, context = shorter.context.lstrip(" ").partition(" ")
-                shorter = replace(shorter, context=context)
-                (row,) = self._tokenise([shorter])
-            rows.append(row if len(row["input_ids"]) <= self._window else None)
+        for place, pair in enumerate(pairs):
+            kept = list(range(len(offsets[place])))
+            excess = len(kept) - self._window
+            for side in (0, 1):
+                context = [
+                    position
+                    for position, sequence in enumerate(encoded.sequence_ids(place))
+                    if sequence == side and offsets[place][position][1] <= len(pair.context)
+                ]
+                removed = set(context[: max(0, excess + 1) // 2])
+                kept = [position for position in kept if position not in removed]
+            row = {
+                name: [values[place][position] for position in kept]
+                for name, values in encoded.items()
+            }
+            rows.append(row if len(kept) <= self._window else None)
         return rows
-
-    def _tokenise(self, pairs: Sequence[Pair]) -> list[Encoded]:
-        if not pairs:
-            return []
-        premises = [pair.context + pair.completion for pair in pairs]
-        hypotheses = [pair.context + pair.contradiction for pair in pairs]
-        encoded = self._tokenizer(premises, hypotheses, verbose=False)
-        return [
-            {name: values[place] for name, values in encoded.items()} for place in range(len(pairs))
-        ]
 
     def inputs(self, rows: Sequence[Encoded]) -> dict[str, torch.Tensor]:
         """Return a batch as the model takes it."""

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,53 +72,58 @@ class Filters:
         Raises:
             ModelError: A model cannot be loaded, or is not what it is needed for.
         """
-        owners = [example for example in examples for _ in example.candidates]
-        candidates = [candidate for example in examples for candidate in example.candidates]
         nli = self._settings.nli
         fluency = self._settings.fluency
-        if candidates and nli is not None:
-            candidates = self._score_contradiction(nli, owners, candidates)
-        if candidates and fluency is not None:
-            candidates = self._score_fluency(fluency, owners, candidates)
-        scored = iter(candidates)
-        results = []
-        for example in examples:
-            own = list(islice(scored, len(example.candidates)))
-            if fluency is not None and fluency.best is not None:
-                own = _keep_most_fluent(own, fluency.best)
-            results.append(replace(example, candidates=tuple(own)))
-        return results
+        checked = [example for example in examples if example.candidates]
+        if checked and nli is not None:
+            checked = self._check_contradiction(nli, checked)
+        if checked and fluency is not None:
+            checked = self._check_fluency(fluency, checked)
+        results = iter(checked)
+        return [next(results) if example.candidates else example for example in examples]
 
-    def _score_contradiction(
-        self, nli: NliSettings, owners: Sequence[Example], candidates: Sequence[Candidate]
-    ) -> list[Candidate]:
+    def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
         from factor_gen.filter_models import Pair
 
-        contexts = _contexts(owners, nli.context)
-        pairs = [
-            Pair(context, owner.completion, candidate.text)
-            for context, owner, candidate in zip(contexts, owners, candidates, strict=True)
-        ]
+        pairs = []
+        for example in examples:
+            context = last_words(example.prefix, nli.context)
+            for candidate in example.candidates:
+                pairs.append(Pair(context, example.completion, candidate.text))
+        scores = iter(self._nli.contradictions(pairs))
         results = []
-        for candidate, score in zip(candidates, self._nli.contradictions(pairs), strict=True):
-            is_coreference = candidate.type == COREFERENCE
-            threshold = nli.coreference if is_coreference else nli.threshold
-            rejected = _reject(candidate, score, threshold, NOT_CONTRADICTORY)
-            results.append(replace(candidate, contradiction=_rounded(score), rejected=rejected))
+        for example in examples:
+            candidates = []
+            for candidate in example.candidates:
+                score = _rounded(next(scores))
+                is_coreference = candidate.type == COREFERENCE
+                threshold = nli.coreference if is_coreference else nli.threshold
+                checked = _check(candidate, score, threshold, NOT_CONTRADICTORY)
+                candidates.append(replace(checked, contradiction=score))
+            results.append(replace(example, candidates=tuple(candidates)))
         return results
 
-    def _score_fluency(
-        self, fluency: FluencySettings, owners: Sequence[Example], candidates: Sequence[Candidate]
-    ) -> list[Candidate]:
-        completions = [owner.completion for owner in owners]
-        texts = [candidate.text for candidate in candidates]
-        contexts = _contexts(owners, fluency.context)
-        scores = self._fluency.mean_logprobs([*completions, *texts], contexts * 2)
+    def _check_fluency(
+        self, fluency: FluencySettings, examples: Sequence[Example]
+    ) -> list[Example]:
+        texts = []
+        contexts = []
+        for example in examples:
+            of_example = [example.completion, *(candidate.text for candidate in example.candidates)]
+            texts += of_example
+            contexts += [last_words(example.prefix, fluency.context)] * len(of_example)
+        scores = iter(self._fluency.mean_logprobs(texts, contexts))
         results = []
-        for place, candidate in enumerate(candidates):
-            score = scores[len(owners) + place] - scores[place]
-            rejected = _reject(candidate, score, -fluency.margin, NOT_FLUENT)
-            results.append(replace(candidate, fluency=_rounded(score), rejected=rejected))
+        for example in examples:
+            original = next(scores)
+            candidates = []
+            for candidate in example.candidates:
+                score = _rounded(next(scores) - original)
+                checked = _check(candidate, score, -fluency.margin, NOT_FLUENT)
+                candidates.append(replace(checked, fluency=score))
+            if fluency.best is not None:
+                candidates = _keep_most_fluent(candidates, fluency.best)
+            results.append(replace(example, candidates=tuple(candidates)))
         return results
 
     @cached_property
@@ -137,24 +141,15 @@ class Filters:
         return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
 
 
-def _contexts(owners: Sequence[Example], words: int) -> list[str]:
-    """Return the last ``words`` before each owner's completion, cut once for each prefix."""
-    prefixes = {owner.prefix for owner in owners}
-    contexts = {prefix: last_words(prefix, words) for prefix in prefixes}
-    return [contexts[owner.prefix] for owner in owners]
-
-
 def _rounded(score: float) -> float | None:
     return None if math.isnan(score) else round(score, _DIGITS)
 
 
-def _reject(candidate: Candidate, score: float, threshold: float, reason: str) -> str:
-    """Say why a candidate may not be chosen; what an earlier filter said of it stays."""
-    if candidate.rejected:
-        return candidate.rejected
-    if math.isnan(score):
-        return NOT_SCORED
-    return "" if round(score, _DIGITS) > threshold else reason
+def _check(candidate: Candidate, score: float | None, threshold: float, reason: str) -> Candidate:
+    """Reject a candidate for ``reason`` if its score is too low; what rejected it before stays."""
+    if candidate.rejected or (score is not None and score > threshold):
+        return candidate
+    return replace(candidate, rejected=NOT_SCORED if score is None else reason)
 
 
 def _keep_most_fluent(candidates: Sequence[Candidate], best: int) -> list[Candidate]:

@@ -6,9 +6,8 @@ The interface is that of :class:`factor_gen.engine.LocalEngine`.
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,20 +17,12 @@ from typing import Any
 from factor_gen.engine import count_workers
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import (
-    Opener,
-    StageFailed,
-    StageRunner,
-    describe_shard,
-    group_stages,
-)
-from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
+from factor_gen.stages import KEPT, Opener, StageFailed, StageRunner, describe_shard, group_stages
+from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.packages import need
 
-_TRIES = 3
-_PAUSE = 0.5
-"""Seconds after a shard's first try; after the second, twice as long."""
-_ADDRESS = "RAY_ADDRESS"
+_PAUSES = (0.5, 1.0, 0.0)
+"""Seconds after each try of a shard."""
 
 
 class RayEngine:
@@ -41,21 +32,17 @@ class RayEngine:
     the YAML's folder under the same paths.
     """
 
-    def __init__(
-        self, settings: BuildSettings, opener: Opener, stages: Sequence[str], shards: int
-    ) -> None:
+    def __init__(self, settings: BuildSettings, opener: Opener, shards: int) -> None:
         """Start the actors.
 
         Raises:
             ConfigError: Ray is not installed, or there is no cluster at ``RAY_ADDRESS``.
         """
-        ray = need("ray", "engine: ray", "ray")
-        self.groups = group_stages(settings, stages)
-        self._closing = ExitStack()
-        self._closing.enter_context(_cluster(ray, count_workers(settings, shards)))
-        resources = ray.cluster_resources()
-        cores = max(1, int(resources.get("CPU", 1)))
-        workers = min(shards, settings.workers or cores)
+        self._ray = need("ray", "engine: ray", "ray")
+        self.groups = group_stages(settings)
+        _connect(self._ray, count_workers(settings, shards))
+        resources = self._ray.cluster_resources()
+        workers = min(shards, settings.workers or max(1, int(resources.get("CPU", 1))))
         models = sum(has_model for has_model, _ in self.groups)
         settings = replace(settings, folder=settings.folder.resolve())
         self._pools: list[_ActorPool] = []
@@ -63,34 +50,38 @@ class RayEngine:
             actors, gpus = workers, 0.0
             if has_model:
                 actors, gpus = share_gpus(resources.get("GPU", 0), models, workers)
-            # the actors of all groups run side by side on the same cores
-            options = {"num_cpus": 1 / len(self.groups), "num_gpus": gpus}
-            start = partial(ray.remote(StageRunner).options(**options).remote, settings, opener)
-            self._pools.append(_ActorPool(ray, start, names, actors))
+            actor_class = self._ray.remote(StageRunner).options(
+                # the actors of all groups run side by side on the same cores
+                num_cpus=1 / len(self.groups),
+                num_gpus=gpus,
+            )
+            start = partial(actor_class.remote, settings, opener)
+            self._pools.append(_ActorPool(self._ray, start, names, actors))
         self.capacity = sum(pool.size for pool in self._pools)
 
     def submit(
         self, group: int, shard_number: int, examples: Sequence[Example]
     ) -> Future[list[Example]]:
         """Take the examples of a shard through a group of stages, as ``LocalEngine`` does."""
-        return self._pools[group].submit(shard_number, examples)
+        pool = self._pools[group]
+        return pool.threads.submit(pool.run, shard_number, examples)
 
     def close(self) -> None:
         """Leave the cluster; one that was started here ends."""
         for pool in self._pools:
-            pool.close()
-        self._closing.close()
+            pool.threads.shutdown(wait=False, cancel_futures=True)
+        self._ray.shutdown()
 
 
 class _ActorPool:
     """The actors of a group of stages. An actor that dies is replaced."""
 
-    def __init__(self, ray: Any, start: Any, names: Sequence[str], size: int) -> None:
+    def __init__(self, ray: Any, start: Callable[[], Any], names: Sequence[str], size: int) -> None:
         self.size = size
+        self.threads = ThreadPoolExecutor(size)
         self._ray = ray
         self._start = start
         self._names = list(names)
-        self._threads = ThreadPoolExecutor(size)
         self._idle: SimpleQueue[Any] = SimpleQueue()
         for _ in range(size):
             actor = start()
@@ -98,34 +89,29 @@ class _ActorPool:
             opened = actor.open.remote(self._names[0])
             opened.future().add_done_callback(lambda _, actor=actor: self._idle.put(actor))
 
-    def submit(self, shard_number: int, examples: Sequence[Example]) -> Future[list[Example]]:
-        return self._threads.submit(self._run, shard_number, examples)
-
-    def _run(self, shard_number: int, examples: Sequence[Example]) -> list[Example]:
-        """Try a shard up to three times.
+    def run(self, shard_number: int, examples: Sequence[Example]) -> list[Example]:
+        """Have an idle actor take the examples through the stages, or try again twice.
 
         Raises:
-            StageFailed: The last try failed.
+            FactualityError: The last try failed.
         """
         actor = self._idle.get()
+        failure: Exception = AssertionError("nothing was tried")
         try:
-            for number in range(1, _TRIES + 1):
+            for pause in _PAUSES:
+                task = actor.run.remote(self._names, shard_number, examples)
                 try:
-                    task = actor.run.remote(self._names, shard_number, examples)
                     return self._ray.get(task)  # type: ignore[no-any-return]
+                except self._ray.exceptions.RayActorError as error:
+                    failure = error
+                    actor = self._start()
                 except self._ray.exceptions.RayError as error:
-                    if isinstance(error, self._ray.exceptions.RayActorError):
-                        actor = self._start()
-                    if number == _TRIES:
-                        place = describe_shard(shard_number, examples)
-                        raise _readable(error, f"{', '.join(self._names)}, {place}") from error
-                time.sleep(number * _PAUSE)
-            raise AssertionError("the last try returns or raises")
+                    failure = error
+                time.sleep(pause)
         finally:
             self._idle.put(actor)
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        place = describe_shard(shard_number, examples)
+        raise _readable(failure, f"{', '.join(self._names)}, {place}") from failure
 
 
 def share_gpus(available: float, groups: int, workers: int) -> tuple[int, float]:
@@ -146,49 +132,33 @@ def share_gpus(available: float, groups: int, workers: int) -> tuple[int, float]
     return min(workers, int(available) // groups), 1
 
 
-@contextmanager
-def _cluster(ray: Any, workers: int) -> Iterator[None]:
-    """Connect to a cluster; one that was started here ends here."""
-    if ray.is_initialized():
-        yield
-        return
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
-    address = os.environ.get(_ADDRESS)
-    if address:
-        try:
-            ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ConfigError(
-                f"{_ADDRESS} is {address!r}: {error}; start a cluster there with ray start --head,"
-                f" or unset {_ADDRESS} to run on this machine alone"
-            ) from error
-    else:
+def _connect(ray: Any, workers: int) -> None:
+    """Connect to the cluster at ``RAY_ADDRESS``, or start one on this machine."""
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    address = os.environ.get("RAY_ADDRESS", "local")
+    if address == "local":
         # the actors can then import what this process can import from a checkout
         paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-        python_path = os.pathsep.join(filter(None, paths))
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            include_dashboard=False,
-            runtime_env={"env_vars": {"PYTHONPATH": python_path}},
-            **quiet,
-        )
+        options |= {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}},
+        }
     try:
-        yield
-    finally:
-        ray.shutdown()
+        ray.init(address=address, **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"RAY_ADDRESS is {address!r}: {error}; start a cluster there with ray start --head,"
+            " or unset RAY_ADDRESS to run on this machine alone"
+        ) from error
 
 
 def _readable(error: BaseException, place: str) -> FactualityError:
     """Return the error that a stage raised, out of those that Ray wraps it in."""
-    cause: BaseException | None = error
-    while cause is not None:
-        # Ray makes classes that inherit from the error's own: those are not meant
-        if type(cause) in (StageFailed, ConfigError, DataError):
-            return cause  # type: ignore[return-value]
-        cause = getattr(cause, "cause", None) or cause.__cause__
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, FactualityError):
+        return cause
     last_line = str(error).strip().splitlines()[-1]
     return StageFailed(
-        f"{place}: Ray could not make it: {type(error).__name__}: {last_line}\n"
-        "finished shards are kept: start the build again to continue"
+        f"{place}: Ray could not make it: {type(error).__name__}: {last_line}\n{KEPT}"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Annotated, Any
@@ -59,8 +59,7 @@ class Condition:
     @property
     def said(self) -> dict[str, Any]:
         """What it says, by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def failure(self, value: Any) -> str:
         """Return what is wrong with a value, in words without the value; empty if nothing is."""

@@ -35,13 +35,6 @@ _in_order = AfterValidator(lambda types: tuple(sorted({*types}, key=ERROR_TYPES.
 ErrorTypes = Annotated[tuple[ErrorType, ...], Field(min_length=1), _in_order]
 
 
-def _check_max_words(value: int, info: ValidationInfo) -> int:
-    least = info.data.get("min_words", 0)
-    if value < least:
-        raise ValueError(f"expected at least min_words, which is {least}")
-    return value
-
-
 def _check_min_types(value: int, info: ValidationInfo) -> int:
     most = info.data.get("contradictions", value)
     if value > most:
@@ -101,9 +94,7 @@ class SelectSettings:
     """Section 3.2.1: one sentence a document, of ten words or more, no headline."""
 
     min_words: Count = 10
-    max_words: Annotated[Count, Field(validate_default=True), AfterValidator(_check_max_words)] = (
-        200
-    )
+    max_words: Count = 200
     """What is longer is a list; the paper has no limit."""
     position: Literal["random", "first", "last"] = "random"
     """Which of the sentences that will do is tried first."""
@@ -173,6 +164,11 @@ class FilterSettings:
 
     nli: Annotated[NliSettings | None, BeforeValidator(_read_filter)] = NliSettings()
     fluency: Annotated[FluencySettings | None, BeforeValidator(_read_filter)] = FluencySettings()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether either filter is on."""
+        return self.nli is not None or self.fluency is not None
 
 
 @dataclass(frozen=True)

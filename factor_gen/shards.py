@@ -6,16 +6,16 @@ used up. The best draw of each document is kept. What a draw gives depends on th
 document alone.
 """
 
-import hashlib
 import json
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
@@ -24,11 +24,10 @@ from factor_gen.records import Example, from_json, to_json
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import ALL_STAGES, KEPT, READ, StageFailed, describe_shard
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import write_json, write_text
+from lm_factuality.ground.files import write_json, write_lines
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS = "settings.json"
-_DONE = "done.json"
 _END = "examples"
 """The key of a shard's last line, with the number of its examples; a file cut short lacks it."""
 _MOST_CHARACTERS = 16_000_000
@@ -63,10 +62,6 @@ class ShardFolder:
         """Return the path of a shard's file. Shards are counted from 0."""
         return self.path / f"part-{number:05d}.jsonl"
 
-    def has(self, number: int) -> bool:
-        """Whether the shard is there."""
-        return self.part(number).is_file()
-
     def write(self, number: int, examples: Iterable[Example]) -> None:
         """Write a shard.
 
@@ -74,8 +69,7 @@ class ShardFolder:
             DataError: The folder cannot be written.
         """
         lines = [json.dumps(to_json(example), ensure_ascii=False) for example in examples]
-        lines.append(json.dumps({_END: len(lines)}))
-        write_text(self.part(number), "".join(f"{line}\n" for line in lines))
+        write_lines(self.part(number), [*lines, json.dumps({_END: len(lines)})])
 
     def read(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, one in memory at a time.
@@ -84,7 +78,6 @@ class ShardFolder:
             DataError: The shard is not there, or damaged.
         """
         path = self.part(number)
-        advice = f"remove {self.path} and start the build again"
         line_number = 0
         end = None
         try:
@@ -97,90 +90,53 @@ class ShardFolder:
                         yield from_json(values)
             if end != line_number - 1:
                 raise ValueError("the end is missing")
-        except FileNotFoundError as error:
-            raise DataError(f"{path}: the shard is not there; {advice}") from error
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise DataError(f"{path}:{line_number}: damaged ({error}); {advice}") from error
-
-    @property
-    def shards(self) -> int | None:
-        """How many shards there are, once all documents are read; None before."""
-        done = read_json(self.path / _DONE)
-        count = done.get("shards") if isinstance(done, Mapping) else None
-        return count if isinstance(count, int) else None
-
-    @property
-    def filtered(self) -> Mapping[str, int]:
-        """How many rows of tables were left out, by reason, once all documents are read."""
-        done = read_json(self.path / _DONE) or {}
-        filtered: Mapping[str, int] = done.get("filtered", {})
-        return filtered
-
-    def finish(self, shards: int, filtered: Mapping[str, int]) -> None:
-        """Note that all documents are read."""
-        write_json(
-            self.path / _DONE, {"shards": shards, "filtered": dict(sorted(filtered.items()))}
-        )
-
-
-def prepare(root: Path, plans: Mapping[str, Mapping[str, Any]]) -> list[ShardFolder]:
-    """Return the folders of a build, with the shards that are still good.
-
-    Args:
-        root: The folder that they lie in.
-        plans: For each folder the settings that decide its shards. A folder whose settings have
-            changed is removed, and so are those after it, because their input changes.
-    """
-    folders = []
-    hash_before = ""
-    for name, settings in plans.items():
-        folder = ShardFolder(root / name)
-        plan = json.loads(json.dumps({"settings": settings, "before": hash_before}))
-        hash_before = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
-        saved = read_json(folder.path / _SETTINGS)
-        if saved != plan:
-            if folder.path.exists():
-                _LOG.warning("%s are made again: %s", name, _changed_keys(saved, plan))
-            discard(root, [name])
-            write_json(folder.path / _SETTINGS, plan)
-        folders.append(folder)
-    return folders
-
-
-def discard(root: Path, names: Iterable[str]) -> None:
-    """Remove folders of an earlier build.
-
-    Raises:
-        DataError: One cannot be removed.
-    """
-    for name in names:
-        path = root / name
-        try:
-            if path.is_dir():
-                shutil.rmtree(path)
-        except OSError as error:
             raise DataError(
-                f"{path}: cannot be removed: {error}; remove it and start again"
+                f"{path}:{line_number}: damaged ({error}); remove {self.path} and start the build"
+                " again"
             ) from error
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; None if it is missing or damaged."""
+def prepare(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
+    """Return a folder of a build, with the shards that are still good.
+
+    Args:
+        path: The folder.
+        plan: The settings that decide its shards. If they have changed, the folder is emptied.
+    """
+    plan = json.loads(json.dumps(plan))
+    saved = read_json(path / _SETTINGS)
+    if saved != plan:
+        if path.exists():
+            changed = [
+                name for name in sorted({*saved, *plan}) if saved.get(name) != plan.get(name)
+            ]
+            _LOG.warning("%s are made again: %s changed", path.name, ", ".join(changed))
+        discard(path)
+        write_json(path / _SETTINGS, plan)
+    return ShardFolder(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a folder of an earlier build.
+
+    Raises:
+        DataError: It cannot be removed.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        if path.is_dir():
+            shutil.rmtree(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be removed: {error}; remove it and start again") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one if the file is missing or damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-
-
-def _changed_keys(saved: Any, plan: Mapping[str, Any]) -> str:
-    """Name the settings that changed since a folder was made."""
-    try:
-        old = dict(saved["settings"])
-    except (TypeError, KeyError, ValueError):
-        return "their folder does not say what they were made with"
-    new = plan["settings"]
-    changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    return f"{', '.join(changed) or 'the documents'} changed"
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
@@ -188,59 +144,43 @@ def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
     shard: list[Example] = []
     characters = 0
     for example in examples:
-        is_full = len(shard) == size or characters + len(example.prefix) > _MOST_CHARACTERS
-        if shard and is_full:
+        characters += len(example.prefix)
+        if shard and (len(shard) == size or characters > _MOST_CHARACTERS):
             yield shard
             shard = []
-            characters = 0
+            characters = len(example.prefix)
         shard.append(example)
-        characters += len(example.prefix)
     if shard:
         yield shard
 
 
-class Goal(NamedTuple):
-    """What a draw must give for a document to need no other."""
+def types_of_goal(settings: BuildSettings) -> int:
+    """Return of how many error types the contradictions of a draw must be to need no other.
 
-    contradictions: int
-    """How many, none of them doubtful."""
-    types: int
-    """Of how many error types."""
-    least_types: int
-    """Of how many types the contradictions of a row must be."""
-    most_doubtful: int
-    """How doubtful the contradictions of a row may be."""
+    Two where rows of two can be had, more if the settings want more.
+    """
+    two_types = min(2, settings.choose.contradictions, len(settings.types.types))
+    return max(settings.choose.min_types, two_types)
 
 
-def goal_of(settings: BuildSettings) -> Goal:
-    """Return the goal: two types where rows of them can be had, more if the settings want more."""
-    choose = settings.choose
-    two_types = min(2, choose.contradictions, len(settings.types.types))
-    return Goal(
-        contradictions=choose.contradictions,
-        types=max(choose.min_types, two_types),
-        least_types=choose.min_types,
-        most_doubtful=choose.most_doubtful,
-    )
-
-
-def rank(example: Example, goal: Goal) -> tuple[int, int, int, int, int]:
+def rank(example: Example, settings: BuildSettings) -> tuple[int, int, int, int, int]:
     """Rank how far a draw got; the greater tuple is the better draw.
 
     Returns:
         The number of the stage that gave the document up, contradictions, the types that a row
         must have, how little doubtful the contradictions are (0: not at all, -1, -2), and types.
-        None of these counts beyond the goal.
+        None of these counts beyond what a document needs to be drawn from no more.
     """
-    usable = standing(example, goal.contradictions, goal.least_types, goal.most_doubtful)
+    choose = settings.choose
+    usable = standing(example, choose)
     stage = _stage_of_refusal(example)
     types = len({candidate.type for candidate in usable})
     return (
         ALL_STAGES.index(stage) if stage else len(ALL_STAGES),
-        min(len(usable), goal.contradictions),
-        min(types, goal.least_types),
+        min(len(usable), choose.contradictions),
+        min(types, choose.min_types),
         -max((candidate.doubtful for candidate in usable), default=0),
-        min(types, goal.types),
+        min(types, types_of_goal(settings)),
     )
 
 
@@ -252,72 +192,77 @@ def _stage_of_refusal(example: Example) -> str:
 class Shard:
     """The documents of one shard on their way through the stages, draw after draw."""
 
-    def __init__(self, number: int, documents: Iterable[Example], goal: Goal, draws: int) -> None:
+    def __init__(
+        self, number: int, documents: Iterable[Example], settings: BuildSettings, groups: int = 1
+    ) -> None:
         """Begin with the first draw.
 
         Args:
             number: The place of the shard in the build, from 0.
             documents: What was read, each with its whole text as its prefix.
-            goal: What ends the draws of a document.
-            draws: The sentences that are drawn of a document at most.
+            settings: The settings of the build.
+            groups: How many groups of stages there are.
         """
         self.number = number
-        self._documents = list(documents)
-        self._goal = goal
-        self._draws = draws
-        self._draw = 1
-        self._places = list(range(len(self._documents)))
-        self._best: list[Example | None] = [None] * len(self._documents)
         self.group = 0
         """The group of stages that comes next."""
-        self.examples = list(self._documents)
+        self.examples = list(documents)
         """What the next group of stages gets."""
+        self.results = self.examples.copy()
+        """The best draw of each document so far; before the first, the document."""
+        self._documents = self.examples
+        self._places = range(len(self._documents))
+        self._draw = 1
+        self._settings = settings
+        self._groups = groups
 
-    def end_draw(self, examples: Sequence[Example]) -> bool:
-        """Take what the last group of stages gave, and begin another draw if one is needed.
+    def go_on(self, examples: list[Example]) -> bool:
+        """Take what a group of stages gave.
 
         Returns:
-            Whether there is another draw.
+            Whether the shard goes on, with the next group or with another draw.
         """
+        self.group += 1
+        self.examples = examples
+        if self.group == self._groups:
+            self._end_draw(examples)
+        return bool(self.examples)
+
+    def _end_draw(self, examples: Sequence[Example]) -> None:
+        """Keep the better draw of each document, and begin another one where it is needed."""
+        choose = self._settings.choose
+        goal = (
+            len(ALL_STAGES),
+            choose.contradictions,
+            choose.min_types,
+            0,
+            types_of_goal(self._settings),
+        )
         places = []
-        again = []
+        self.examples = []
         for place, example in zip(self._places, examples, strict=True):
-            self._best[place] = self._better(self._best[place], example)
-            document = self._documents[place]
-            is_exhausted = _stage_of_refusal(example) in _WITHOUT_SENTENCE
-            if self._draw == self._draws or is_exhausted or self._is_met(example):
-                continue
-            places.append(place)
-            again.append(
-                replace(document, draw=self._draw + 1, spans=example.spans, tried=example.tried)
-            )
-        self._draw += 1
+            best = self.results[place]
+            is_drawn = _stage_of_refusal(example) not in _WITHOUT_SENTENCE
+            better = example
+            if self._draw > 1:
+                better = max(best, example, key=lambda draw: rank(draw, self._settings))
+            lost = dict(Counter(best.lost) + Counter(example.lost))
+            self.results[place] = replace(better, draws=best.draws + is_drawn, lost=lost)
+
+            is_last = self._draw == self._settings.select.draws
+            if is_drawn and not is_last and rank(example, self._settings) != goal:
+                places.append(place)
+                self.examples.append(
+                    replace(
+                        self._documents[place],
+                        draw=self._draw + 1,
+                        spans=example.spans,
+                        tried=example.tried,
+                    )
+                )
         self._places = places
-        self.examples = again
+        self._draw += 1
         self.group = 0
-        return bool(again)
-
-    def _better(self, best: Example | None, example: Example) -> Example:
-        """Return the better draw of a document, with the counts of all its draws."""
-        is_drawn = _stage_of_refusal(example) not in _WITHOUT_SENTENCE
-        if best is None:
-            return replace(example, draws=int(is_drawn))
-        better = max(best, example, key=lambda draw: rank(draw, self._goal))
-        reasons = dict.fromkeys([*best.lost, *example.lost])
-        lost = {
-            reason: best.lost.get(reason, 0) + example.lost.get(reason, 0) for reason in reasons
-        }
-        return replace(better, draws=best.draws + is_drawn, lost=lost)
-
-    def _is_met(self, example: Example) -> bool:
-        goal = self._goal
-        best = (len(ALL_STAGES), goal.contradictions, goal.least_types, 0, goal.types)
-        return rank(example, goal) == best
-
-    @property
-    def results(self) -> list[Example]:
-        """The best draw of each document."""
-        return [example for example in self._best if example is not None]
 
 
 def run_shards(
@@ -325,8 +270,7 @@ def run_shards(
     numbers: Sequence[int],
     documents: ShardFolder,
     finished: ShardFolder,
-    goal: Goal,
-    draws: int,
+    settings: BuildSettings,
 ) -> None:
     """Take shards through the stages and write them once they are finished.
 
@@ -337,8 +281,7 @@ def run_shards(
         numbers: The shards to make.
         documents: Where their documents are read from.
         finished: Where they are written to.
-        goal: What ends the draws of a document.
-        draws: The sentences that are drawn of a document at most.
+        settings: The settings of the build.
 
     Raises:
         StageFailed: A stage raised an error, or its process died. Shards that were under way
@@ -347,39 +290,31 @@ def run_shards(
     waiting = iter(numbers)
     running: dict[Future[list[Example]], Shard] = {}
     failure: BaseException | None = None
+
+    def submit(shard: Shard) -> None:
+        running[engine.submit(shard.group, shard.number, shard.examples)] = shard
+
     with tqdm(total=len(numbers), desc="build", unit=" shards", delay=2) as bar:
         while True:
             while failure is None and len(running) < engine.capacity:
                 number = next(waiting, None)
                 if number is None:
                     break
-                shard = Shard(number, documents.read(number), goal, draws)
-                running[engine.submit(0, number, shard.examples)] = shard
+                submit(Shard(number, documents.read(number), settings, len(engine.groups)))
             if not running:
                 break
-            ready, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in ready:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
                 shard = running.pop(future)
                 error = future.exception()
                 if error is not None:
                     failure = failure or _explain(error, shard)
-                elif _advance(shard, future.result(), len(engine.groups)):
-                    next_future = engine.submit(shard.group, shard.number, shard.examples)
-                    running[next_future] = shard
+                elif shard.go_on(future.result()):
+                    submit(shard)
                 else:
                     finished.write(shard.number, shard.results)
                     bar.update()
     if failure is not None:
         raise failure
-
-
-def _advance(shard: Shard, examples: list[Example], groups: int) -> bool:
-    """Lead a shard to its next group of stages. Return False if it is finished."""
-    if shard.group + 1 < groups:
-        shard.group += 1
-        shard.examples = examples
-        return True
-    return shard.end_draw(examples)
 
 
 def _explain(error: BaseException, shard: Shard) -> BaseException:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, FilterSettings
 from lm_factuality.ground.errors import FactualityError
-from lm_factuality.ground.packages import missing, need
+from lm_factuality.ground.packages import missing
 
 _LOG = logging.getLogger(__name__)
 
@@ -112,17 +112,10 @@ def _run_stage(stage: Stage, shard_number: int, examples: Sequence[Example]) -> 
 
 def describe_shard(number: int, examples: Sequence[Example]) -> str:
     """Name a shard for a message, such as ``shard 2 (documents 'd8' to 'd11')``."""
-    ids = [example.doc_id for example in examples]
-    if not ids:
-        documents = "none"
-    elif len(ids) == 1:
-        documents = repr(ids[0])
-    else:
-        documents = f"{ids[0]!r} to {ids[-1]!r}"
-    return f"shard {number} (documents {documents})"
+    return f"shard {number} (documents {examples[0].doc_id!r} to {examples[-1].doc_id!r})"
 
 
-def group_stages(settings: BuildSettings, names: Sequence[str]) -> list[tuple[bool, list[str]]]:
+def group_stages(settings: BuildSettings) -> list[tuple[bool, list[str]]]:
     """Group the stages that one process can go through without giving the shard away.
 
     Returns:
@@ -130,7 +123,7 @@ def group_stages(settings: BuildSettings, names: Sequence[str]) -> list[tuple[bo
         is a group of its own.
     """
     groups: list[tuple[bool, list[str]]] = []
-    for name in names:
+    for name in STAGES:
         has_model = _has_model(settings, name)
         if groups and not has_model and not groups[-1][0]:
             groups[-1][1].append(name)
@@ -146,7 +139,7 @@ def _has_model(settings: BuildSettings, name: str) -> bool:
     """
     if name == "generate":
         return settings.generate.generator == "llm"
-    return name == "filter" and settings.filter != FilterSettings(None, None)
+    return name == "filter" and settings.filter.is_on
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:
@@ -195,7 +188,7 @@ def _open_generate(settings: BuildSettings) -> Stage:
         settings.seed,
         settings.contexts,
         language,
-        filtered=settings.filter != FilterSettings(None, None),
+        filtered=settings.filter.is_on,
     )
 
 
@@ -221,15 +214,3 @@ def _located(settings: BuildSettings, section: Any) -> Any:
         return None
     path = settings.folder / Path(section.model).expanduser()
     return replace(section, model=str(path)) if path.is_dir() else section
-
-
-def check_packages_of_choose() -> None:
-    """Check that the packages are installed which the choice and the files need.
-
-    Hours may be spent on the stages before them.
-
-    Raises:
-        ConfigError: A package is not installed.
-    """
-    for module in ("rapidfuzz", "sklearn"):
-        need(module, "the stage choose", "generate")

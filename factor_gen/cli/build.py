@@ -45,10 +45,6 @@ def build(
     restart: Annotated[
         bool, Option("--restart", help="Discard what an earlier build left in the folder.")
     ] = False,
-    until: Annotated[
-        Literal["read", "select", "types", "generate", "filter", "choose"],
-        Option(help="The last stage to run; choose writes the files."),
-    ] = "choose",
 ) -> None:
     """Make a FACTOR benchmark from a corpus.
 
@@ -56,7 +52,6 @@ def build(
     Examples:
       factor-gen build my_corpus.yaml --out my_factor
       factor-gen build my_corpus.yaml --out trial --documents 50        a first look
-      factor-gen build my_corpus.yaml --out trial --until types         only the first stages
       RAY_ADDRESS=auto factor-gen build my_corpus.yaml --out /shared/my_factor --engine ray
 
     \b
@@ -80,15 +75,9 @@ def build(
         if value is not None:
             words += [f"--{name}", str(value)]
     command = shlex.join(words)
-    built = pipeline.build(settings, out, restart=restart, until=until, command=command)
+    built = pipeline.build(settings, out, restart=restart, command=command)
     _print_documents(settings.name, built)
     sys.stdout.writelines(f"{path}: {_FILES[kind]}\n" for kind, path in built.files.items())
-    if not built.files:
-        sys.stdout.write(
-            f"Stopped after {until}; its shards are in {out / 'stages'}. Without --until, only the"
-            " documents are used again.\n"
-        )
-        return
     task = f"--include_path {shlex.quote(str(out))} --tasks {settings.name}"
     sys.stdout.write(
         "Next, score a model on it, and see what it gives away:\n"
@@ -108,8 +97,7 @@ def _print_documents(name: str, built: "Built") -> None:
         (ALL_STAGES.index(stage), -count, reason) for (stage, reason), count in built.unused.items()
     ]
     rows = [(ALL_STAGES[place], reason, -count) for place, count, reason in sorted(unused)]
-    outcome = "rows of the benchmark" if built.files else "go on to the next stage"
-    rows.append(("", outcome, built.rows))
+    rows.append(("", "rows of the benchmark", built.rows))
     total = built.documents
     print_table(
         f"{name}: what became of {total:,} documents",

@@ -19,7 +19,7 @@ from factor_gen.language import ENGLISH
 from factor_gen.output.counts import Counts
 from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, portable, whole
 from factor_gen.settings import BuildSettings
-from factor_gen.shards import goal_of
+from factor_gen.shards import types_of_goal
 from lm_factuality import __version__
 from lm_factuality.ground.html import read_file
 
@@ -85,7 +85,7 @@ def dataset_card(
             front_matter=_yaml(_front_matter(settings, counts)),
             source=_source(settings, provenance),
             audit=_audit_table(audit) if audit else None,
-            goal=goal_of(settings).types,
+            goal=types_of_goal(settings),
             doubts=settings.generate.generator == "rules" and settings.corpus.language == ENGLISH,
             models=[
                 (model["stage"], model["model"], model.get("revision", ""))

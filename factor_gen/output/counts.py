@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,14 +130,6 @@ class Counts:
             ],
             "edit_distance": {"mean": mean, "standard_deviation": deviation} if self.rows else None,
         }
-
-
-def count_examples(examples: Iterable[Example]) -> Counts:
-    """Count examples that no rows were chosen from."""
-    counts = Counts()
-    for example in examples:
-        counts.add(example)
-    return counts
 
 
 def stage_and_reason(example: Example) -> tuple[str, str]:

@@ -80,14 +80,11 @@ def _identity(path: Path) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def show(part: Path, out: Path) -> dict[str, Path]:
+def show(part: Path, out: Path) -> None:
     """Move the files in ``part`` to ``out``, and remove those of an earlier build.
 
     The manifest goes first and comes last, so that a folder that has one holds the files that it
     lists. A file that was changed since an earlier build wrote it stays.
-
-    Returns:
-        The files by name.
     """
     old = _files_of_builds(out)
     new = _listed_files(part / MANIFEST)
@@ -101,11 +98,9 @@ def show(part: Path, out: Path) -> dict[str, Path]:
             path.unlink()
         else:
             _LOG.warning("%s: is of an earlier build, but was changed since; it stays", path)
-    files = {}
     for path in sorted(part.iterdir(), key=lambda path: (path.name == MANIFEST, path.name)):
-        files[path.name] = path.replace(out / path.name)
+        path.replace(out / path.name)
     (out / _MOVING).unlink()
-    return files
 
 
 def _files_of_builds(out: Path) -> dict[str, Mapping[str, Any]]:

@@ -8,7 +8,6 @@ import csv
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -43,22 +42,13 @@ class: !function lm_factuality.benchmarks.factor.task.FactorTask
 _REASONS = 5  # that the error about a build without rows names
 
 
-@dataclass(frozen=True)
-class Written:
-    """What was written."""
-
-    files: Mapping[str, Path]
-    """The files by what they are: csv, parquet, task, card, unused, manifest."""
-    counts: Counts
-
-
 def write_benchmark(
     settings: BuildSettings,
     items: Iterable[Chosen | Example],
     out: Path,
     provenance: Provenance,
     audit: Audit | None = None,
-) -> Written:
+) -> Counts:
     """Write a benchmark with its task, card and manifest.
 
     Files of an earlier build stay as they are until all new ones are complete; then those go that
@@ -70,6 +60,9 @@ def write_benchmark(
         out: The folder of the benchmark.
         provenance: What the card and the manifest say beside the counts.
         audit: Called once all rows are written, for figures of the card and the manifest.
+
+    Returns:
+        What became of the documents.
 
     Raises:
         DataError: No document gave a row, ``out`` cannot be written, or holds what no build wrote
@@ -87,14 +80,14 @@ def write_benchmark(
                 raise DataError(_no_rows(counts))
             figures = audit() if audit else None
             _write_descriptions(settings, part, provenance, counts, figures)
-            files = show(part, out)
+            show(part, out)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
         raise DataError(
             f"{out}: cannot be written: {error}; free some space or choose another folder"
         ) from error
-    return Written({kind: files[name] for kind, name in file_names(settings).items()}, counts)
+    return counts
 
 
 def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path) -> Counts:

@@ -15,7 +15,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from judges.backends import capabilities
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
@@ -376,9 +375,7 @@ def _judge_refusals(
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
     backend = str(judge.get("backend"))
-    judge_can = capabilities(backend)
-    own_options = set(mapping(judge.get("options"))) - set(judge_can.portable_options)
-    if judge_can.is_reproducible and own_options:
+    if "coefficients" in mapping(judge.get("options")):
         problem = f"the {backend} judge has coefficients of its own; run with the suite's"
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
     certificates = _certificates(evidence, task)

@@ -22,7 +22,26 @@ _RULES: Mapping[str, Callable[[str], float]] = {
 }
 
 
-class ConstantAnswer(LM):  # type: ignore[misc]
+class _Baseline(LM):  # type: ignore[misc]
+    """Refuses what a baseline cannot do."""
+
+    ability: str
+    """What it does instead."""
+
+    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
+        """Refuse to score."""
+        raise ConfigError(f"{self.ability}; it has no log-probabilities")
+
+    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
+        """Refuse to score texts."""
+        raise ConfigError(f"{self.ability}; it has no perplexity")
+
+    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
+        """Refuse to generate."""
+        raise ConfigError(f"{self.ability}; it generates nothing")
+
+
+class ConstantAnswer(_Baseline):
     """lm_eval model ``constant-answer``: it generates ``answer``, whatever it is asked.
 
     ``\\n``, ``\\t`` and ``\\\\`` in the answer stand for a line break, a tab and a backslash. An
@@ -32,6 +51,8 @@ class ConstantAnswer(LM):  # type: ignore[misc]
         ConfigError: There is no answer, or lm_eval's command line has read it as something else
             than text.
     """
+
+    ability = "constant-answer generates; for choices there is surface-baseline"
 
     def __init__(self, answer: Any = None, **_: Any) -> None:
         super().__init__()
@@ -65,22 +86,8 @@ class ConstantAnswer(LM):  # type: ignore[misc]
         ends = [self._answer.find(text) for text in stops if text]
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Refuse to score."""
-        raise ConfigError(
-            "constant-answer generates and scores nothing; the baseline for choices is"
-            " surface-baseline"
-        )
 
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        """Refuse to score."""
-        raise ConfigError(
-            "constant-answer generates and scores nothing; no baseline of the suite has a"
-            " perplexity"
-        )
-
-
-class SurfaceBaseline(LM):  # type: ignore[misc]
+class SurfaceBaseline(_Baseline):
     """lm_eval model ``surface-baseline``: it prefers choices by a rule.
 
     ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are no
@@ -89,6 +96,8 @@ class SurfaceBaseline(LM):  # type: ignore[misc]
     Raises:
         ConfigError: There is no rule of that name.
     """
+
+    ability = "surface-baseline compares choices"
 
     def __init__(self, rule: str = "random", **_: Any) -> None:
         super().__init__()
@@ -106,11 +115,3 @@ class SurfaceBaseline(LM):  # type: ignore[misc]
         digest = hashlib.sha256(f"{context}\0{continuation}".encode()).digest()
         tie_break = int.from_bytes(digest[:4], "big") / 2**32 * 0.5
         return self._rule(continuation) + tie_break
-
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        """Refuse texts."""
-        raise ConfigError("surface-baseline compares choices; it has no perplexity")
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        """Refuse to generate."""
-        raise ConfigError("surface-baseline compares choices; it generates nothing")

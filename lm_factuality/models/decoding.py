@@ -31,7 +31,7 @@ from lm_factuality.models.tree.logits import (
     needed_logits,
     record_nothing,
 )
-from lm_factuality.models.tree.scorer import Engine, choose_engine
+from lm_factuality.models.tree.scorer import Engine, find_engine
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -164,12 +164,13 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
     """
     half = num_layers // 2 if num_layers <= 40 else 20
     upper = num_layers // 2 if num_layers <= 40 else num_layers - 20
-    presets = {"low": range(2 if is_tied else 0, half, 2), "high": range(upper, num_layers, 2)}
+    presets: dict[str | int, range] = {
+        "low": range(2 if is_tied else 0, half, 2),
+        "high": range(upper, num_layers, 2),
+    }
     numbers: Sequence[str | int]
-    if isinstance(layers, int):
-        numbers = [layers]
-    elif isinstance(layers, str):
-        numbers = presets[layers] if layers in presets else layers.split("+")
+    if isinstance(layers, str | int):
+        numbers = presets[layers] if layers in presets else str(layers).split("+")
     else:
         numbers = layers
     try:
@@ -193,19 +194,20 @@ Weaker = Callable[[Tensor], Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class WholeEngine:
-    """Computes forests that are a single sequence each, with any causal model."""
+    """Computes forests that are a single sequence each, with any causal model.
+
+    What comes before a stretch is computed again.
+    """
 
     model: Any
     record: Recorder = record_nothing
-    name = "whole"
-
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        """Return the whole forest."""
-        return Stretch(0, len(forest), stretch.path)
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """Compute the logits of the forest's targets."""
-        return needed_logits(self.model, forest, stretch, self.record, use_cache=False)
+        """Compute the logits of the stretch's targets."""
+        beginning = Stretch(0, stretch.stop, stretch.path[:0])
+        logits = needed_logits(self.model, forest, beginning, self.record, use_cache=False)
+        targets = forest.targets_between(stretch.start, stretch.stop)
+        return replace(logits, rows=logits.rows[targets])
 
 
 @dataclass(frozen=True)
@@ -214,15 +216,6 @@ class PairEngine:
 
     expert: Engine
     amateur: Engine
-
-    @property
-    def name(self) -> str:
-        """The names of both engines."""
-        return f"{self.expert.name} and {self.amateur.name}"
-
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        """Return the beginning of the stretch that both engines can compute."""
-        return self.amateur.limit(forest, self.expert.limit(forest, stretch))
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
         """Compute the logits of the stretch's targets with both models."""
@@ -248,33 +241,41 @@ class EarlyExits:
             UnsupportedModelError: There are no such layers, or logits are not the last hidden
                 state times the output embedding.
         """
-        self.layers = tuple(layers)
+        config = model.config.get_text_config()
+        blocks = [
+            module
+            for module in model.modules()
+            if isinstance(module, torch.nn.ModuleList) and len(module) == config.num_hidden_layers
+        ]
         self._model = model
         self._vocabulary = model.get_output_embeddings()
-        self._norm = None
-        config = model.config.get_text_config()
-        self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
-        self._blocks: Any = None
-        for module in model.modules():
-            if isinstance(module, torch.nn.ModuleList) and len(module) == config.num_hidden_layers:
-                self._blocks = module
-                break
-        if self._blocks is None or self._vocabulary is None:
+        if not blocks or self._vocabulary is None:
             raise UnsupportedModelError(
                 "its layers or its output embedding cannot be told from its other parts"
             )
-        self._try()
+        self._blocks = [blocks[0][layer] for layer in layers]
+        self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+        self._norm: torch.nn.Module | None = None
+        self._try(compare_first=layers[0] > 0)
         if norm:
-            self._norm = self._final_norm()
+            in_blocks = set(blocks[0].modules())
+            norms = [
+                module
+                for module in model.modules()
+                if "norm" in type(module).__name__.lower() and module not in in_blocks
+            ]
+            if not norms:
+                raise UnsupportedModelError("norm: it has no final norm")
+            self._norm = norms[-1]
         self.whole_engine: Engine = WholeEngine(model, self.record)
 
-    def _try(self) -> None:
+    def _try(self, compare_first: bool) -> None:
         with self.record(lambda states: states) as recorded:
             tokens = torch.arange(1, 4, device=device_of(self._model))[None]
             output = self._model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         # State-space models leave the embedding out of their hidden states, so these are not
         # compared by place, and a recorded embedding is not compared at all.
-        for states in recorded if self.layers[0] else recorded[1:]:
+        for states in recorded if compare_first else recorded[1:]:
             if not any(_is_near(states, hidden) for hidden in output.hidden_states):
                 raise UnsupportedModelError(
                     "what enters its blocks is not what it calls its hidden states"
@@ -284,25 +285,13 @@ class EarlyExits:
                 "its logits are not its last hidden state times its output embedding"
             )
 
-    def _final_norm(self) -> torch.nn.Module:
-        """Return the last norm that is not part of a block."""
-        in_blocks = set(self._blocks.modules())
-        norms: list[torch.nn.Module] = [
-            module
-            for module in self._model.modules()
-            if "norm" in type(module).__name__.lower() and module not in in_blocks
-        ]
-        if not norms:
-            raise UnsupportedModelError("norm: it has no final norm")
-        return norms[-1]
-
     @contextlib.contextmanager
     def record(self, pick: Pick) -> Iterator[list[Tensor]]:
         """Leave what ``pick`` takes of the states of each layer in the list at each forward pass.
 
         States have the shape [batch, length, width].
         """
-        recorded = [torch.empty(0)] * len(self.layers)
+        recorded = [torch.empty(0)] * len(self._blocks)
 
         def keep(
             place: int, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -310,10 +299,9 @@ class EarlyExits:
             recorded[place] = pick(args[0] if args else kwargs["hidden_states"])
 
         with contextlib.ExitStack() as hooks:
-            for place, layer in enumerate(self.layers):
-                hook = partial(keep, place)
-                block = self._blocks[layer]
-                hooks.enter_context(block.register_forward_pre_hook(hook, with_kwargs=True))
+            for place, block in enumerate(self._blocks):
+                hook = block.register_forward_pre_hook(partial(keep, place), with_kwargs=True)
+                hooks.enter_context(hook)
             yield recorded
 
     def logits(self, states: Tensor) -> Tensor:
@@ -326,9 +314,9 @@ class EarlyExits:
             logits = torch.tanh(logits / self._softcap) * self._softcap
         return logits
 
-    def choose_engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        """Return the engine that the model can be trusted with."""
-        return choose_engine(self._model, vocabulary, max_length, self.record)
+    def find_engine(self, vocabulary: int, max_length: int) -> Engine | None:
+        """Return the engine if the model can be trusted with it."""
+        return find_engine(self._model, vocabulary, max_length, self.record)
 
     @contextlib.contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[Weaker]:
@@ -348,12 +336,11 @@ class Amateur:
         self._amateur = amateur
         self.whole_engine: Engine = PairEngine(WholeEngine(expert), WholeEngine(amateur))
 
-    def choose_engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        """Return the engines that both models can be trusted with."""
-        amateur_vocabulary = len(self._amateur.get_input_embeddings().weight)
-        vocabulary = min(vocabulary, amateur_vocabulary)
-        expert = choose_engine(self._expert, vocabulary, max_length)
-        amateur = choose_engine(self._amateur, vocabulary, max_length)
+    def find_engine(self, vocabulary: int, max_length: int) -> Engine | None:
+        """Return an engine for both models if both can be trusted with theirs."""
+        vocabulary = min(vocabulary, len(self._amateur.get_input_embeddings().weight))
+        expert = find_engine(self._expert, vocabulary, max_length)
+        amateur = find_engine(self._amateur, vocabulary, max_length)
         return PairEngine(expert, amateur) if expert and amateur else None
 
     def logits(self, contrast: Tensor) -> Tensor:
@@ -370,14 +357,12 @@ class Amateur:
                 # Beam search continues each prompt in several ways.
                 repeats = len(ids) // len(mask)
                 attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
-            inputs: dict[str, Any] = {"logits_to_keep": 1}
-            inputs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-            output = self._amateur(
-                input_ids=ids,
-                attention_mask=attention_mask,
-                use_cache=False,
-                **{name: value for name, value in inputs.items() if accepts(self._amateur, name)},
-            )
+            inputs: dict[str, Any] = {"attention_mask": attention_mask, "use_cache": False}
+            if accepts(self._amateur, "logits_to_keep"):
+                inputs["logits_to_keep"] = 1
+            if accepts(self._amateur, "position_ids"):
+                inputs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+            output = self._amateur(input_ids=ids, **inputs)
             return [output.logits[:, -1].to(ids.device)]
 
         yield read

@@ -89,7 +89,7 @@ class HFDecoding(HFTree):
 
     def find_engine(self, vocabulary: int) -> Engine | None:
         """Return an engine that also computes what the logits are contrasted with."""
-        return self.source.choose_engine(vocabulary, self.max_length)
+        return self.source.find_engine(vocabulary, self.max_length)
 
     def _cores(self) -> int:
         # Hidden states are recorded on the model's own layers, which all threads would share.
@@ -190,12 +190,10 @@ class HFContrastive(HFDecoding):
             ) from error
         expert = self.tokenizer.get_vocab()
         if expert != amateur:
-            differences = expert.items() ^ amateur.items()
-            token, _ = min(differences, key=lambda item: (item[1], item[0]))
             raise ConfigError(
                 f"hf-contrastive: amateur={name} has another vocabulary ({len(amateur)} tokens,"
-                f" the expert's {len(expert)}; the first difference is at {token!r}); expected a"
-                " model of the same tokenizer, such as a smaller one of its family"
+                f" {len(expert.items() & amateur.items())} of them the expert's {len(expert)});"
+                " expected a model of the same tokenizer, such as a smaller one of its family"
             )
 
     def prepare(self) -> Amateur:

@@ -34,8 +34,6 @@ from lm_factuality.retrieval.index import Hit
 
 logger = logging.getLogger(__name__)
 
-# lm_eval gives settings of tasks to the model too, so these names cannot be options of a model.
-_RENAMED = {"protocol": "insertion", "stride": "retrieval_stride"}
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -71,12 +69,6 @@ class HFRALM(HFTree):
     name = "hf-ralm"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        for name, option in _RENAMED.items():
-            if name in kwargs:
-                raise ConfigError(
-                    f"hf-ralm: {name} is a setting of tasks, which lm_eval gives the model's too;"
-                    f" pass {option}=..."
-                )
         names = Retrieval.model_fields
         values = {name: kwargs.pop(name) for name in names if name in kwargs}
         self.options = read_settings(Retrieval, values, self.name)
@@ -133,10 +125,7 @@ class HFRALM(HFTree):
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
         """Score lm_eval's requests, encoded as HFLM does."""
-        no_limits = [None] * len(requests)
-        return self.loglikelihood_of_sources(
-            self.encode(requests), requests, no_limits, disable_tqdm
-        )
+        return self._score_windows(self.encode(requests), requests, disable_tqdm)
 
     def encode(self, requests: Sequence[Instance]) -> list[TokenRequest]:
         """Encode requests as HFLM does."""
@@ -153,16 +142,10 @@ class HFRALM(HFTree):
             encoded.append((request.args, *tokens))
         return encoded
 
-    def loglikelihood_rolling(
-        self, requests: Sequence[Instance], disable_tqdm: bool = False
-    ) -> list[float]:
-        """Score texts in HFLM's windows, in each of which retrieved passages take room."""
-
-        def score(parts: list[TokenRequest], sources: list[Instance]) -> list[Answer]:
-            no_limits = [None] * len(parts)
-            return self.loglikelihood_of_sources(parts, sources, no_limits, disable_tqdm)
-
-        return self._roll(requests, score)
+    def _score_windows(
+        self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
+    ) -> list[Answer]:
+        return self.loglikelihood_of_sources(windows, sources, [None] * len(windows), disable_tqdm)
 
     def loglikelihood_of_sources(
         self,

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
@@ -25,7 +24,7 @@ from lm_factuality.models.tree.scorer import (
     Budget,
     Engine,
     Scores,
-    choose_engine,
+    find_engine,
     score,
     score_side_by_side,
 )
@@ -54,15 +53,15 @@ class HFTree(HFLM):  # type: ignore[misc]
     Options and scores are those of HFLM. ``batch_size`` is, as in HFLM, the number of inputs as
     long as the longest that a forward pass may hold, but a pass is filled with distinct tokens.
     With ``auto`` a pass begins large. With any batch size it is halved when memory runs out. Models
-    whose positions cannot be shared (state-space, hybrid, encoder-decoder) are scored as HFLM does,
-    with one warning.
+    whose positions cannot be shared (state-space, hybrid, encoder-decoder, or with an attention of
+    their own, as GPT-Neo) are scored as HFLM does, with one warning.
     """
 
     name = "hf-tree"
 
     @functools.cached_property
     def engine(self) -> Engine | None:
-        """How the forest is computed, by a trial on first use. None if HFLM has to do it."""
+        """What computes the forest, after a trial on first use. None if HFLM has to do it."""
         for name in ("softmax_dtype", "mixed_precision_dtype"):
             if not hasattr(self, name):
                 raise lacks(f"lm_eval.models.huggingface:HFLM.{name}")
@@ -77,13 +76,11 @@ class HFTree(HFLM):  # type: ignore[misc]
                 self.name,
                 type(self.model).__name__,
             )
-        else:
-            logger.info("%s: %s forward passes", self.name, engine.name)
         return engine
 
     def find_engine(self, vocabulary: int) -> Engine | None:
         """Return an engine that the model can be trusted with, tried with so many tokens."""
-        return choose_engine(self.model, vocabulary, self.max_length)
+        return find_engine(self.model, vocabulary, self.max_length)
 
     def _rescore(self) -> Rescore | None:
         """Return how logits become log-probabilities. None is the softmax."""
@@ -106,9 +103,18 @@ class HFTree(HFLM):  # type: ignore[misc]
             return answers
         num_targets = [len(continuation) for _, _, continuation in requests]
         forest = plant(self._fit(requests), num_targets)
-        with self._progress(forest, disable_tqdm) as progress:
+        with tqdm(
+            total=len(forest),
+            desc="Running loglikelihood requests",
+            unit=" tokens",
+            disable=disable_tqdm or self.rank != 0,
+        ) as bar:
+
+            def show(position: int) -> None:
+                bar.update(position - bar.n)
+
             scores = score_side_by_side(
-                forest, self.engine, self._budget(forest), self._score, self._cores(), progress
+                forest, self.engine, self._budget(forest), self._score, self._cores(), show
             )
         answers = []
         for targets in forest.answers:
@@ -175,38 +181,10 @@ class HFTree(HFLM):  # type: ignore[misc]
         with torch.inference_mode(), autocast:
             yield
 
-    @contextlib.contextmanager
-    def _progress(self, forest: Forest, disable_tqdm: bool) -> Iterator[Any]:
-        """Show a bar that counts requests. Each is done when the last of its targets is."""
-        last = np.sort([forest.target_positions[targets].max() for targets in forest.answers])
-        with tqdm(
-            total=len(last),
-            desc="Running loglikelihood requests",
-            disable=disable_tqdm or self.rank != 0,
-        ) as bar:
-            yield lambda position: bar.update(int(np.searchsorted(last, position)) - bar.n)
-
     def loglikelihood_rolling(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[float]:
         """Return the sum of each text's log-probabilities, in nats, in HFLM's windows."""
-        if self.engine is None:
-            totals: list[float] = super().loglikelihood_rolling(requests, disable_tqdm=disable_tqdm)
-            return totals
-        return self._roll(
-            requests, lambda windows, _: self._loglikelihood_tokens(windows, disable_tqdm)
-        )
-
-    def _roll(
-        self,
-        requests: Sequence[Instance],
-        score_windows: Callable[[list[TokenRequest], list[Instance]], list[Answer]],
-    ) -> list[float]:
-        """Sum over each text's windows.
-
-        Args:
-            score_windows: Scores the windows of all texts, given the text that each belongs to.
-        """
         cut = internal("lm_eval.utils:get_rolling_token_windows")
         make_disjoint = internal("lm_eval.utils:make_disjoint_window")
         windows: list[TokenRequest] = []
@@ -217,12 +195,22 @@ class HFTree(HFLM):  # type: ignore[misc]
                 windows.append((None, *make_disjoint(window)))
                 owners.append(number)
         totals = [0.0] * len(requests)
-        answers = score_windows(windows, [requests[owner] for owner in owners])
+        answers = self._score_windows(windows, [requests[owner] for owner in owners], disable_tqdm)
         for owner, (logprob, _) in zip(owners, answers, strict=True):
             totals[owner] += logprob
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
+
+    def _score_windows(
+        self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
+    ) -> list[Answer]:
+        """Score windows of texts.
+
+        Args:
+            sources: The text that each window belongs to.
+        """
+        return self._loglikelihood_tokens(windows, disable_tqdm)
 
 
 class HFPrefixFree(HFTree):

@@ -284,59 +284,6 @@ def test_nothing_to_certify_and_nothing_extracted_are_errors(judge, data_dir, tm
     assert main(["certify", "--judge", config, "--sample", "--claims", "none.jsonl"]) == 1
 
 
-def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
-    config, server = judge
-    server.script = lambda prompt, attempt: Act(
-        text="Answer: ALL_CORRECT" if "Theirs" in prompt else "?"
-    )
-    folder = tmp_path / "checkout" / "eval" / "prompt"
-    for name in ("segment/wk/prompt_wk_cot", "claim/wk/claim_extract_wk"):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / f"{name}.txt").write_text("Theirs.\n")
-    out = tmp_path / "certificate.json"
-    checkout = ["--prompts", str(tmp_path / "checkout")]
-    assert (
-        main(
-            [
-                "certify",
-                "--judge",
-                config,
-                "--data-dir",
-                str(data_dir),
-                "--out",
-                str(out),
-                *checkout,
-            ]
-        )
-        == 0
-    )
-    certificate = json.loads(out.read_text())
-    assert set(certificate["prompt_hashes"]) == {"authors"}
-    assert certificate["scores"]["unscored"]["responses"] == 0
-    extract = [
-        "claims",
-        "extract",
-        "--judge",
-        config,
-        "--data-dir",
-        str(data_dir),
-        "--out",
-        str(tmp_path / "claims.jsonl"),
-    ]
-    server.script = lambda prompt, attempt: Act(
-        text="Segment 1:\nClaim 1. So it is."
-        + "".join(f"\nSegment {n}:" for n in re.findall(r"^([2-9])\. ", prompt, re.MULTILINE))
-    )
-    assert main([*extract, *checkout]) == 0
-    records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
-    assert {record["problem"] for record in records} == {None}
-    assert all(record["claims"][0] == ["So it is."] for record in records)
-    assert any(
-        prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt
-        for prompt in server.attempts
-    )
-
-
 def test_the_lexical_judge_is_certified_on_the_sample_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
     out = tmp_path / "certificate.json"

@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from factor_gen import pipeline
-from factor_gen.audit.audit import SAMPLE
 from factor_gen.cli import app, main
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, Stage
+from factor_gen.stages import Stage
 from lm_factuality.ground.command_line import run_command_line
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.factor_gen.corpora import write_corpus
@@ -30,19 +28,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: str) -> int:
     return run_command_line(app, "factor-gen", ["build", *arguments])
-
-
-def test_defaults_and_choices_of_the_command_line_are_those_of_the_settings() -> None:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    options = {
-        (name, parameter.name): parameter
-        for name, command in commands.items()
-        for parameter in command.params
-    }
-    until = options["build", "until"]
-    assert until.type_descriptor.choices == ALL_STAGES
-    assert until.default == ALL_STAGES[-1]
-    assert options["audit", "sample"].default == SAMPLE
 
 
 @pytest.mark.usefixtures("tiny")
@@ -98,45 +83,17 @@ def test_what_the_generator_wrote_in_vain_is_told(
         pipeline, "build", lambda *given, **named: real(*given, **named, opener=opener)
     )
     path = write_corpus(tmp_path, documents=3)
-    for until in ("generate", "choose"):
-        assert (
-            run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", until) == 0
-        )
-        said = [line.split() for line in capsys.readouterr().out.splitlines()]
-        assert said.index(["no", "such", "words", "15"]) < said.index(["no", "edit", "6"])
-    assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--until", "types") == 0
-    assert "could not be used" not in capsys.readouterr().out
+    assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1") == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert printed.index(["no", "such", "words", "15"]) < printed.index(["no", "edit", "6"])
 
 
 @pytest.mark.usefixtures("tiny")
 def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_corpus(tmp_path), tmp_path / "out"
-    assert (
-        run(
-            str(path),
-            "--out",
-            str(out),
-            "--documents",
-            "3",
-            "--seed",
-            "4",
-            "--until",
-            "select",
-            "--workers",
-            "1",
-        )
-        == 0
-    )
-    assert "what became of 3 documents" in (said := capsys.readouterr().out)
-    assert "Stopped after select" in said
-    assert [each.name for each in sorted((out / "stages").iterdir())] == [
-        "corpus.json",
-        "documents",
-        "shards",
-    ]
-    assert (
-        run(str(path), "--out", str(out), "--documents", "3", "--seed", "4", "--workers", "1") == 0
-    )
+    options = ["--documents", "3", "--seed", "4", "--workers", "1"]
+    assert run(str(path), "--out", str(out), *options) == 0
+    assert "what became of 3 documents" in capsys.readouterr().out
     assert "--documents 3 --seed 4" in (out / "manifest.json").read_text()
 
 
@@ -147,7 +104,6 @@ def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[
         ["--documents", "x"],
         ["--seed", "-1"],
         ["--engine", "spark"],
-        ["--until", "type"],
     ],
 )
 def test_options_that_make_no_sense_are_refused(

@@ -121,10 +121,6 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
         ),
         (SHORT + "select: {min_words: 0}", "select.min_words is 0; expected"),
         (
-            SHORT + "select: {max_words: 4}",
-            "select.max_words is 4; expected at least min_words, which is 10",
-        ),
-        (
             SHORT + "select: {position: middle}",
             "select.position is 'middle'; expected 'random', 'first' or 'last'",
         ),
@@ -154,10 +150,6 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
             "filter.fluency.margin is inf; expected a finite number",
         ),
         (SHORT + "filter: {nil: none}", "unknown key 'nil' of filter; did you mean nli?"),
-        (
-            SHORT + "select: {min_words: 300}",
-            "select.max_words is 200; expected at least min_words, which is 300",
-        ),
         (
             SHORT + "choose: {min_types: 4}",
             "choose.min_types is 4; expected at most choose.contradictions, which is 3",

@@ -24,6 +24,7 @@ from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import REPOSITORY
 from tests.factor_gen.corpora import contents, town
+from tests.factor_gen.tiny_stages import open_tiny
 
 REUTERS = "https://www.reuters.com/world/"
 CONFIGS = REPOSITORY / "configs" / "corpora"
@@ -156,7 +157,7 @@ def test_other_tables_are_filtered_alike(tmp_path: Path, ending: str) -> None:
             "says nothing; expected a value, a list of values, or some of equals",
         ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
-        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
+        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
         (
             {"text": "{{ title | nothing }}"},
             "corpus.text is not a usable template: No filter named 'nothing'",
@@ -317,15 +318,11 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
 def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     """As 69 of the published 236 do; none holds the label."""
     stand_in(tmp_path, "expert")
-    built = build(
-        load_build(small(tmp_path, "expert", dataset="expert")), tmp_path / "out", until="select"
-    )
-    assert built.rows == 8
-    shard = (tmp_path / "out" / "stages" / "shards" / "part-00000.jsonl").read_text(
-        encoding="utf-8"
-    )
-    found = [json.loads(line) for line in shard.splitlines()[:-1]]
-    assert not any("Asnwer" in each["completion"] for each in found)
+    documents = read_documents(load_build(small(tmp_path, "expert", dataset="expert")))
+    examples = [Example(document.id, prefix=document.text) for document in documents]
+    rows = Select(SelectSettings(), 0).run(examples)
+    assert len(rows) == 8
+    assert not any(row.unused or "Asnwer" in row.completion for row in rows)
     text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
     (row,) = Select(SelectSettings(), 0).run([Example("d", prefix=text)])
     assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
@@ -371,7 +368,7 @@ def test_rows_before_the_language_is_known_are_read_once(
     build(
         load_build(write(tmp_path, [{"body": town(n)} for n in range(3)], text="body")),
         tmp_path / "out",
-        until="read",
+        opener=open_tiny,
     )
     assert seen == Counter({str(n): 1 for n in range(1, 4)})
 

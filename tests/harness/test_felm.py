@@ -11,8 +11,8 @@ import pytest
 from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
 from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
-from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.harness.context import Run, begin_run
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
@@ -84,7 +84,7 @@ def test_a_chat_model_without_its_template_is_warned_of(
     is_applied,
     expected,
 ):
-    monkeypatch.setattr(console, "_told", set())
+    begin_run(Run())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 import pytest
 
 from judges import templates
-from judges.backends import BACKENDS, capabilities
+from judges.capabilities import BACKENDS, capabilities
 from judges.config import JudgeConfig
 from judges.templates import Prompts, prompt_names, register_prompts
 from lm_factuality.ground.errors import ConfigError
@@ -70,7 +70,7 @@ def test_every_backend_is_a_module_and_keys_of_the_config():
 
 
 def test_capabilities_are_cheap_to_ask():
-    code = "import sys; from judges.backends import capabilities; capabilities('lexical'); print('numpy' in sys.modules)"
+    code = "import sys; from judges.capabilities import capabilities; capabilities('lexical'); print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

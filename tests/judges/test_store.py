@@ -49,7 +49,6 @@ def test_answers_come_back_as_they_were(tmp_path: Path):
         '{"text": 3}',
         '{"text": "a", "finish_reason": ["stop"]}',
         '{"text": "a", "new_field": 1}',
-        '{"text": "a", "prompt_tokens": "3"}',
         '{"text": "a", "first_token_logprobs": [["a"]]}',
         '{"text": "a", "first_token_logprobs": [["a", {}]]}',
         '{"text": "a", "first_token_logprobs": 0.5}',
@@ -199,7 +198,7 @@ def _damaged(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: path.write_bytes(b"not a database" * 100), "not an SQLite file"),
+        (lambda path: path.write_bytes(b"not a database" * 100), "cannot be used"),
         (_another_database, "not of judges' answers"),
         (_damaged, "damaged"),
         (lambda path: path.mkdir(), "cannot be used"),
@@ -218,7 +217,7 @@ def test_a_file_that_is_no_store_is_named(tmp_path: Path, make, says):
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be made"):
+    with pytest.raises(DataError, match="cannot be used"):
         AnswerStore(tmp_path / "file" / "a.sqlite")
 
 

@@ -282,33 +282,37 @@ FORGERIES = {
     "verdicts without errors, outputs as they were": (
         _records(GEN, _no_errors),
         "SCORE_CHANGED",
-        "not what the judge wrote",
+        "does not follow from the response",
     ),
     "verdicts without outputs": (
         _records(GEN, _no_outputs),
         "SCORE_CHANGED",
-        "nothing that the judge wrote",
+        "does not follow from the response",
     ),
     "segments of another text": (
         _records(GEN, _other_segments(["The sky is blue."])),
         "SCORE_CHANGED",
-        "segments are not those of the response",
+        "does not follow from the response",
     ),
     "a thousand segments": (
         _records(GEN, _other_segments(["x"] * 1000)),
         "SCORE_CHANGED",
-        "not those of the response",
+        "does not follow from the response",
     ),
     "no segments": (
         _records(GEN, _other_segments([]), below=60),
         "SCORE_CHANGED",
-        "not those of the response",
+        "does not follow from the response",
     ),
-    "a judge that never cut": (_records(GEN, _one_segment), "SCORE_CHANGED", "cut by a judge"),
+    "a judge that never cut": (
+        _records(GEN, _one_segment),
+        "SCORE_CHANGED",
+        "does not follow from the response",
+    ),
     "answers said to be refusals": (
         _records(GEN, _refused, below=60),
         "SCORE_CHANGED",
-        "no_answer",
+        "does not follow from the response",
     ),
     "nothing but empty answers": (
         _records(GEN, _all_empty),

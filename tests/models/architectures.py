@@ -24,19 +24,18 @@ _GATED = {
     "intermediate_size": 48,
 }
 _WINDOW = {"head_dim": 8, "sliding_window": 7}
-# For each name its model type, its config, and the engine that has to carry it. Windows and chunks
-# are shorter than the requests.
+# For each name its model type and its config. Windows and chunks are shorter than the requests.
 ARCHITECTURES = {
-    "gpt2": ("gpt2", _GPT, "packed"),
-    "opt": ("opt", {**_SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32}, "packed"),
-    "gpt-neox": ("gpt_neox", {**_SMALL, "intermediate_size": 64}, "packed"),
-    "llama": ("llama", _GATED, "packed"),
-    "qwen2": ("qwen2", _GATED, "packed"),
-    "mistral-sliding": ("mistral", {**_GATED, "sliding_window": 7}, "packed"),
-    "mixtral": ("mixtral", {**_GATED, "sliding_window": None}, "packed"),
-    "gemma": ("gemma", {**_GATED, "head_dim": 8}, "packed"),
-    "gemma2-softcap": ("gemma2", {**_GATED, **_WINDOW}, "packed"),
-    "gpt-oss-sinks": ("gpt_oss", {**_GATED, **_WINDOW, "num_local_experts": 4}, "packed"),
+    "gpt2": ("gpt2", _GPT),
+    "opt": ("opt", {**_SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32}),
+    "gpt-neox": ("gpt_neox", {**_SMALL, "intermediate_size": 64}),
+    "llama": ("llama", _GATED),
+    "qwen2": ("qwen2", _GATED),
+    "mistral-sliding": ("mistral", {**_GATED, "sliding_window": 7}),
+    "mixtral": ("mixtral", {**_GATED, "sliding_window": None}),
+    "gemma": ("gemma", {**_GATED, "head_dim": 8}),
+    "gemma2-softcap": ("gemma2", {**_GATED, **_WINDOW}),
+    "gpt-oss-sinks": ("gpt_oss", {**_GATED, **_WINDOW, "num_local_experts": 4}),
     "llama4-chunks": (
         "llama4_text",
         {
@@ -46,8 +45,11 @@ ARCHITECTURES = {
             "attention_chunk_size": 8,
             "num_local_experts": 2,
         },
-        "packed",
     ),
+}
+_DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
+# Models whose positions cannot be shared.
+UNSHARED = {
     "gpt-neo-local": (
         "gpt_neo",
         {
@@ -57,18 +59,7 @@ ARCHITECTURES = {
             "window_size": 7,
             "attention_types": [[["global", "local"], 1]],
         },
-        "cached",
     ),
-    "gpt-j": ("gptj", {**_GPT, "rotary_dim": 8}, "cached"),
-    "bloom-alibi": (
-        "bloom",
-        {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 2},
-        "cached",
-    ),
-}
-_DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}
-# Models whose positions cannot be shared.
-UNSHARED = {
     "mamba": (
         "mamba",
         {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2},
@@ -89,7 +80,7 @@ UNSHARED = {
 
 def build(name: str):
     """A model with weights so large that a position which sees the wrong keys shows."""
-    model_type, options = (ARCHITECTURES.get(name) or UNSHARED[name])[:2]
+    model_type, options = ARCHITECTURES.get(name) or UNSHARED[name]
     torch.manual_seed(0)
     config = AutoConfig.for_model(model_type, **options)
     model = AutoModelForCausalLM.from_config(config).eval()

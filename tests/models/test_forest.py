@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from lm_factuality.models.tree.batches import batched, is_ancestor
+from lm_factuality.models.tree.batches import batched
 from lm_factuality.models.tree.forest import blocks, next_stretch, plant
 
 
@@ -80,9 +80,9 @@ def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, m
             (numbers[query], [numbers[key] for key, is_on in zip(keys, some, strict=True) if is_on])
             for batch in batches
             for queries, keys, allowed in zip(
-                batch.queries,
-                batch.keys,
-                is_ancestor(batch.keys, batch.ends, batch.queries),
+                batch.queries[0],
+                batch.keys[0],
+                batch.is_ancestor(),
                 strict=True,
             )
             for query, some in zip(queries, allowed, strict=True)

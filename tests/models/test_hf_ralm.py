@@ -131,8 +131,6 @@ def test_a_row_without_the_key_of_its_id():
         ({"exclude": "id:+title"}, "unknown rule 'id:'"),
         ({"num_documents": 2}, "leave no room"),
         ({"index": ""}, "lm-factuality index build"),
-        ({"protocol": "code"}, "protocol is a setting of tasks.*; pass insertion="),
-        ({"stride": 4}, "stride is a setting of tasks.*; pass retrieval_stride="),
     ],
 )
 def test_options_that_cannot_be(index, options, message):

@@ -12,11 +12,10 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
 
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.batches import batched
-from lm_factuality.models.tree.cached import CachedEngine
+from lm_factuality.models.tree.batches import Batch, batched
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import Budget, choose_engine, score
+from lm_factuality.models.tree.scorer import Budget, find_engine, score
 from tests.models.architectures import (
     ARCHITECTURES,
     POSITIONS,
@@ -38,7 +37,7 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
     requests = some_requests(VOCABULARY, POSITIONS, 60)
     expected = plain._loglikelihood_tokens(requests, True)
     answers = tree._loglikelihood_tokens(requests, True)
-    assert tree.engine.name == ARCHITECTURES[name][2]
+    assert isinstance(tree.engine, PackedEngine)
     assert largest_difference(answers, expected, requests) < 1e-4
     assert [greedy for _, greedy in answers] == [greedy for _, greedy in expected]
     # Small passes cut the forest elsewhere.
@@ -55,7 +54,7 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
     def batch_as_on_a_gpu(blocks, most_keys):
         assert most_keys == 0, "on a CPU each alone"
         batches, rows = batched(blocks, 2000)
-        sizes.extend(len(batch.queries) for batch in batches)
+        sizes.extend(batch.queries.shape[1] for batch in batches)
         return batches, rows
 
     tree, plain = tree_and_plain(build(name), checkpoint, batch_size=40)
@@ -65,7 +64,6 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
     monkeypatch.setattr(tree, "_cores", lambda: 1)
     answers = tree._loglikelihood_tokens(requests, True)
     assert largest_difference(answers, expected, requests) < 1e-4
-    assert tree.engine.name == "packed"
     assert max(sizes) > 2
     answers = score_in_passes(requests, tree.engine, Budget(130, 100))
     assert largest_difference(answers, expected, requests) < 1e-4
@@ -95,10 +93,9 @@ def test_an_encoder_decoder_is_scored_as_hf_does(tmp_path, checkpoint):
 def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
     model = build("llama")
     with torch.inference_mode():
-        assert choose_engine(model, VOCABULARY, POSITIONS).name == "packed"
-        see_all = lambda keys, ends, queries: keys[:, None, :] >= 0 * queries[:, :, None]  # noqa: E731
-        monkeypatch.setattr("lm_factuality.models.tree.batches.is_ancestor", see_all)
-        assert choose_engine(model, VOCABULARY, POSITIONS).name == "cached"
+        assert find_engine(model, VOCABULARY, POSITIONS) is not None
+        monkeypatch.setattr(Batch, "is_ancestor", lambda batch: batch.keys[0][:, None, :] >= 0)
+        assert find_engine(model, VOCABULARY, POSITIONS) is None
 
 
 def test_generation_still_uses_the_models_own_attention(checkpoint):
@@ -167,15 +164,14 @@ def test_half_precision_is_near_full_precision(pair, dtype, tolerance):
     requests = some_requests(pair[1].vocab_size, 100, 40)
     expected = pair[1]._loglikelihood_tokens(requests, True)
     half = HFTree(pretrained=pair[0].pretrained, device="cpu", dtype=dtype, batch_size="auto")
-    assert half.engine.name == "packed"
+    assert isinstance(half.engine, PackedEngine)
     assert (
         largest_difference(half._loglikelihood_tokens(requests, True), expected, requests)
         < tolerance
     )
 
 
-@pytest.mark.parametrize("engine", [PackedEngine, CachedEngine])
-def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
+def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
     model = build("gpt2")
     longest: list[int] = []
 
@@ -188,10 +184,10 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
     requests = some_requests(VOCABULARY, POSITIONS, 30)
     forest = forest_of(requests)
     with torch.inference_mode():
-        expected = score(forest, engine(model), Budget(1000, 1000))
+        expected = score(forest, PackedEngine(model), Budget(1000, 1000))
         model.register_forward_pre_hook(limited, with_kwargs=True)
         budget = Budget(100, 100)
-        found = score(forest, engine(model), budget)
+        found = score(forest, PackedEngine(model), budget)
         assert budget.tokens == 12
         assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
         assert "out of memory; going on with 12 tokens" in caplog.text
@@ -199,7 +195,7 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(engine, caplog):
             lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
         )
         with pytest.raises(RuntimeError, match="out of memory"):
-            score(forest, engine(model), Budget(4, 4))
+            score(forest, PackedEngine(model), Budget(4, 4))
 
 
 def test_errors_that_are_not_about_memory_are_raised():

@@ -15,7 +15,7 @@ from lm_factuality.models.tree import scorer
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.logits import UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import ENGINES, Budget, score, score_side_by_side
+from lm_factuality.models.tree.scorer import Budget, score, score_side_by_side
 from tests.models.architectures import VOCABULARY, build
 
 
@@ -60,15 +60,14 @@ def counted(engine, monkeypatch) -> set[int]:
     return used
 
 
-@pytest.mark.parametrize("make", ENGINES)
 @pytest.mark.parametrize("stem", [0, 1, 4])
 @pytest.mark.parametrize("asked", [2, 40])  # of 40, those on the stem are as well
-def test_the_scores_are_those_of_one_thread(make, stem, asked, monkeypatch):
+def test_the_scores_are_those_of_one_thread(stem, asked, monkeypatch):
     model, sequences = build("llama"), some(stem)
     forest = plant(sequences, [min(asked, len(each) - 1) for each in sequences])
     with torch.inference_mode():
-        expected = score(forest, make(model), Budget(10_000, 10_000))
-    engine = make(model)
+        expected = score(forest, PackedEngine(model), Budget(10_000, 10_000))
+    engine = PackedEngine(model)
     used = counted(engine, monkeypatch)
     done: list[int] = []
     found = score_side_by_side(forest, engine, Budget(300, 300), scored, 3, done.append)

@@ -173,8 +173,6 @@ def test_what_is_there_is_kept(tmp_path, write_rows):
         build_knowledge(write_rows([{"text": "c"}], "bad.jsonl"), out, overwrite=True)
     assert Knowledge(out).passages("a") == ["old"]
     assert build_knowledge(new, out, overwrite=True).passages("a") == ["new"]
-    with pytest.raises(ConfigError, match="is a folder"):
-        build_knowledge(new, tmp_path)
     with pytest.raises(DataError, match="no pages|no passages|no rows"):
         build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db")
     assert not list(tmp_path.glob("*empty.db*"))
@@ -214,22 +212,6 @@ def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
         Knowledge(path).passages("Nobody")
     with pytest.raises(DataError, match="no such file"):
         Knowledge(tmp_path)
-
-
-def test_a_source_is_not_written_over(tmp_path, write_rows):
-    source = write_rows([{"title": "a", "text": "b"}])
-    before = source.read_bytes()
-    (tmp_path / "link.jsonl").symlink_to(source)
-    for given, out in (
-        (source, source),
-        (tmp_path / "link.jsonl", source),
-        (source, tmp_path / "link.jsonl"),
-    ):
-        with pytest.raises(
-            ConfigError, match="is the source .* itself, which would be lost; give another name"
-        ):
-            build_knowledge(given, out, overwrite=True)
-    assert source.read_bytes() == before
 
 
 def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):

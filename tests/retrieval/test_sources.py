@@ -199,7 +199,7 @@ BAD = {
         "rows.jsonl.gz",
         gzip.compress(b'{"text": "a"}\n' * 999)[:-20],
         "",
-        "cannot be read on: Compressed file ended",
+        "cannot be read: Compressed file ended",
     ),
     "no text": (
         "rows.jsonl",

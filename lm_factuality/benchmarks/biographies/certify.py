@@ -261,11 +261,11 @@ def _setting(name: str) -> Certifiable:
     about = _ABOUT[name]
     return Certifiable(
         f"biographies_{name}",
-        what=about["what"],
-        headline=(about["headline"],),
-        label=about["label"],
-        blob=_BLOBS,
-        open=partial(StepTrial, name),
+        about["what"],
+        (about["headline"],),
+        about["label"],
+        _BLOBS,
+        partial(StepTrial, name),
         takes=("files", "rows"),
     )
 

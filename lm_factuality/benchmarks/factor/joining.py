@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sentences import SIGNS
+from lm_factuality.harness.context import current_run
 
 AUTHORS, DELIMITER, DOLA = "authors", "delimiter", "dola"
 _SHOWN = 24  # characters on either side of a seam
@@ -140,6 +140,5 @@ def first_seam(rows: Sequence[Row], join: Join) -> str:
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
     """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
-    tell_once(
-        logger, f"{task}: prefix and completion meet as {first_seam(rows, join)}", logging.INFO
-    )
+    seam = f"{task}: prefix and completion meet as {first_seam(rows, join)}"
+    current_run().tell_once(logger, seam, logging.INFO)

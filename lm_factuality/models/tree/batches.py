@@ -7,7 +7,7 @@ and would compute the padding for nothing, so there each block is a batch of its
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,38 +24,26 @@ _MOST_PAIRS = 1 << 26
 _MOST_PADDING = 1 << 19
 # PyTorch copies no mask if the number of keys is a multiple of this.
 _ALIGNED = 16
-# The depth of padded keys, which no query sees.
-_NOWHERE = 1 << 30
+# A padded key is at a depth that no query sees, and its subtree ends before any query.
+_PADDED_KEY = np.array([[0], [1 << 30], [0]])
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Blocks padded to one size. Positions are numbered from the first of the stretch's path."""
+    """Blocks padded to one size."""
 
     queries: Tensor
-    """Positions, shape [blocks, queries], padded with the first query of the block."""
+    """Number and depth, shape [2, blocks, queries], padded with the first query of the block."""
 
     keys: Tensor
-    """Positions, shape [blocks, keys]."""
+    """Number, depth, and end of the subtree, shape [3, blocks, keys]."""
 
-    ends: Tensor
-    """The ends of the keys' subtrees. Padding ends before any query."""
-
-    query_depth: Tensor
-    key_depth: Tensor
     is_chain: bool
     """Whether every block is an unbranched path from its input's first token."""
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with its tensors on a device."""
-        return Batch(
-            queries=self.queries.to(device),
-            keys=self.keys.to(device),
-            ends=self.ends.to(device),
-            query_depth=self.query_depth.to(device),
-            key_depth=self.key_depth.to(device),
-            is_chain=self.is_chain,
-        )
+        return replace(self, queries=self.queries.to(device), keys=self.keys.to(device))
 
     def mask(self, visibility: Callable[..., Any], dtype: torch.dtype) -> Tensor | None:
         """Return what each query may not see.
@@ -68,22 +56,24 @@ class Batch:
             0 where a query sees a key and -inf elsewhere, shape [blocks, 1, queries, keys]. None
             if every block has plain causal attention.
         """
-        query_depth = self.query_depth[:, :, None]
-        key_depth = self.key_depth[:, None, :]
+        _, query_depth = self.queries[:, :, :, None]
+        _, key_depth, _ = self.keys[:, :, None, :]
         zero = torch.zeros(1, 1, 1, dtype=torch.long, device=self.keys.device)
         visible = torch.as_tensor(visibility(zero, zero, query_depth, key_depth))
-        visible = visible.expand(*self.queries.shape, self.keys.shape[1])
+        visible = visible.expand(*self.queries.shape[1:], self.keys.shape[2])
         if self.is_chain and torch.equal(visible, key_depth <= query_depth):
             return None
-        visible = visible & is_ancestor(self.keys, self.ends, self.queries)
         mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
-        return mask.masked_fill_(~visible, float("-inf"))[:, None]
+        return mask.masked_fill_(~(visible & self.is_ancestor()), float("-inf"))[:, None]
 
+    def is_ancestor(self) -> Tensor:
+        """Return whether a key is its query or before it in an input.
 
-def is_ancestor(keys: Tensor, ends: Tensor, queries: Tensor) -> Tensor:
-    """Return whether a key is its query or before it in an input, shape [blocks, queries, keys]."""
-    queries = queries[:, :, None]
-    return (keys[:, None, :] <= queries) & (queries < ends[:, None, :])
+        The shape is [blocks, queries, keys].
+        """
+        queries, _ = self.queries[:, :, :, None]
+        keys, _, ends = self.keys[:, :, None, :]
+        return (keys <= queries) & (queries < ends)
 
 
 def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Tensor]:
@@ -96,18 +86,23 @@ def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Tenso
         The batches, and for each query of the blocks its row among the queries of all batches.
     """
     groups = list(_groups(blocks, most_keys)) if most_keys else [[block] for block in blocks]
-    first = blocks[0].queries.start
-    rows = np.empty(blocks[-1].queries.stop - first, dtype=np.int64)
+    first = blocks[0].queries[0, 0]
+    rows = np.empty(blocks[-1].queries[0, -1] + 1 - first, dtype=np.int64)
     batches = []
     total = 0
     for group in groups:
-        width = max(len(block.query_depth) for block in group)
+        width = max(block.queries.shape[1] for block in group)
+        num_keys = max(block.keys.shape[1] for block in group)
+        is_chain = all(block.is_whole_chain for block in group)
+        if most_keys and not is_chain:
+            num_keys += -num_keys % _ALIGNED
         for block in group:
-            count = len(block.query_depth)
-            start = block.queries.start - first
-            rows[start : start + count] = np.arange(total, total + count)
+            numbers = block.queries[0] - first
+            rows[numbers] = total + np.arange(len(numbers))
             total += width
-        batches.append(_batch(group, _ALIGNED if most_keys else 1))
+        queries = [_padded(block.queries, width, block.queries[:, :1]) for block in group]
+        keys = [_padded(block.keys, num_keys, _PADDED_KEY) for block in group]
+        batches.append(Batch(torch.stack(queries, dim=1), torch.stack(keys, dim=1), is_chain))
     return batches, torch.from_numpy(rows)
 
 
@@ -115,49 +110,30 @@ def _groups(blocks: Sequence[Block], most_keys: int) -> Iterator[list[Block]]:
     """Group blocks of similar size such that no batch needs too much memory or padding."""
     by_size: dict[tuple[bool, int], list[Block]] = defaultdict(list)
     for block in blocks:
-        size_class = len(block.query_depth).bit_length() // 2
+        size_class = block.queries.shape[1].bit_length() // 2
         by_size[block.is_whole_chain, size_class].append(block)
     for (is_chain, _), similar in by_size.items():
-        similar.sort(key=lambda block: -len(block.key_depth))
+        similar.sort(key=lambda block: -block.keys.shape[1])
         group: list[Block] = []
         width = 0
         pairs = 0
         for block in similar:
-            block_pairs = len(block.query_depth) * len(block.key_depth)
-            width = max(width, len(block.query_depth))
-            num_keys = len(group[0].key_depth) * (len(group) + 1) if group else 0
+            num_queries = block.queries.shape[1]
+            block_pairs = num_queries * block.keys.shape[1]
+            width = max(width, num_queries)
+            num_keys = group[0].keys.shape[1] * (len(group) + 1) if group else 0
             is_full = num_keys > most_keys or (not is_chain and num_keys * width > _MOST_PAIRS)
             if group and (is_full or num_keys * width - pairs - block_pairs > _MOST_PADDING):
                 yield group
                 group = []
-                width = len(block.query_depth)
+                width = num_queries
                 pairs = 0
             group.append(block)
             pairs += block_pairs
         yield group
 
 
-def _batch(group: Sequence[Block], multiple: int) -> Batch:
-    is_chain = all(block.is_whole_chain for block in group)
-    num_queries = max(len(block.query_depth) for block in group)
-    num_keys = max(len(block.key_depth) for block in group)
-    if not is_chain:
-        num_keys += -num_keys % multiple
-    queries = [np.arange(block.queries.start, block.queries.stop) for block in group]
-    return Batch(
-        queries=_padded(queries, num_queries, None),
-        keys=_padded([block.key_numbers for block in group], num_keys, 0),
-        ends=_padded([block.key_ends for block in group], num_keys, 0),
-        query_depth=_padded([block.query_depth for block in group], num_queries, None),
-        key_depth=_padded([block.key_depth for block in group], num_keys, _NOWHERE),
-        is_chain=is_chain,
-    )
-
-
-def _padded(rows: Sequence[Ints], width: int, value: int | None) -> Tensor:
-    """Pad rows with a value, or with their own first element. The shape is [rows, width]."""
-    padded = np.empty((len(rows), width), dtype=np.int64)
-    for number, row in enumerate(rows):
-        padded[number] = row[0] if value is None else value
-        padded[number, : len(row)] = row
-    return torch.from_numpy(padded)
+def _padded(table: Ints, width: int, column: Ints) -> Tensor:
+    """Pad a table with a column to so many columns."""
+    padding = np.repeat(column, width - table.shape[1], axis=1)
+    return torch.from_numpy(np.concatenate([table, padding], axis=1))

@@ -114,25 +114,20 @@ def plant(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -> For
     end = np.empty(total, dtype=np.int64)
     for positions, stop in ended:
         end[positions] = stop
-    targets, answers = _unique_targets(sequences, num_targets, asked)
-    return Forest(
-        np.concatenate(tokens), np.concatenate(depths), end, targets[:, 0], targets[:, 1], answers
-    )
-
-
-def _unique_targets(
-    sequences: Sequence[Sequence[int]], num_targets: Sequence[int], asked: Sequence[Ints]
-) -> tuple[Ints, tuple[Ints, ...]]:
-    """Return the sorted distinct (position, token) pairs, and for each sequence which are its."""
-    if not sequences:
-        return np.empty((0, 2), dtype=np.int64), ()
-    tokens: list[int] = []
+    wanted: list[int] = []
     for sequence, count in zip(sequences, num_targets, strict=True):
-        tokens.extend(sequence[len(sequence) - count :])
-    pairs = np.stack([np.concatenate(asked), np.asarray(tokens, dtype=np.int64)], axis=1)
-    unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    bounds = np.cumsum(num_targets)[:-1]
-    return unique, tuple(np.split(inverse.reshape(-1), bounds))
+        wanted.extend(sequence[len(sequence) - count :])
+    pairs = np.stack([np.concatenate([empty, *asked]), np.asarray(wanted, dtype=np.int64)], axis=1)
+    targets, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    answers = np.split(inverse.reshape(-1), np.cumsum(num_targets, dtype=np.int64)[:-1])
+    return Forest(
+        np.concatenate(tokens),
+        np.concatenate(depths),
+        end,
+        targets[:, 0],
+        targets[:, 1],
+        tuple(answers[: len(sequences)]),
+    )
 
 
 @dataclass(frozen=True)
@@ -181,21 +176,20 @@ def next_stretch(
 class Block:
     """Consecutive queries that attend to the same keys, numbered from the path's first position."""
 
-    queries: slice
-    key_numbers: Ints
-    """The path to the first query and the queries themselves, in order of depth."""
+    queries: Ints
+    """The number and the depth of each query, shape [2, queries]."""
 
-    key_ends: Ints
-    """The number after the last position below each key."""
+    keys: Ints
+    """Number, depth, and the number after the last position below each key, shape [3, keys].
 
-    query_depth: Ints
-    key_depth: Ints
+    The keys are the path to the first query and the queries themselves, in order of depth.
+    """
 
     @property
     def is_whole_chain(self) -> bool:
         """Whether the block is one unbranched path from an input's first token: plain causal."""
-        is_unbranched = bool(np.all(np.diff(self.query_depth) == 1))
-        return is_unbranched and len(self.key_depth) == len(self.query_depth)
+        is_unbranched = bool(np.all(np.diff(self.queries[1]) == 1))
+        return is_unbranched and self.keys.shape[1] == self.queries.shape[1]
 
 
 def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
@@ -204,12 +198,13 @@ def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
     positions = np.concatenate([stretch.path, np.arange(stretch.start, stretch.stop)])
     depth = forest.depth[positions]
     end = forest.end[positions] - stretch.start + num_before
+    table = np.stack([np.arange(len(depth)), depth, end])
     branches = num_before + 1 + np.flatnonzero(np.diff(depth[num_before:]) != 1)
     cut = []
     for start, stop in _join_short_runs([num_before, *branches.tolist(), len(depth)], depth):
         path = np.flatnonzero(end[:start] > start)
         keys = np.concatenate([path, np.arange(start, stop)])
-        cut.append(Block(slice(start, stop), keys, end[keys], depth[start:stop], depth[keys]))
+        cut.append(Block(table[:2, start:stop], table[:, keys]))
     return cut
 
 

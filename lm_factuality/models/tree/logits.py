@@ -1,6 +1,6 @@
 """One forward pass with logits only where a target follows, and log-probabilities from them.
 
-All engines call it, so that no engine computes or holds a vocabulary's logits at other positions.
+All engines call it, so that none computes or holds a vocabulary's logits at other positions.
 """
 
 import contextlib

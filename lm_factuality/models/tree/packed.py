@@ -6,6 +6,7 @@ transformers' interface: each block of queries attends to its own path. The mode
 function still says what a layer may see (a sliding window, a chunk).
 """
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,18 +32,11 @@ from lm_factuality.models.tree.logits import (
 )
 
 _NAME = "lm_factuality_forest"
-# Tensors that models pass to their attention and that change nothing.
-_IGNORED = {"cache_position", "position_ids"}
+# Tensors that models pass to their attention: two change nothing, and sinks are understood.
+_UNDERSTOOD = {"cache_position", "position_ids", "s_aux"}
 
 KeysAndValues = dict[int, tuple[Tensor, Tensor]]
 """By layer, each of shape [1, heads, positions, head size]."""
-
-
-@dataclass(frozen=True)
-class _Visibility:
-    """Stands for a mask in the model: a function of (batch, head, query, key)."""
-
-    function: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -55,6 +49,11 @@ class _Layout:
 
     kept: Tensor
     """The positions whose keys and values the next pass needs, numbered from the path on."""
+
+    def to(self, device: torch.device) -> "_Layout":
+        """Return the layout with its tensors on a device."""
+        batches = [batch.to(device) for batch in self.batches]
+        return _Layout(batches, self.rows.to(device), self.kept.to(device))
 
 
 @dataclass
@@ -74,17 +73,15 @@ class _Pass:
         It is moved once a pass, because each move waits until the device has done all its work.
         """
         if device not in self.layouts:
-            batches = [batch.to(device) for batch in self.layout.batches]
-            rows = self.layout.rows.to(device)
-            self.layouts[device] = _Layout(batches, rows, self.layout.kept.to(device))
+            self.layouts[device] = self.layout.to(device)
         return self.layouts[device]
 
-    def mask(self, number: int, visibility: _Visibility, query: Tensor) -> Tensor | None:
+    def mask(self, number: int, visibility: Callable[..., Any], query: Tensor) -> Tensor | None:
         """Return the mask of a batch, which is computed once for all layers that see the same."""
         key = (number, id(visibility))
         if key not in self.masks:
             batch = self.layout_on(query.device).batches[number]
-            self.masks[key] = batch.mask(visibility.function, query.dtype)
+            self.masks[key] = batch.mask(visibility, query.dtype)
         mask = self.masks[key]
         return None if mask is None else mask.to(query.device)
 
@@ -96,8 +93,6 @@ _current: ContextVar[_Pass] = ContextVar("_current")
 class PackedEngine:
     """Computes stretches in their order and keeps the keys and values of the path to the next."""
 
-    name = "packed"
-
     def __init__(self, model: Any, record: Recorder = record_nothing) -> None:
         if not getattr(model, "_can_set_attn_implementation", lambda: False)():
             raise UnsupportedModelError("its attention does not go through transformers' interface")
@@ -106,10 +101,6 @@ class PackedEngine:
         # Copies of the engine, one for each thread, share it.
         self._attention = _ForestAttention(model)
         self._before: KeysAndValues = {}
-
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        """Return the stretch itself, as a pass can compute any."""
-        return stretch
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
         """Compute the logits of the stretch's targets.
@@ -156,19 +147,16 @@ class _ForestAttention:
         self._model = model
         self._lock = Lock()
         self._num_passes = 0
-        self._own: dict[int, tuple[Any, Any]] = {}
+        configs = [getattr(module, "config", None) for module in model.modules()]
+        self._original = [
+            (config, config._attn_implementation)
+            for config in configs
+            if hasattr(config, "_attn_implementation_internal")
+        ]
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._num_passes:
-                configs: list[Any] = [
-                    getattr(module, "config", None) for module in self._model.modules()
-                ]
-                self._own = {
-                    id(config): (config, config._attn_implementation)
-                    for config in configs
-                    if hasattr(config, "_attn_implementation_internal")
-                }
                 self._model.set_attn_implementation(_NAME)
             self._num_passes += 1
 
@@ -177,7 +165,7 @@ class _ForestAttention:
             self._num_passes -= 1
             if not self._num_passes:
                 # Generation uses the model's own attention again.
-                for config, implementation in self._own.values():
+                for config, implementation in self._original:
                     config._attn_implementation_internal = implementation
 
 
@@ -188,23 +176,21 @@ def _attention(
     value: Tensor,
     attention_mask: Any,
     scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Replace a layer's attention.
 
     Args:
         query: Shape [1, heads, positions, head size], as ``key`` and ``value``.
-        s_aux: Attention sinks, shape [heads].
-        **others: What else the model passes. Tensors of other names are not understood.
+        attention_mask: The model's own function of what a position may see.
+        **others: What else the model passes. Tensors of unknown names are not understood.
     """
-    unknown = sorted(
+    unknown = [
         name
         for name, argument in others.items()
-        if isinstance(argument, Tensor) and name not in _IGNORED
-    )
-    if unknown or not isinstance(attention_mask, _Visibility) or query.shape[0] != 1:
+        if isinstance(argument, Tensor) and name not in _UNDERSTOOD
+    ]
+    if unknown or not callable(attention_mask) or query.shape[0] != 1:
         raise UnsupportedModelError(f"attention with {', '.join(unknown) or 'a mask of its own'}")
     forward_pass = _current.get()
     layer = int(module.layer_idx)  # type: ignore[arg-type]
@@ -213,21 +199,31 @@ def _attention(
         key = torch.cat([key_before, key], dim=2)
         value = torch.cat([value_before, value], dim=2)
     layout = forward_pass.layout_on(query.device)
-    kept = layout.kept
-    forward_pass.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
+    kept_key = key.index_select(2, layout.kept)
+    forward_pass.after[layer] = (kept_key, value.index_select(2, layout.kept))
+    # PyTorch's attention has neither soft caps nor sinks.
+    is_plain = others.get("softcap") is None and others.get("s_aux") is None
     outputs = []
     for number, batch in enumerate(layout.batches):
+        queries = _gather(query, batch.queries[0] - forward_pass.num_before)
+        keys = _gather(key, batch.keys[0])
+        values = _gather(value, batch.keys[0])
         mask = forward_pass.mask(number, attention_mask, query)
-        output = _attend(
-            _gather(query, batch.queries - forward_pass.num_before),
-            _gather(key, batch.keys),
-            _gather(value, batch.keys),
-            mask,
-            scaling,
-            softcap,
-            s_aux,
-        )
-        outputs.append(output.transpose(1, 2).flatten(0, 1))
+        if is_plain:
+            shares = queries.shape[1] // keys.shape[1]
+            if shares > 1:
+                keys = keys.repeat_interleave(shares, dim=1)
+                values = values.repeat_interleave(shares, dim=1)
+            output = scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, is_causal=mask is None, scale=scaling
+            ).transpose(1, 2)
+        else:
+            if mask is None:
+                size = (queries.shape[2], keys.shape[2])
+                mask = queries.new_full(size, float("-inf")).triu(1)[None, None]
+            compute = sys.modules[type(module).__module__].eager_attention_forward
+            output, _ = compute(module, queries, keys, values, mask, scaling=scaling, **others)
+        outputs.append(output.flatten(0, 1))
     return torch.cat(outputs).index_select(0, layout.rows)[None], None
 
 
@@ -241,45 +237,6 @@ def _gather(states: Tensor, numbers: Tensor) -> Tensor:
     return selected.view(len(selected), *numbers.shape, -1).transpose(0, 1)
 
 
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scaling: float | None,
-    softcap: float | None,
-    sinks: Tensor | None,
-) -> Tensor:
-    """Compute attention.
-
-    Args:
-        mask: None for plain causal attention.
-        sinks: Logits of a key that has no value, one for each head.
-
-    Returns:
-        Shape [blocks, heads, queries, value size].
-    """
-    shares = query.shape[1] // key.shape[1]
-    if shares > 1:
-        key = key.repeat_interleave(shares, dim=1)
-        value = value.repeat_interleave(shares, dim=1)
-    if softcap is None and sinks is None:
-        return scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=mask is None, scale=scaling
-        )
-    # PyTorch's attention has neither.
-    scores = query @ key.transpose(-1, -2) * (scaling or query.shape[-1] ** -0.5)
-    if softcap is not None:
-        scores = torch.tanh(scores / softcap) * softcap
-    if mask is None:
-        mask = torch.full_like(scores[0, 0], float("-inf")).triu(1)
-    scores = scores + mask
-    if sinks is not None:
-        sinks = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
-        scores = torch.cat([scores, sinks], dim=-1)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
-    return weights[..., : key.shape[2]] @ value
-
-
 AttentionInterface.register(_NAME, _attention)
-AttentionMaskInterface.register(_NAME, lambda *, mask_function, **_: _Visibility(mask_function))
+# Where a model would make a mask, it hands on its function of what a position may see.
+AttentionMaskInterface.register(_NAME, lambda *, mask_function, **_: mask_function)

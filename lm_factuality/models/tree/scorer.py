@@ -1,4 +1,4 @@
-"""Log-probabilities of a forest's targets, and the engine that a model can be trusted with.
+"""Log-probabilities of a forest's targets, and whether a model can be trusted with an engine.
 
 `hf_tree` scores requests with it, and factor-gen's fluency filter scores sentences. On a CPU a pass
 that is spread over cores waits after each of its operators for the slowest core. Passes that share
@@ -8,7 +8,7 @@ nothing never wait, so trees are scored side by side there.
 import copy
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lm_factuality.models.tree.cached import CachedEngine
 from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plant
 from lm_factuality.models.tree.logits import (
     Logits,
@@ -43,18 +42,8 @@ _SHARE = 4
 class Engine(Protocol):
     """Computes the stretches of a forest in their order, from the first on."""
 
-    @property
-    def name(self) -> str: ...
-
-    def limit(self, forest: Forest, stretch: Stretch) -> Stretch:
-        """Return the beginning of the stretch that one pass can compute."""
-
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
         """Compute the logits of the stretch's targets."""
-
-
-# In the order in which they are tried.
-ENGINES: tuple[type[PackedEngine] | type[CachedEngine], ...] = (PackedEngine, CachedEngine)
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,6 @@ def score(
     path = np.empty(0, dtype=np.int64)
     while start < len(forest):
         stretch = next_stretch(forest, start, path, budget.tokens, budget.targets)
-        stretch = engine.limit(forest, stretch)
         targets = forest.targets_between(stretch.start, stretch.stop)
         tokens = torch.from_numpy(forest.target_tokens[targets])
         try:
@@ -144,10 +132,10 @@ def _free_memory(budget: Budget) -> None:
         torch.cuda.empty_cache()
 
 
-def choose_engine(
+def find_engine(
     model: Any, vocabulary: int, max_length: int, record: Recorder = record_nothing
-) -> Engine | None:
-    """Return the first engine that gives the model's own log-probabilities on a trial forest.
+) -> PackedEngine | None:
+    """Return an engine if it gives the model's own log-probabilities on a trial forest.
 
     Args:
         vocabulary: Trial tokens are drawn from the first so many.
@@ -155,94 +143,56 @@ def choose_engine(
         record: Records the hidden states that decoding contrasts logits with.
 
     Returns:
-        None if no engine does, as with state-space models.
+        None if it does not, as with state-space models.
     """
-    reason = _why_inputs_mix(model.config)
-    if reason:
-        logger.info("%s", reason)
+    if _depends_on_longest_input(model.config):
+        logger.info("the model's rotary embeddings depend on the longest input of a batch")
         return None
     sequences = _trial_sequences(vocabulary, max_length)
-    expected, spread = _score_one_by_one(model, sequences)
-    dtype = next(model.parameters()).dtype
-    tolerance = _TOLERANCE.get(dtype, _TOLERANCE[torch.float32]) * max(spread, 1e-6)
     forest = plant(sequences, [len(sequence) - 1 for sequence in sequences])
-    for engine_class in ENGINES:
-        try:
-            engine = engine_class(model, record)
-            # The budget cuts the forest twice, so that paths carried between passes are tried too.
-            scores = score(forest, engine, Budget(len(forest) // 3 + 1, len(forest)))
-        except (
-            UnsupportedModelError,
-            AttributeError,
-            LookupError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
-            if isinstance(error, RuntimeError) and _is_out_of_memory(error):
-                raise
-            logger.info("%s: %s: %s", engine_class.name, type(error).__name__, error)
-            continue
-        logprobs = np.concatenate([scores.logprobs[targets] for targets in forest.answers])
-        worst = float(np.max(np.abs(logprobs - expected)))
-        if worst <= tolerance:
-            return engine
-        logger.info("%s: off by %.2g nats a token, more than %.2g", engine.name, worst, tolerance)
-    return None
+    try:
+        engine = PackedEngine(model, record)
+        # The budget cuts the forest twice, so that paths carried between passes are tried too.
+        scores = score(forest, engine, Budget(len(forest) // 3 + 1, len(forest)))
+    except (
+        UnsupportedModelError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        logger.info("packed passes: %s: %s", type(error).__name__, error)
+        return None
+    tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32])
+    for sequence, targets in zip(sequences, forest.answers, strict=True):
+        tokens = torch.tensor([sequence], device=device_of(model))
+        expected = torch.log_softmax(model(tokens[:, :-1]).logits[0].double().cpu(), dim=-1)
+        following = tokens[0, 1:, None].cpu()
+        logprobs = expected.gather(1, following)[:, 0].numpy()
+        worst = float(np.max(np.abs(scores.logprobs[targets] - logprobs)))
+        if not worst <= tolerance * float(expected.std(dim=-1).mean()):
+            logger.info("packed passes: off by %.2g nats a token", worst)
+            return None
+    return engine
 
 
-def _why_inputs_mix(config: Any) -> str:
-    """Return why an input's scores depend on the other inputs of its batch, or nothing.
-
-    Some rotary embeddings change with the longest input, so that inputs of different lengths may
-    not share a pass.
-    """
-    text_config = config.get_text_config()
-    rope = getattr(text_config, "rope_parameters", None)
-    rope = rope or getattr(text_config, "rope_scaling", None) or {}
+def _depends_on_longest_input(config: Any) -> bool:
+    """Return whether rotary embeddings change with the longest input of a pass."""
+    rope = getattr(config.get_text_config(), "rope_parameters", None) or {}
     # Some models have parameters for each kind of layer.
-    layers = [rope, *rope.values()]
-    kinds = {layer.get("rope_type") for layer in layers if isinstance(layer, dict)}
-    for kind in ("dynamic", "longrope"):
-        if kind in kinds:
-            return f"rotary embeddings of type {kind} depend on the longest input"
-    return ""
+    layers = [layer for layer in (rope, *rope.values()) if isinstance(layer, dict)]
+    return any(layer.get("rope_type") in ("dynamic", "longrope") for layer in layers)
 
 
 def _trial_sequences(vocabulary: int, max_length: int) -> list[list[int]]:
     """Draw sequences that branch, end inside others, and stand alone."""
-    draw = np.random.default_rng(0)
     unit = max(2, min(6, (max_length - 1) // 4))
-
-    def draw_tokens(count: int) -> list[int]:
-        return [int(token) for token in draw.integers(0, vocabulary, count)]
-
-    stem = draw_tokens(2 * unit)
-    branch = draw_tokens(unit)
-    return [
-        [*stem, *branch, *draw_tokens(2)],
-        [*stem, *branch, *draw_tokens(unit)],
-        [*stem, *draw_tokens(unit + 1)],
-        [*stem, *draw_tokens(unit)],
-        [*stem, *branch],
-        draw_tokens(unit),
-        draw_tokens(3 * unit),
-    ]
-
-
-def _score_one_by_one(
-    model: Any, sequences: Sequence[Sequence[int]]
-) -> tuple[npt.NDArray[np.float64], float]:
-    """Return the model's log-probabilities of all tokens but each first, and their spread."""
-    logprobs = []
-    spreads = []
-    for sequence in sequences:
-        tokens = torch.tensor([list(sequence)], device=device_of(model))
-        likely = torch.log_softmax(model(tokens[:, :-1]).logits[0].float(), dim=-1)
-        following = tokens[0, 1:, None].to(likely.device)
-        logprobs.append(likely.gather(1, following)[:, 0].double().cpu().numpy())
-        spreads.append(float(likely.std(dim=-1).mean()))
-    return np.concatenate(logprobs), float(np.mean(spreads))
+    tokens = np.random.default_rng(0).integers(0, vocabulary, (7, 4 * unit))
+    tokens[1:3, : 3 * unit] = tokens[0, : 3 * unit]
+    tokens[3:5, : 2 * unit] = tokens[0, : 2 * unit]
+    ends = (4 * unit, 3 * unit + 2, 3 * unit, 3 * unit + 1, 3 * unit, unit, 3 * unit)
+    return [row[:end].tolist() for row, end in zip(tokens, ends, strict=True)]
 
 
 def score_side_by_side(

@@ -66,10 +66,10 @@ def test_the_same_items_give_the_same_bytes(tmp_path, items, provenance):
 def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(
     tmp_path, items, provenance
 ):
-    written = write_benchmark(make_settings(), items, tmp_path, provenance)
-    with written.files["csv"].open(encoding="utf-8", newline="") as file:
+    counts = write_benchmark(make_settings(), items, tmp_path, provenance)
+    with (tmp_path / "harbours.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == written.counts.rows == 3
+    assert len(rows) == counts.rows == 3
     first = rows[0]
     assert {"doc_id", "full_prefix", "turncated_prefixes", "completion", "contradiction_2"} < set(
         first
@@ -79,17 +79,17 @@ def test_the_columns_are_the_authors_and_how_each_contradiction_came_about(
     assert first["contradiction_1_generator"] == "rules/date"
     assert (first["contradiction_0_nli"], first["contradiction_0_fluency"]) == ("0.75", "-0.125")
     assert first["contradiction_1_nli"] == ""
-    table = pyarrow.parquet.read_table(written.files["parquet"])
+    table = pyarrow.parquet.read_table(tmp_path / "harbours.parquet")
     assert table.column_names == list(first)
     assert str(table.schema.field("contradiction_0_nli").type) == "double"
     assert table.to_pylist()[0]["contradiction_1_nli"] is None
 
 
 def test_documents_without_a_row_say_why(tmp_path, items, provenance):
-    written = write_benchmark(make_settings(), items, tmp_path, provenance)
+    write_benchmark(make_settings(), items, tmp_path, provenance)
     lines = [
         json.loads(line)
-        for line in written.files["unused"].read_text(encoding="utf-8").splitlines()
+        for line in (tmp_path / "unused.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert lines[0] == {
         "doc_id": "short",
@@ -101,10 +101,10 @@ def test_documents_without_a_row_say_why(tmp_path, items, provenance):
 
 
 def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
-    written = write_benchmark(
+    counts = write_benchmark(
         make_settings(), items, tmp_path, provenance, audit=lambda: {"longest": {"rows": 1}}
     )
-    manifest = json.loads(written.files["manifest"].read_text(encoding="utf-8"))
+    manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
     for entry in manifest["files"]:
         raw = (tmp_path / entry["name"]).read_bytes()
         assert (entry["bytes"], entry["sha256"]) == (len(raw), hashlib.sha256(raw).hexdigest())

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from judges.certificates import certificates_folder, certified_identity
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.verify import Pair, verify
@@ -225,75 +224,23 @@ def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
     assert found[1] == (12, 0)
 
 
-def calibration(*wrong: int) -> list[dict]:
-    return [
-        {
-            "low": number / 10,
-            "high": (number + 1) / 10,
-            "units": 100,
-            "supported": 50,
-            "wrong": each,
-        }
-        for number, each in enumerate(wrong)
-    ]
-
-
-def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
-    chances = alone(write_judge, tmp_path)
-    path = cascade(unsure="calibrated", error=0.2)
-    with pytest.raises(
-        ConfigError, match="minicheck has no certificate that says where it errs; certify it first"
-    ):
-        Judge.open(load_judge_config(path), tmp_path / "a.sqlite")
-    first = load_judge_config(tmp_path / "minicheck.yaml")
-    with Judge.open(first, tmp_path / "b.sqlite") as judge:
-        folder = certificates_folder(certified_identity(first, judge.identity))
-    folder.mkdir(parents=True)
-    place = int(sorted(chances)[6] * 10)
-    wrong = [20 if number != place else 21 for number in range(10)]
-    (folder / "segment_doc.json").write_text(
-        json.dumps({"calibration": calibration(*wrong)}), encoding="utf-8"
-    )
-    with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-        identity = judge.identity
-    assert [each.reason.startswith("gpt: ") for each in found] == [
-        int(chance * 10) == place for chance in chances
-    ]
-    few = calibration(*[0] * 10)
-    few[place] |= {"units": 3}
-    (folder / "segment_doc.json").write_text(json.dumps({"calibration": few}), encoding="utf-8")
-    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
-        assert judge.identity == identity  # too few to tell is not sure either
-    (folder / "segment_doc.json").write_text(
-        json.dumps({"calibration": calibration(*[0] * 10)}), encoding="utf-8"
-    )
-    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
-        assert judge.identity != identity
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
         ({"unsure": None}, r"a cascade has first"),
-        ({"first": "both.yaml"}, "a cascade cannot be part of another cascade"),
-        ({"first": "gpt.yaml"}, "first: gpt reads prompts; expected one that gives probabilities"),
-        ({"then": "words.yaml"}, "take verdicts: logprobs out of that judge"),
-        ({"then": "pages.yaml"}, "take verify: page out of that judge"),
+        ({"first": "both.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"first": "gpt.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"then": "words.yaml"}, "take verdicts and verify out of then"),
+        ({"then": "pages.yaml"}, "take verdicts and verify out of then"),
         ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),
         ({"unsure": [0.2, 1.8]}, "unsure"),
         ({"unsure": "sometimes"}, "unsure"),
-        ({"error": 0}, "error is 0"),
         (
             {"decoding": {"max_tokens": 5}},
-            "decoding of a cascade is that of its second judge; set it there",
+            "backend cascade: unknown key 'decoding'",
         ),
-        ({"then": "gone.yaml"}, "gone.yaml: no such file"),
-        (
-            {"model": "x"},
-            "model is for backend openai and lm_eval and classifier, but the backend is cascade",
-        ),
+        ({"then": "gone.yaml"}, "gone.yaml: no such judge"),
     ],
 )
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):

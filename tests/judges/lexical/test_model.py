@@ -36,13 +36,13 @@ PASSAGE = (
         (
             "Ada Hill was born on May 6, 1990, in Lund.",
             False,
-            "number 6 is nowhere in the passages",
+            "not in the passages: 6",
         ),
-        ("Ada Hill won the Anchor Prize in 1987.", False, "number 1987 is nowhere in the passages"),
+        ("Ada Hill won the Anchor Prize in 1987.", False, "not in the passages: 1987"),
         (
             "Ada Hill won the Laurel Prize in 2015.",
             False,
-            "name Laurel Prize is nowhere in the passages",
+            "not in the passages: Laurel Prize",
         ),
         ("Ada Hill never won the Anchor Prize.", False, "negation differs"),
         ("Otto Berg taught chemistry in Oslo.", False, "0 of 5 content words covered"),

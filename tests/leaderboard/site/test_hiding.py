@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
-from lm_factuality.benchmarks.felm_gen.judging import row_metrics as felm_gen_row
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import MARK, build_site
@@ -55,7 +55,7 @@ def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> Scor
             if number in hidden
             else {"errors": errors, "unscored": None}
         )
-        for name, value in felm_gen_row(record).items():
+        for name, value in METHOD.row_metrics({}, record).items():
             values.setdefault(name, []).append(value)
     kept = {
         name: each
