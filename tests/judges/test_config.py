@@ -211,13 +211,6 @@ def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
         load_judge_config(tmp_path / "none.yaml")
 
 
-def test_results_say_how_verdicts_are_read():
-    about = JudgeConfig("c", "lm_eval", model="hf").describe()
-    assert about["verdicts"] == "text"
-    assert "top_logprobs" not in about["decoding"]
-    assert "verdicts" not in JudgeConfig("c", "lexical").describe()
-
-
 def test_a_changed_config_is_checked_again():
     config = JudgeConfig("c", "openai", model="m")
     with pytest.raises(ConfigError, match="max_cost needs prices"):

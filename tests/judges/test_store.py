@@ -68,33 +68,6 @@ def test_a_damaged_answer_names_the_file_and_what_to_do(tmp_path: Path, damaged:
             store.get_many(["good", "bad"])
 
 
-def test_log_probabilities_come_back_as_they_were_and_old_answers_have_none(tmp_path: Path):
-    alternatives = Answer(
-        "True",
-        "stop",
-        3,
-        1,
-        first_token_logprobs=((" True", -0.25), ("False", -1.6094379124341003)),
-    )
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
-        store.put("new", alternatives)
-        store.put("none", FINE)
-    with sqlite3.connect(tmp_path / "a.sqlite") as database:
-        old = (
-            '{"text": "True", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}'
-        )
-        database.execute("INSERT INTO answers VALUES ('old', ?, '2025-01-01', 'm')", (old,))
-        assert (
-            "logprobs"
-            not in database.execute("SELECT answer FROM answers WHERE key = 'none'").fetchone()[0]
-        )
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
-        assert store.get_many(["new", "old"]) == {
-            "new": alternatives,
-            "old": Answer("True", "stop", 3, 1),
-        }
-
-
 def test_errors_are_not_kept_and_the_first_answer_stays(store):
     assert store.put("k", Answer(None, error="no")) == Answer(None, error="no")
     assert store.get_many(["k"]) == {}
@@ -144,12 +117,6 @@ def test_a_claim_of_an_owner_without_a_lock_is_free(tmp_path: Path):
     with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
         store._database.execute("INSERT INTO leases VALUES ('a', 'nobody')")
         assert store.claim(["a"]) == {"a"}
-
-
-def test_no_locks_are_left_behind(tmp_path: Path):
-    with closing(AnswerStore(tmp_path / "a.sqlite")) as store:
-        store.claim(["a"])
-    assert not list(tmp_path.glob("*.lock"))
 
 
 def _write(path: str, start: int) -> None:

@@ -55,7 +55,14 @@ def test_minicheck_is_one_text_with_the_end_mark_between_and_label_1(folders, ki
     assert max(expected) - min(expected) > 1e-3
 
 
-def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("MiniCheck-Flan-T5-Large", "predict: {}</s>{}"),
+        ("t5_true_nli_mixture", "premise: {} hypothesis: {}"),
+    ],
+)
+def test_a_t5_goes_by_its_first_word(folders, tmp_path, name, form):
     folder = folders["seq2seq"]
     model, words = (
         AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
@@ -65,11 +72,11 @@ def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
     with torch.no_grad():  # a head that says little but 0 and 1
         model.lm_head.weight[one] *= 30
         model.lm_head.weight[zero] = -model.lm_head.weight[one]
-    model.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
-    words.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
-    found = load_model(str(tmp_path / "MiniCheck-Flan-T5-Large"), device="cpu").support(PAIRS)
+    model.save_pretrained(tmp_path / name)
+    words.save_pretrained(tmp_path / name)
+    found = load_model(str(tmp_path / name), device="cpu").support(PAIRS)
     for (premise, claim), each in zip(ASKED, found, strict=True):
-        inputs = words(f"predict: {premise}</s>{claim}", return_tensors="pt")
+        inputs = words(form.format(premise, claim), return_tensors="pt")
         with torch.no_grad():
             output = model.generate(
                 input_ids=inputs["input_ids"],
@@ -170,3 +177,16 @@ def test_entailment_is_support_that_is_likelier_than_not(folders):
     assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [
         each > 0.5 for each in probabilities(folders["nli"])
     ]
+
+
+def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
+    (found,) = load_model(str(folders["nli"]), device="cpu").support(
+        [Pair("Ada " * 2000, (Passage(TEXT, ""),))]
+    )
+    assert (found.probability, found.windows) == (None, 0)
+    assert found.problem.startswith("the claim leaves no room for passages in")
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(ModelError, match=r"gone' cannot be loaded .*--nli lexical"):
+        load_entailment(str(tmp_path / "gone"))
