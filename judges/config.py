@@ -288,9 +288,9 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
     backend = str(content.get("backend"))
-    keys = known_keys(backend) or content.keys()
+    keys = known_keys(backend) or frozenset(content)
     if backend == "cascade":
-        keys = keys - _OF_SECOND
+        keys -= _OF_SECOND
     wrong = [
         f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
         for key in content
