@@ -397,14 +397,10 @@ class Comparing:
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
     """Says what sets a run apart besides its data and limits."""
 
-    tables: Callable[[Sequence[Run], Sequence[Published], str], Iterable[Table]] | None = None
-    """Makes tables besides those of the headlines, of all runs, the published figures, and the
-    name of the file that these were read from."""
+    tables: Callable[[Sequence[Run]], Iterable[Table]] | None = None
+    """Makes tables of all runs besides those of the headlines."""
 
-    draw: (
-        Callable[[Sequence[Run], Sequence[Published], Path, str], tuple[list[Path], list[str]]]
-        | None
-    ) = None
+    draw: Callable[[Sequence[Run], Path, str], tuple[list[Path], list[str]]] | None = None
     """Draws plots into a folder, in files with an ending, and returns the files and notes."""
 
     shown_beside: str | None = None

@@ -477,7 +477,7 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
         "{": "not JSON",
         "[1]": "found [1]; expected a dictionary or an instance of _Line",
         '{"doc": {}}': "resps is missing",
-        to_line({"index": "5"}, ["So."]): "'doc': domain is missing; found index",
+        to_line({"index": "5"}, ["So."]): "'doc': domain is missing",
         to_line(
             {**docs[1], "reference_texts": [3]}, ["So."]
         ): "'doc': reference_texts[0] is 3; expected a valid string",
