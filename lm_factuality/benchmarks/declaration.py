@@ -265,13 +265,11 @@ class Table(NamedTuple):
 class Comparison(Protocol):
     """What a benchmark compares besides headlines: tables, and plots in a folder."""
 
-    def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
-        """Out of all runs, and the published figures that were read from ``source``."""
+    def tables(self, runs: Sequence[Run]) -> list[Table]:
+        """Return tables of all runs."""
 
-    def draw(
-        self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str
-    ) -> tuple[list[Path], list[str]]:
-        """The files that were written, and notes on what is in none."""
+    def draw(self, runs: Sequence[Run], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
+        """Return the files that were written, and notes on what is in none."""
 
 
 def scored_of(task: TaskResult) -> int:

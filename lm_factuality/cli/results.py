@@ -63,14 +63,14 @@ def compare(
     runs, left_out = read_runs(results) if results else ([], [])
     if results and not runs:
         raise DataError(f"{', '.join(map(str, results))}: no results of a task of the suite")
-    for table in tables(runs, published, str(figures), scores):
+    for table in tables(runs, published, scores):
         if table.columns:
             print_table(*table)
         else:
             sys.stdout.writelines(f"{note}\n" for note in table.notes)
     sys.stdout.writelines(f"{printable(note)}\n" for note in left_out)
     if plots:
-        written, notes = draw(runs, published, plots, plot_format)
+        written, notes = draw(runs, plots, plot_format)
         if not written:
             raise DataError(
                 "nothing to draw: no accuracy per token, or neither perplexities nor sizes of the"

@@ -145,13 +145,11 @@ def _published(entry: Any) -> list[Published]:
 def tables(
     runs: Sequence[Run],
     figures: Sequence[Published],
-    source: str,
     scores: Sequence[str] | None = None,
 ) -> Iterator[Table]:
     """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
 
     Args:
-        source: Where the published figures were read.
         scores: The scores to compare pairs of models by (see `pair_tables`).
 
     Raises:
@@ -170,7 +168,7 @@ def tables(
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.comparison is not None:
-            yield from benchmark.comparing.comparison.tables(runs, figures, source)
+            yield from benchmark.comparing.comparison.tables(runs)
     rows = _rows_of_other_scores(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
@@ -195,9 +193,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def draw(
-    runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
-) -> tuple[list[Path], list[str]]:
+def draw(runs: Sequence[Run], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
     """Draw the plots of all benchmarks.
 
     Returns:
@@ -211,7 +207,7 @@ def draw(
     for benchmark in all_benchmarks():
         comparison = benchmark.comparing.comparison
         if comparison is not None:
-            new_paths, new_notes = comparison.draw(runs, figures, folder, file_format)
+            new_paths, new_notes = comparison.draw(runs, folder, file_format)
             paths += new_paths
             notes += new_notes
     return paths, notes

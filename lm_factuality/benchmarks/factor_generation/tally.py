@@ -95,8 +95,8 @@ class Totals(NamedTuple):
     @classmethod
     def of(cls, vector: Sequence[float]) -> Totals:
         """Make totals of a sum of ``RowTally.vector``."""
-        groups = (Counts(*vector[start : start + 4]) for start in (0, 4, 8))
-        return cls(*groups, *vector[12:])
+        right, wrong, unsplit = (Counts(*vector[start : start + 4]) for start in (0, 4, 8))
+        return cls(right, wrong, unsplit, vector[12], vector[13])
 
     @property
     def weight(self) -> float:
@@ -138,13 +138,16 @@ class Totals(NamedTuple):
         For the weighted accuracy, a subset without generations, of which nothing is known, is taken
         to hold that mark alone; where all is neutral, the bound is that of any share, 1 or 0.
         """
-        groups = [counts.all_marked(mark) for counts in self[:3]]
-        if subset != WEIGHTED:
-            return Totals(*groups, *self[3:]).score(subset, ACCURACY)
-        alone = Counts(**{mark: 1})
-        filled = [counts if counts.marked else alone for counts in groups]
-        accuracy = Totals(*filled, *self[3:]).score(WEIGHTED, ACCURACY)
-        return float(mark == TRUE) if math.isnan(accuracy) else accuracy
+        right, wrong, unsplit = (counts.all_marked(mark) for counts in self[:3])
+        if subset == WEIGHTED:
+            right, wrong = (
+                counts if counts.marked else Counts(**{mark: 1}) for counts in (right, wrong)
+            )
+        filled = self._replace(right=right, wrong=wrong, unsplit=unsplit)
+        accuracy = filled.score(subset, ACCURACY)
+        if subset == WEIGHTED and math.isnan(accuracy):
+            return float(mark == TRUE)
+        return accuracy
 
     def why_undefined(self) -> str:
         """Say why there is no weighted accuracy; empty if there is one."""
@@ -236,8 +239,8 @@ def _scores() -> Iterator[Score]:
                 of_sums=lambda vector, value=value: value(Totals.of(vector)),
             )
     for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
-        value = methodcaller("bound", WEIGHTED, mark)
-        yield replace(bound, aggregation=Aggregation(lambda rows, value=value: value(add(rows))))
+        of_totals = _score("", methodcaller("bound", WEIGHTED, mark)).aggregation
+        yield replace(bound, aggregation=Aggregation(of_totals.value))
     yield _score("pairs_right", attrgetter("weight"), measure=SHARE)
     yield Score("factor_acc", MEAN, ACCURACY_MEASURE)
     yield Score("unscored", TOTAL, higher=False)
