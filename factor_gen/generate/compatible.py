@@ -164,7 +164,7 @@ def _regions() -> Mapping[str, frozenset[str]]:
     """The larger places that each place is in."""
     listed = rows(DATA / "regions.tsv", 2)
     continents = {code: name for code, name, *_ in listed if len(code) == 2}
-    regions = {name: {continents.get(code, "")} for name, (code, _) in countries().items()}
+    regions = {name: {continents.get(code, "")} for name, code in countries().items()}
     states = {code: state["name"] for code, state in geonames().get_us_states().items()}
     for state in states.values():
         regions.setdefault(state, {"United States"})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from factor_gen.text.lists import DATA, LISTS, rows
 
@@ -29,8 +29,7 @@ TENS = LISTS["tens"]
 _PART = re.compile(r"<[a-z ]+>")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word or mark at ``text[start:end]``, with its tag of the Penn treebank."""
 
     text: str
@@ -39,8 +38,7 @@ class Token:
     tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(NamedTuple):
     """A name, date or quantity at ``text[start:end]``; ``kind`` is one of those above."""
 
     text: str

@@ -182,10 +182,6 @@ def extract(
     max_tokens: Annotated[
         int, Option(help="For one row's claims (the default is that of appendix D).")
     ] = 1500,
-    prompts: Annotated[
-        Path | None,
-        Option(help="A checkout of hkust-nlp/felm: the authors' prompt."),
-    ] = None,
 ) -> None:
     """Extract the claims of every segment.
 
@@ -204,7 +200,6 @@ def extract(
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.benchmarks.felm.judging import extract_claims
-    from lm_factuality.benchmarks.felm.questions import AuthorsPrompts
     from lm_factuality.benchmarks.felm.rows import (
         FELM,
         WITHOUT_REFERENCES,
@@ -223,15 +218,12 @@ def extract(
         extracted = [split_claims(row) for row in rows]
     else:
         config = load_judge_config(judge)
-        authors = AuthorsPrompts(prompts) if prompts else None
         with Judge.open(config, store=store) as opened:
             if dry_run:
-                plan = opened.rehearse(
-                    lambda asked: extract_claims(asked, rows, max_tokens, authors)
-                )
+                plan = opened.rehearse(lambda asked: extract_claims(asked, rows, max_tokens))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
-            extracted = extract_claims(opened, rows, max_tokens, authors)
+            extracted = extract_claims(opened, rows, max_tokens)
         if all(row.problem for row in extracted):
             advice = (
                 "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"

@@ -16,7 +16,9 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import said
 
-Docs: TypeAlias = Sequence[Mapping[str, Any]]
+Doc: TypeAlias = Mapping[str, Any]
+Docs: TypeAlias = Sequence[Doc]
+Responses: TypeAlias = Sequence[Sequence[str]]  # one text or more for each document
 Verdict: TypeAlias = Mapping[str, Any]
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
 

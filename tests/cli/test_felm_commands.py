@@ -62,28 +62,6 @@ def data_dir(tmp_path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["plain", "cot"])
-def test_score_gives_the_reference(kind, shared, tmp_path, capsys):
-    folder = shared / "reference" / "felm_scoring"
-    out = tmp_path / "metrics.json"
-    arguments = [
-        "--outputs",
-        str(folder / f"{kind}_outputs.jsonl"),
-        "--data-dir",
-        str(shared / "data" / "felm"),
-        "--out",
-        str(out),
-    ]
-    assert main(["score", "felm", *arguments]) == 0
-    metrics, expected = (
-        json.loads(out.read_text()),
-        json.loads((folder / f"{kind}_expected.json").read_text()),
-    )
-    assert {key: metrics[key] for key in expected} == expected
-    assert set(metrics) - set(expected) == {"unscored"}
-    assert "ALL, segment" in capsys.readouterr().out
-
-
 def test_score_counts_what_it_cannot_read_and_refuses_what_is_broken(data_dir, tmp_path, capsys):
     outputs, out = tmp_path / "outputs.jsonl", tmp_path / "metrics.json"
     lines = [
@@ -284,59 +262,6 @@ def test_nothing_to_certify_and_nothing_extracted_are_errors(judge, data_dir, tm
     assert main(["certify", "--judge", config, "--sample", "--claims", "none.jsonl"]) == 1
 
 
-def test_the_authors_prompts_can_be_used(judge, data_dir, tmp_path):
-    config, server = judge
-    server.script = lambda prompt, attempt: Act(
-        text="Answer: ALL_CORRECT" if "Theirs" in prompt else "?"
-    )
-    folder = tmp_path / "checkout" / "eval" / "prompt"
-    for name in ("segment/wk/prompt_wk_cot", "claim/wk/claim_extract_wk"):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / f"{name}.txt").write_text("Theirs.\n")
-    out = tmp_path / "certificate.json"
-    checkout = ["--prompts", str(tmp_path / "checkout")]
-    assert (
-        main(
-            [
-                "certify",
-                "--judge",
-                config,
-                "--data-dir",
-                str(data_dir),
-                "--out",
-                str(out),
-                *checkout,
-            ]
-        )
-        == 0
-    )
-    certificate = json.loads(out.read_text())
-    assert set(certificate["prompt_hashes"]) == {"authors"}
-    assert certificate["scores"]["unscored"]["responses"] == 0
-    extract = [
-        "claims",
-        "extract",
-        "--judge",
-        config,
-        "--data-dir",
-        str(data_dir),
-        "--out",
-        str(tmp_path / "claims.jsonl"),
-    ]
-    server.script = lambda prompt, attempt: Act(
-        text="Segment 1:\nClaim 1. So it is."
-        + "".join(f"\nSegment {n}:" for n in re.findall(r"^([2-9])\. ", prompt, re.MULTILINE))
-    )
-    assert main([*extract, *checkout]) == 0
-    records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
-    assert {record["problem"] for record in records} == {None}
-    assert all(record["claims"][0] == ["So it is."] for record in records)
-    assert any(
-        prompt.startswith("Theirs.\n\n\nQuestion:") and "Segments: \n1. " in prompt
-        for prompt in server.attempts
-    )
-
-
 def test_the_lexical_judge_is_certified_on_the_sample_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
     out = tmp_path / "certificate.json"
@@ -346,8 +271,3 @@ def test_the_lexical_judge_is_certified_on_the_sample_alone(tmp_path, monkeypatc
     assert certificate["scores"]["ALL"]["segment"]["balanced_accuracy"] > 0.55
     assert not (tmp_path / "certificates").exists()
     assert "flag everything" in capsys.readouterr().out
-
-
-def test_a_judge_that_nobody_knows_is_an_error(tmp_path, capsys):
-    assert main(["certify", "--judge", "lexicall", "--sample"]) == 1
-    assert "lexicall" in capsys.readouterr().err

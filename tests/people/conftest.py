@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.felm_gen.judging import row_metrics
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.people.labels import Key
 from lm_factuality.people.sheet import Sheet, make_sheet, read_pool
 from tests.report.conftest import HOSTILE, browser
@@ -44,7 +44,7 @@ def felm_gen_sample(
         "prompt": f"What is {number}?",
         "reference_texts": [HOSTILE],
     }
-    metrics = row_metrics(record)
+    metrics = FELM_GEN.row_metrics({}, record)
     responses = {"resps": [[" ".join(segments)]], "filtered_resps": [json.dumps(record)]}
     return {
         "doc_id": number,

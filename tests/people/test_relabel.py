@@ -146,6 +146,7 @@ def test_marks_of_generations(marks):
         "gold": 0,
     }
     doc |= {
+        "error_type": "",
         "contradiction": 1,
         "mean_logprob": [-1.0, -2.0],
         "problem": "",

@@ -5,12 +5,10 @@ open it on Monday* and *do not open it on Tuesday* may both hold.
 """
 
 import re
-from functools import cache
-from itertools import pairwise
+from functools import cache, lru_cache
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit
-from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sentence import Sentence, Span, overlaps
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.analysis import FINITE
 from factor_gen.text.lists import entries
@@ -34,38 +32,30 @@ _CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 
 def unasserted(sentence: Sentence, edit: Edit) -> str | None:
     """Why the edit need not contradict the sentence: one of `REASONS`; None if nothing says so."""
-    place = _place(sentence, edit)
-    return next((reason for reason in REASONS if place.meets(reason)), None)
-
-
-def _place(sentence: Sentence, edit: Edit) -> Place:
-    """What stands around an edit, as facts that the tables ask for."""
     text = sentence.text
-    start, end, new = edit.replacements[0] if edit.replacements else (0, 0, "")
-    marks = [0, *(mark.end() for mark in _CLAUSE_END.finditer(text)), len(text)]
-    clause_start = max(mark for mark in marks if mark <= start)
-    clause_end = min(mark for mark in marks if mark > end or mark == len(text))
+    start, end, new = edit.replacements[0]
+    marks = [mark.end() for mark in _CLAUSE_END.finditer(text)]
+    clause_start = max((mark for mark in marks if mark <= start), default=0)
+    clause_end = min((mark for mark in marks if mark > end), default=len(text))
     first, last = max(0, start - _NEAR), end + _NEAR
     clause = _BRACKETS.sub("", text[max(first, clause_start) : start]).rpartition("(")[2]
-    return Place.of_characters(
-        sentence,
+    place = sentence.place_of(
         start,
         end,
         operator=[edit.operator],
         type=[edit.type],
         old=_words(text[start:end]),
         new=_words(new),
-        words_around=_words(text[first:last]),
-        words_near_after=_words(text[end:last]),
+        nearby_words=_words(text[first:last]),
+        following_words=_words(text[end:last]),
         clause=_words(clause),
-        clause_text=clause,
+        clause_text=[clause],
         rest_of_clause=_words(text[end:clause_end]),
         neighbours=[*text[:start].split()[-1:], *text[end:].split()[:1]],
-        breaks_phrase=any(
-            _breaks_phrase(text, first, last) for first, last, _ in edit.replacements
-        ),
-        before_consequence=end <= _last_consequence(sentence),
+        breaks_phrase=[_breaks_phrase(sentence, *edited[:2]) for edited in edit.replacements],
+        before_consequence=[end <= _last_consequence(sentence)],
     )
+    return next((reason for reason in REASONS if place.meets(reason)), None)
 
 
 def _words(text: str) -> list[str]:
@@ -73,17 +63,24 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text) if word != "May"]
 
 
-def _breaks_phrase(text: str, start: int, end: int) -> bool:
+def _breaks_phrase(sentence: Sentence, start: int, end: int) -> bool:
     """Whether the characters are part of a fixed phrase, but not all of it."""
-    for phrase in _fixed_phrases().finditer(text):
-        is_within = phrase.start() < end and start < phrase.end()
-        if is_within and not (start <= phrase.start() and phrase.end() <= end):
-            return True
-    return False
+    phrases = [
+        (first, last)
+        for first, last in _fixed_phrases(sentence.text)
+        if first < start or end < last
+    ]
+    return overlaps(phrases, start, end)
+
+
+@lru_cache(maxsize=8)  # All edits of a sentence ask for them.
+def _fixed_phrases(text: str) -> list[Span]:
+    """Where fixed phrases stand."""
+    return [phrase.span() for phrase in _any_fixed_phrase().finditer(text)]
 
 
 @cache
-def _fixed_phrases() -> re.Pattern[str]:
+def _any_fixed_phrase() -> re.Pattern[str]:
     phrases = sorted(entries(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase))
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, phrases))})(?![\w-])", re.IGNORECASE)
 
@@ -95,10 +92,9 @@ def _last_consequence(sentence: Sentence) -> int:
         The character; -1 if there is no such part.
     """
     last = -1
-    for token, following in pairwise(sentence.tokens):
-        word = token.text.lower()
-        is_second_verb = word == "and" and following.tag in (*FINITE, "VB")
-        is_otherwise = word == "," and following.text.lower() in ("or", "otherwise", "meaning")
+    for i, word in enumerate(sentence.small):
+        is_second_verb = word == "and" and sentence.tag(i + 1) in (*FINITE, "VB")
+        is_otherwise = word == "," and sentence.word(i + 1) in ("or", "otherwise", "meaning")
         if is_second_verb or is_otherwise:
-            last = following.start
+            last = sentence.tokens[i + 1].start
     return last

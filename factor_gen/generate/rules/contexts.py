@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from factor_gen.generate.rules.words import DATA, FORMS, WORDS, inflect
-from factor_gen.text.lists import rows
+from factor_gen.generate.rules.words import WORDS, nouns, verbs
 from lm_factuality.ground.files import parse_json, write_json
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
@@ -61,22 +60,19 @@ class Contexts:
         if in_slot:
             slot = " ".join([*left[-1:], *inner, *right[:1]])
             return crc32(slot.encode()) in self._of(stem(new))
-        inside = range(len(left), len(left) + len(inner))
         for position, its_stem, companion in _companions([*left, *inner, *right]):
-            if position in inside and companion in self._of(its_stem):
+            is_inside = 0 <= position - len(left) < len(inner)
+            if is_inside and companion in self._of(its_stem):
                 return True
         return self._are_alike(_stems(_tokens(text[start:end]))[-1:], _stems(inner))
 
     def _are_alike(self, old: Sequence[str], new: Sequence[str]) -> bool:
         """Whether all the new words keep much the same company as the old one."""
-        if not old or not new:
-            return False
-        ours = self._of(old[0])
-        for its_stem in new:
-            theirs = self._of(its_stem)
-            if _ALIKE * len(ours & theirs) < max(1, min(len(ours), len(theirs))):
-                return False
-        return True
+        pairs = [(self._of(before), self._of(after)) for before in old for after in new]
+        return bool(pairs) and all(
+            _ALIKE * len(ours & theirs) >= max(1, min(len(ours), len(theirs)))
+            for ours, theirs in pairs
+        )
 
     def _of(self, its_stem: str) -> frozenset[int]:
         return self.companions.get(its_stem, frozenset())
@@ -119,13 +115,13 @@ def _companions(tokens: Sequence[str]) -> Iterator[_Companion]:
 @cache
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
-    forms: list[str] = []
-    for nouns in rows(DATA / "nouns.tsv", 2):
-        forms += nouns
-        forms += [inflect(noun, "NNS") for noun in nouns]
-    for row in rows(DATA / "verbs.tsv", 3):
-        forms += [inflect(verb, tag) for verb in row[:2] for tag in FORMS]
-    return frozenset(_stems(_tokens(" ".join(forms))))
+    words = list(verbs())
+    for listed_verbs in verbs().values():
+        words += [verb.base for verb, _ in listed_verbs]
+    for listed_nouns in nouns().values():
+        for form, *_ in listed_nouns:
+            words += form
+    return frozenset(_stems(_tokens(" ".join(words))))
 
 
 def gather(texts: Iterable[str]) -> Contexts:
@@ -134,10 +130,11 @@ def gather(texts: Iterable[str]) -> Contexts:
     for text in texts:
         for line in text.splitlines():
             for _, its_stem, companion in _companions(_tokens(line)):
-                kept = companions.setdefault(its_stem, set())
-                if its_stem in _listed() and len(kept) < _MOST:
-                    kept.add(companion)
-    return Contexts({its_stem: frozenset(kept) for its_stem, kept in companions.items() if kept})
+                if its_stem in _listed():
+                    kept = companions.setdefault(its_stem, set())
+                    if len(kept) < _MOST:
+                        kept.add(companion)
+    return Contexts({its_stem: frozenset(kept) for its_stem, kept in companions.items()})
 
 
 def save(path: Path, contexts: Contexts) -> None:

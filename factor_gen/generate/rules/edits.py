@@ -1,12 +1,14 @@
-"""What an operator returns: edits of a sentence, made with the articles and capital letters that go
-with them."""
+"""What an operator returns: edits of a sentence.
+
+They are made with the articles and capital letters that go with them.
+"""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import starmap
 from typing import NamedTuple
 
-_ARTICLE = re.compile(r"(?<!\w)(an?)\s$", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
 _CONSONANT_SOUND = re.compile(
     r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE
@@ -26,38 +28,36 @@ class Replacement(NamedTuple):
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What an operator does: replacements that belong together, in order and apart from each other,
-    and the error type."""
+class Edit(NamedTuple):
+    """What an operator does: replacements that belong together, and the error type."""
 
     operator: str
     type: str
     replacements: tuple[Replacement, ...]
+    """They are in order and apart from each other; there is at least one."""
 
 
 def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> Edit:
     """An edit from ``(start, end, new)``."""
-    return Edit(operator, error_type, tuple(Replacement(*each) for each in sorted(replacements)))
+    return Edit(operator, error_type, tuple(starmap(Replacement, sorted(replacements))))
 
 
 def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """The replacements with the capital letter that a sentence starts with, and with the article
-    before a new word that needs another (``an increase`` to ``a fall``)."""
+    """Add what goes with an edit: capital letters and articles.
+
+    A sentence still begins with a capital letter, and a new word that needs another article has it
+    (``an increase`` becomes ``a fall``).
+    """
     finished = []
     for start, end, new in replacements:
         old = text[start:end]
         if old[:1].isupper() and new[:1].islower() and _starts_sentence(text, start):
             new = new[0].upper() + new[1:]
         article = _ARTICLE.search(text, max(0, start - 4), start)
-        if article and new:
-            right = article_of(new)
-            if article.group(1).lower() != right:
-                spaces = text[article.end(1) : start]
-                start = article.start(1)
-                new = (
-                    (right.capitalize() if article.group(1)[0].isupper() else right) + spaces + new
-                )
+        if article and new and article[1].lower() != article_of(new):
+            right = article_of(new).capitalize() if article[1][0].isupper() else article_of(new)
+            new = right + article[2] + new
+            start = article.start()
         finished.append(Replacement(start, end, new))
     return tuple(finished)
 

@@ -27,7 +27,7 @@ from factor_gen.generate.rules import (
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.edits import Edit, apply, described, finish
-from factor_gen.generate.rules.sentence import Sentence, read
+from factor_gen.generate.rules.sentence import MORE_VALUES, Sentence, read
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
@@ -66,7 +66,7 @@ _WANTED_TYPES = 2
 _OFTEN_BAD = ("quantity", "place and time", "pronoun", "pronoun to name", "order", "cause")
 DOUBTFUL: Mapping[str, int] = {"negation in time": 1, **dict.fromkeys(_OFTEN_BAD, 2)}
 """How doubtful what an operator makes is, if it is (`factor_gen.records.Candidate`)."""
-_VERSION = 12  # of the operators; to be raised when they write something else
+_VERSION = 13  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
@@ -95,7 +95,7 @@ class RulesGenerator:
         self.settings = settings
         self.types = types
         self.seed = seed
-        self._filtered = filtered and language == ENGLISH
+        self._filtered = filtered
         self._language = language
         self._contexts = load(contexts) if contexts else Contexts()
 
@@ -109,12 +109,11 @@ class RulesGenerator:
         return {
             "generator": "rules",
             "version": _VERSION,
-            "operators": list(OPERATORS),
             "lists": fingerprint([DATA, compatible.DATA, listed.LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
-            **({"filtered": True} if self._filtered else {}),
+            "filtered": self._filtered,
             "seed": self.seed,
         }
 
@@ -125,18 +124,17 @@ class RulesGenerator:
     def _generated(self, example: Example) -> Example:
         lost: Counter[str] = Counter()
         most = self.settings.per_type
-        if self._language != ENGLISH:
-            candidates = listed.contradictions(example, self._language, most, self.seed)
-        else:
+        if self._language == ENGLISH:
             sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
             if self._filtered:
-                sentence = replace(sentence, every=True, spare=True)
+                sentence = replace(sentence, every=True, spare=MORE_VALUES)
             seed = f"{self.seed}/rules/{example.doc_id}"
             candidates = contradictions(sentence, example.types, most, seed, lost)
-            example = replace(example, lost=dict(sorted(lost.items())))
+        else:
+            candidates = listed.contradictions(example, self._language, most, self.seed)
         if not candidates:
-            return example.drop(self.name, "no contradiction")
-        return replace(example, candidates=candidates)
+            example = example.drop(self.name, "no contradiction")
+        return replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
 
 
 def contradictions(
@@ -156,29 +154,30 @@ def contradictions(
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
         return ()  # A question asserts nothing.
     edits = _edits(sentence, types, seed, lost)
-    for spare in (False, True):
+    for spare in (0, MORE_VALUES):
         if not sentence.spare and _is_meagre(edits):
-            lost.clear()
             edits = _edits(replace(sentence, every=True, spare=spare), types, seed, lost)
     candidates: dict[str, Candidate] = {}
     for error_type, by_operator in edits.items():
         full = len(candidates) + most
         for edit in _in_turn(by_operator, f"{seed}/{error_type}"):
             candidate = _candidate(sentence.text, edit)
-            if candidate is not None and len(candidates) < full:
+            if candidate.text.casefold() != sentence.text.casefold() and len(candidates) < full:
                 candidates.setdefault(candidate.text, candidate)
     return tuple(candidates.values())
 
 
 def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> EditsByType:
     """The edits of each type by operator, in a random order."""
+    lost.clear()
     edits: EditsByType = {error_type: {} for error_type in types}
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
         of_operator = list(operator(sentence, rng))
         rng.shuffle(of_operator)
         for edit in of_operator:
-            reason = _why_no_contradiction(sentence, edit)
+            reasons = [compatible.compatible(sentence.text, *new) for new in edit.replacements]
+            reason = reasons[0] if all(reasons) else unasserted(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
             elif edit.type in edits:
@@ -186,22 +185,12 @@ def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[st
     return edits
 
 
-def _why_no_contradiction(sentence: Sentence, edit: Edit) -> str | None:
-    reasons = [
-        compatible.compatible(sentence.text, *replacement) for replacement in edit.replacements
-    ]
-    if reasons and all(reasons):
-        return reasons[0]
-    return unasserted(sentence, edit)
-
-
 def _is_meagre(edits: EditsByType) -> bool:
     """Whether not even three contradictions of two types, none of them doubtful, can be chosen."""
     sizes = []
     for by_operator in edits.values():
-        sure = [by_operator[name] for name in by_operator if name not in DOUBTFUL]
-        sizes.append(sum(map(len, sure)))
-    return sum(sizes) < _WANTED or sum(size > 0 for size in sizes) < _WANTED_TYPES
+        sizes.append(sum(len(by_operator[name]) for name in by_operator if name not in DOUBTFUL))
+    return sum(sizes) < _WANTED or sum(map(bool, sizes)) < _WANTED_TYPES
 
 
 def _in_turn(by_operator: Mapping[str, list[Edit]], seed: str) -> list[Edit]:
@@ -210,16 +199,17 @@ def _in_turn(by_operator: Mapping[str, list[Edit]], seed: str) -> list[Edit]:
     for degree in (0, 1, 2):
         queues = [edits for name, edits in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
         random.Random(seed).shuffle(queues)
-        in_turn += [edit for edit in chain(*zip_longest(*queues)) if edit is not None]
+        in_turn += filter(None, chain(*zip_longest(*queues)))
     return in_turn
 
 
-def _candidate(text: str, edit: Edit) -> Candidate | None:
-    """The completion with the edit made, or None if the edit changes nothing."""
+def _candidate(text: str, edit: Edit) -> Candidate:
+    """The completion with the edit made."""
     replacements = finish(text, edit.replacements)
-    new = apply(text, replacements)
-    if new.casefold() == text.casefold():
-        return None
-    doubtful = DOUBTFUL.get(edit.operator, 0)
-    made_by = f"rules/{edit.operator}"
-    return Candidate(new, edit.type, described(text, replacements), made_by, doubtful=doubtful)
+    return Candidate(
+        apply(text, replacements),
+        edit.type,
+        described(text, replacements),
+        f"rules/{edit.operator}",
+        doubtful=DOUBTFUL.get(edit.operator, 0),
+    )

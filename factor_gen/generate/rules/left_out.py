@@ -6,7 +6,6 @@
 import random
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import WORDS
@@ -21,7 +20,8 @@ def left_out(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     if not WORDS["taken together"].isdisjoint(sentence.words):
         return
     for i, word in enumerate(sentence.small):
-        if word not in ("and", "or") or not sentence.is_free(*sentence.span(i, i + 1)):
+        span = sentence.span(i, i + 1)
+        if word not in ("and", "or") or not sentence.is_free(*span):
             continue
         last = i - 2 if sentence.word(i - 1) == "," else i - 1
         first, end = last, i + 1
@@ -29,9 +29,9 @@ def left_out(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             first -= 1
         while sentence.tag(end) in _NOUN_PHRASE:
             end += 1
-        both = Place(sentence, first, last + 1), Place(sentence, i + 1, end)
-        are_alike = any(
-            all(thing.meets(table) for thing in both) for table in ("with article", "bare plural")
+        one, two = sentence.place(first, last + 1), sentence.place(i + 1, end)
+        is_alike = any(
+            one.meets(table) and two.meets(table) for table in ("with article", "bare plural")
         )
-        if are_alike and Place(sentence, first, end).meets("objects"):
-            yield edit(OPERATOR, ENTITY, (*sentence.span(i, i + 1), "but not"))
+        if is_alike and sentence.place(first, end).meets("objects"):
+            yield edit(OPERATOR, ENTITY, (*span, "but not"))

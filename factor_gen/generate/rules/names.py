@@ -5,23 +5,23 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import HE, SHE
-from factor_gen.generate.rules.sentence import AGENCIES, Sentence
+from factor_gen.generate.rules.sentence import AGENCIES, Sentence, overlaps
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.conditions import Place
 from factor_gen.text.names import (
     FIRST_NAMES,
     NATIONALITIES,
     ORGANISATION_WORDS,
     ORGANISATIONS,
     country_of_city,
+    is_common,
     places,
     related,
 )
-from factor_gen.text.pattern import is_common
 
 _MOST_NAMES = 2  # of the document for each name
 _MOST_BETWEEN = 15  # tokens from one name to the other that it changes places with
@@ -33,8 +33,9 @@ _SAYING_OTHER_SEX = {"f": HE | WORDS["male"], "m": SHE | WORDS["female"]}
 
 def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Put a person, place or organisation of the text before in the place of another."""
-    for entity in sentence.entities:
-        if entity.kind not in (PERSON, PLACE, ORGANISATION) or not _is_whole(sentence, entity):
+    whole = [entity for entity in sentence.entities if _is_whole(sentence, entity)]
+    for entity in whole:
+        if entity.kind not in (PERSON, PLACE, ORGANISATION):
             continue
         if _place(sentence, entity).meets("so of others"):
             continue  # What is so of one name may be so of another.
@@ -42,8 +43,14 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         names = list(dict.fromkeys(_fitting_names(sentence, entity)))
         rng.shuffle(names)
+        # Every mention of the name is replaced, and none if one of them is part of a longer name.
+        spans = sentence.occurrences(entity.text)
+        if not spans or not {(name.start, name.end) for name in whole}.issuperset(spans):
+            continue
+        error_type = CIRCUMSTANCE if entity.kind == PLACE else ENTITY
         for name in names[:_MOST_NAMES]:
-            yield from _renamed(sentence, entity, name)
+            new = name.upper() if _is_emphasised(entity.text) and entity.kind == PLACE else name
+            yield edit("name", error_type, *((start, end, new) for start, end in spans))
 
 
 def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -54,7 +61,7 @@ def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if related(one.text, other.text) or not _are_known_initials(one.text, other.text):
             continue
-        between = Place(sentence, sentence.ends[one.end] + 1, sentence.starts[other.start])
+        between = sentence.place(sentence.ends[one.end] + 1, sentence.starts[other.start])
         if between.end - between.start > _MOST_BETWEEN or not between.meets("deed"):
             continue
         if all(len(sentence.occurrences(name.text)) == 1 for name in (one, other)):
@@ -63,13 +70,18 @@ def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 
 def _place(sentence: Sentence, entity: Entity) -> Place:
-    return Place.of_characters(sentence, entity.start, entity.end, kind=[entity.kind])
+    return sentence.place_of(entity.start, entity.end, kind=[entity.kind])
 
 
 def _is_whole(sentence: Sentence, entity: Entity) -> bool:
     """Whether the name stands by itself and is no part of another, as *City* in *City, State*."""
-    is_named = entity.text in AGENCIES or sentence.in_title(entity.start, entity.end)
+    is_named = entity.text in AGENCIES or overlaps(sentence.titles, entity.start, entity.end)
     return not is_named and not _place(sentence, entity).meets("no whole name")
+
+
+def _is_emphasised(name: str) -> bool:
+    """Whether the name, which is no initials, is in capitals."""
+    return name.isupper() and len(name) >= _SHORTEST_WORD
 
 
 def _are_known_initials(*names: str) -> bool:
@@ -118,27 +130,26 @@ def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
     They are of its kind, of as many words, and with an article if it has one.
     """
     kind, size = entity.kind, len(entity.text.split())
-    people = [mention.text for mention in sentence.mentions if mention.kind == PERSON]
-    if kind == PERSON and size == 1 and not any(p.endswith(f" {entity.text}") for p in people):
+    is_surname = kind == PERSON and size == 1
+    mentions = [mention for mention in sentence.mentions if mention.kind == kind]
+    if is_surname and not any(name.text.endswith(f" {entity.text}") for name in mentions):
         return  # A word alone may be a program.
     has_title = sentence.text[: entity.start].rstrip().endswith(_TITLES)
-    for mention in sentence.mentions:
-        if mention.kind != kind or mention.article != _has_article(sentence, entity):
+    for mention in mentions:
+        name = mention.text.split()[-1] if is_surname else mention.text
+        if mention.article != _has_article(sentence, entity) or len(name.split()) != size:
             continue
-        name = mention.text.split()[-1] if kind == PERSON and size == 1 else mention.text
-        if len(name.split()) != size or name == entity.text or not _is_usable(name, kind):
+        if name == entity.text or not _is_usable(name, kind):
             continue
         if has_title and name in FIRST_NAMES:
             continue  # Mr Anne
-        if any(
-            sentence.knows(known) or related(known, entity.text) for known in (name, mention.text)
-        ):
+        names = {name, mention.text}
+        if any(sentence.knows(known) or related(known, entity.text) for known in names):
             continue
         is_long_organisation = kind == ORGANISATION and size > 1
         if name.isupper() != entity.text.isupper() and not is_long_organisation:
             continue
-        is_initials = kind == ORGANISATION and entity.text.isupper()
-        if is_initials and not {name, entity.text} <= ORGANISATIONS:
+        if kind == ORGANISATION and not _are_known_initials(name, entity.text):
             continue
         sex = FIRST_NAMES.get(mention.text.split()[0], "")
         if kind == PERSON and sentence.words & _SAYING_OTHER_SEX.get(sex, frozenset()):
@@ -151,19 +162,8 @@ def _is_usable(name: str, kind: str) -> bool:
     """Whether a name means the same elsewhere, and is one at all."""
     if name in ORGANISATION_WORDS - ORGANISATIONS:
         return False  # the Ministry
-    if name.isupper() and len(name) >= _SHORTEST_WORD and is_common(name.lower()):
+    if _is_emphasised(name) and is_common(name.lower()):
         return False
     if kind == PERSON and (len(name) < 3 or not name.split()[-1][0].isupper()):
         return False
     return not _UNUSABLE.search(name) and WORDS["titles"].isdisjoint(name.split())
-
-
-def _renamed(sentence: Sentence, entity: Entity, name: str) -> Iterator[Edit]:
-    """Replace every mention of the name; no edit if one of them is part of a longer name."""
-    if entity.text.isupper() and len(entity.text) >= _SHORTEST_WORD and entity.kind == PLACE:
-        name = name.upper()
-    spans = sentence.occurrences(entity.text)
-    whole = {(known.start, known.end) for known in sentence.entities if _is_whole(sentence, known)}
-    if whole.issuperset(spans):
-        error_type = CIRCUMSTANCE if entity.kind == PLACE else ENTITY
-        yield edit("name", error_type, *((start, end, name) for start, end in spans))

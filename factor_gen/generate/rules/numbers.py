@@ -8,31 +8,22 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from factor_gen.generate.rules.conditions import Place
-from factor_gen.generate.rules.edits import Edit, Replacement, edit
+from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import LISTS
 from factor_gen.records import CIRCUMSTANCE
-from factor_gen.text.analysis import (
-    CARDINALS,
-    DURATION,
-    FINITE,
-    MONEY,
-    NUMBER,
-    PERCENT,
-    TENS,
-    Entity,
-)
+from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
 
 _QUANTITIES = (NUMBER, MONEY, PERCENT, DURATION)
 _UNITS = LISTS["units of time"]
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_WORD = re.compile(r"\w*")
+_ALL = re.compile(r"\ball (?:of the |the )?\Z", re.IGNORECASE)
 _MOST_DECADES = 9  # more than people count in decades
 _MOST_LISTED = 12  # things that a sentence counts and lists
 _LARGEST_PERCENT = 100
 _MOST_DIGITS = 12
 _TRIES = 6
-_BEFORE_LISTS = frozenset([":", "–", "—", "--", "(", "called", "named", "namely", "i.e.", "viz."])
 
 
 def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -44,15 +35,29 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     for entity in sentence.entities:
         if entity.kind not in _QUANTITIES or not sentence.is_free(entity.start, entity.end):
             continue
-        place = _place(sentence, entity)
+        value = _value(entity.text)
+        place = sentence.place_of(
+            entity.start,
+            entity.end,
+            quantity=[entity.text],
+            kind=[entity.kind],
+            few=[value is None or value <= _MOST_LISTED],
+        )
         if place.meets("no quantity"):
             continue
         if entity.kind == DURATION and not place.meets("no unit"):
-            for unit in _other_units(sentence, entity, rng):
+            for unit in _other_units(sentence, entity.text, rng):
                 start = entity.start + entity.text.rindex(" ") + 1
                 yield edit("unit", CIRCUMSTANCE, (start, entity.end, unit))
-        for change in _changes(sentence, entity, rng):
-            yield edit("number", CIRCUMSTANCE, change)
+        written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
+        old = written.group().lower() if written else ""
+        in_digits = str(CARDINALS.index(old) + 1) if old in CARDINALS else old
+        if sentence.small.count(old) > 1 or (in_digits != old and in_digits in sentence.words):
+            continue  # three groups of three bits
+        others = _other_numbers if old[:1].isdigit() else _other_words
+        for new in others(sentence, entity, old, rng):
+            start = entity.start + entity.text.lower().index(old)
+            yield edit("number", CIRCUMSTANCE, (start, start + len(old), new))
 
 
 def suffix(value: int) -> str:
@@ -62,104 +67,50 @@ def suffix(value: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
 
 
-def _place(sentence: Sentence, entity: Entity) -> Place:
-    value, last = _value(entity.text), sentence.ends.get(entity.end, 0)
-    return Place.of_characters(
-        sentence,
-        entity.start,
-        entity.end,
-        quantity=entity.text,
-        kind=[entity.kind],
-        few=value is None or value <= _MOST_LISTED,
-        lists_follow=_lists_follow(sentence, last + 1),
-    )
-
-
-def _lists_follow(sentence: Sentence, end: int) -> bool:
-    """Whether the sentence goes on to list things: *three towns: Tarn, Vale and Moor*."""
-    since_comma = -1  # tokens since a comma that no verb follows
-    for i in range(end, len(sentence.tokens)):
-        word = sentence.small[i]
-        if word in _BEFORE_LISTS:
-            return True
-        if word == "-" and sentence.text[sentence.tokens[i].start - 1] == " ":
-            return True
-        if word in (".", ";"):
-            return False
-        if word in ("and", "or"):
-            # "two integers i and j" has no comma
-            is_pair = sentence.tag(i - 2) in ("NNS", "NNPS") and sentence.tag(i - 1)[:2] == "NN"
-            if since_comma > 0 or is_pair:
-                return True
-        if word == ",":
-            since_comma = max(since_comma, 0)
-        elif since_comma >= 0:
-            since_comma = -1 if sentence.tag(i) in FINITE else since_comma + 1
-    return False
-
-
-def _other_units(sentence: Sentence, entity: Entity, rng: random.Random) -> list[str]:
+def _other_units(sentence: Sentence, text: str, rng: random.Random) -> list[str]:
     """The next units, shorter and longer: *three weeks* for *three months*."""
-    unit = entity.text.split(" ")[-1]
-    if unit not in _UNITS or unit == entity.text:
+    unit = text.split(" ")[-1]
+    if unit not in _UNITS or unit == text:
         return []
-    value = _value(entity.text)
-    near = [_UNITS[i] for i in _around(_UNITS.index(unit), len(_UNITS), 1)]
-    near = [unit for unit in near if unit not in sentence.words]
-    if value is None or value > _MOST_DECADES:
-        near = [unit for unit in near if unit != "decades"]
+    value = _value(text)
+    may_be_decades = value is not None and value <= _MOST_DECADES
+    near = [
+        other
+        for other in _around(_UNITS, unit, 1)
+        if other not in sentence.words and (other != "decades" or may_be_decades)
+    ]
     return rng.sample(near, len(near))
 
 
-def _around(i: int, size: int, reach: int) -> list[int]:
-    """The indices of a list next to one of them."""
-    return [near for near in range(max(0, i - reach), min(size, i + reach + 1)) if near != i]
+def _around(names: Sequence[str], name: str, reach: int) -> list[str]:
+    """The names next to one of a list."""
+    i = names.index(name)
+    return [near for near in names[max(0, i - reach) : i + reach + 1] if near != name]
 
 
-def _changes(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Replacement]:
-    """Other values of a quantity, in digits or in a word as the old one."""
-    digits = _DIGITS.search(entity.text)
-    first_word = re.match(r"\w*", entity.text)
-    written = digits or first_word
-    if written is None:
-        return
-    value = written.group().lower()
-    in_digits = str(CARDINALS.index(value) + 1) if value in CARDINALS else value
-    if sentence.small.count(value) > 1 or (in_digits != value and in_digits in sentence.words):
-        return  # three groups of three bits
-    start, end = entity.start + written.start(), entity.start + written.end()
-    if digits:
-        new_values = _other_numbers(sentence, entity, value, rng)
-    else:
-        new_values = _other_words(sentence, entity, value, rng)
-    for new in new_values:
-        yield Replacement(start, end, new)
-
-
-def _other_numbers(sentence: Sentence, entity: Entity, value: str, rng: random.Random) -> list[str]:
+def _other_numbers(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
     kinds = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
     alike = [near for near in sentence.entities if near.kind in kinds and near is not entity]
     values = [_value(near.text) for near in alike]
     others = [other for other in values if other is not None]
-    most = _LARGEST_PERCENT if entity.kind == PERCENT else None
-    ways = rng.sample((True, False), 2) * (1 + sentence.more_values)
-    new_values = [other_number(value, more, rng, others, most) for more in ways]
-    return list(dict.fromkeys(filter(None, new_values)))[: 2 + sentence.more_values]
+    if entity.kind == PERCENT:
+        others.append(_LARGEST_PERCENT)
+    ways = rng.sample((True, False), 2) * (1 + sentence.spare)
+    new_values = [other_number(old, more, rng, others) for more in ways]
+    return list(dict.fromkeys(filter(None, new_values)))[: 2 + sentence.spare]
 
 
-def _other_words(sentence: Sentence, entity: Entity, value: str, rng: random.Random) -> list[str]:
+def _other_words(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
     """Other numbers in words; not for *one*, which is a pronoun too often."""
-    names, reach, wanted = (TENS, 2, 1) if value in TENS else (CARDINALS[:12], 3, 2)
-    if value not in names or value == CARDINALS[0]:
+    names, reach, wanted = (TENS, 2, 1) if old in TENS else (CARDINALS[:12], 3, 2)
+    if old not in names or old == CARDINALS[0]:
         return []
     alike = [near.text.lower() for near in sentence.entities if near.kind == entity.kind]
-    used = {text.split()[0] for text in alike}
-    if sentence.text[: entity.start].lower().endswith(("all ", "all of the ", "all the ")):
+    used = {CARDINALS[0], *(text.split()[0] for text in alike)}
+    if _ALL.search(sentence.text[: entity.start]):
         used.add(CARDINALS[1])  # not: all two
-    if names is not TENS:
-        used.add(CARDINALS[0])
-    near = [names[i] for i in _around(names.index(value), len(names), reach)]
-    return sentence.some(rng, [new for new in near if new not in used], wanted)
+    near = [new for new in _around(names, old, reach) if new not in used]
+    return sentence.some(rng, near, wanted)
 
 
 def _value(text: str) -> float | None:
@@ -170,9 +121,7 @@ def _value(text: str) -> float | None:
     return CARDINALS.index(word) + 1.0 if word in CARDINALS else None
 
 
-def other_number(
-    old: str, more: bool, rng: random.Random, others: Sequence[float], most: float | None = None
-) -> str | None:
+def other_number(old: str, more: bool, rng: random.Random, others: Sequence[float]) -> str | None:
     """Write another number the same way.
 
     It is a quarter up to double as much, or that much less.
@@ -180,7 +129,6 @@ def other_number(
     Args:
         others: Numbers to which the new one stands as the old one does, so that what the sentence
             says of them (from, to, compared with) holds.
-        most: What the number does not exceed if the old one did not.
 
     Returns:
         The number; None if none will do.
@@ -188,23 +136,19 @@ def other_number(
     value = float(old.replace(",", ""))
     whole, _, fraction = old.partition(".")
     digits = whole.replace(",", "")
+    least = 0 if fraction else 2
     is_code = len(digits) > 1 and digits.startswith("0")
-    if (value < 2 and not fraction) or value == most or is_code or len(digits) > _MOST_DIGITS:
+    if value < least or is_code or len(digits) > _MOST_DIGITS:
         return None
     for _ in range(_TRIES):
         new = _moved(value, digits, fraction, more, rng)
-        written = f"{new:.{len(fraction)}f}"
-        size, is_small = len(written.partition(".")[0]), written.startswith("0")
-        if new <= 0 or (new < 2 and not fraction) or new == value:
-            continue
-        if size != len(digits) or is_small != (digits == "0"):
-            continue
-        if fraction and (written[-1] == "0") and fraction[-1] != "0":
-            continue
-        if most is not None and value <= most <= new:
+        written = f"{new:{',' if ',' in whole else ''}.{len(fraction)}f}"
+        is_longer = len(written) != len(old) or written.startswith("0") != old.startswith("0")
+        is_rounder = fraction and written.endswith("0") and not old.endswith("0")
+        if new < least or new == value or is_longer or is_rounder:
             continue
         if all((new > other) == (value > other) and new != other for other in others):
-            return f"{new:{',' if ',' in whole else ''}.{len(fraction)}f}"
+            return written
     return None
 
 
@@ -213,12 +157,11 @@ def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Ran
     factor = rng.uniform(1.25, 2.0)
     moved = value * factor if more else value / factor
     if fraction:
-        step = 10 ** -len(fraction)
-        moved = round(moved / step) * step
-        is_round = f"{moved:.{len(fraction)}f}"[-1] == "0"
-        if is_round and fraction[-1] != "0":
-            moved += step * rng.choice((1, 2, 3))
-        return float(round(moved, len(fraction)))
+        size = len(fraction)
+        moved = round(moved, size)
+        if f"{moved:.{size}f}".endswith("0") and not fraction.endswith("0"):
+            moved += 10**-size * rng.choice((1, 2, 3))
+        return round(moved, size)
     if value <= 9:
         moved = value + rng.choice((1, 2, 3)) * (1 if more else -1)
     leading = digits.rstrip("0")
@@ -226,6 +169,6 @@ def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Ran
     if leading.endswith("5") and len(leading) > 1:
         step *= 5
     moved = round(moved / step) * step
-    if digits == leading and int(moved) % 10 == 0:
+    if digits == leading and moved % 10 == 0:
         moved += 1 if more else -1
     return float(moved)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import DATA, grouped
@@ -26,23 +25,21 @@ class Phrase(NamedTuple):
 def phrase(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Replace each phrase of the operator where what stands around it lets the other one stand."""
     last_end = -1
+    phrases = _phrases(operator)
     for i, word in enumerate(sentence.small):
-        if i < last_end:
-            continue
-        for listed in _phrases(operator).get(word, ()):
+        for listed in phrases.get(word, ()) if i >= last_end else ():
             end = i + len(listed.words)
-            if sentence.small[i:end] != listed.words or not sentence.may_change(i, end, "-"):
+            if sentence.small[i:end] != listed.words or not sentence.may_change(i, end):
                 continue
-            facts = {"operator": [operator], "follows": [listed.follows]}
-            place = Place(sentence, i, end, facts)
+            place = sentence.place(i, end, operator=[operator], follows=[listed.follows])
             if place.meets("refused phrases") or not place.meets("fitting phrases"):
                 continue
             last_end = max(last_end, end)
-            drawn = sentence.drawn(rng, " ".join(listed.words), listed.others)
-            new_phrases = [new for new in drawn if new not in sentence.text]
-            if new_phrases:
-                new = new_phrases[0].replace(" ,", ",")
-                yield edit(operator, listed.error_type, (*sentence.span(i, end), new))
+            for new in sentence.drawn(rng, " ".join(listed.words), listed.others):
+                if new not in sentence.text:
+                    span = sentence.span(i, end)
+                    yield edit(operator, listed.error_type, (*span, new.replace(" ,", ",")))
+                    break
 
 
 @cache

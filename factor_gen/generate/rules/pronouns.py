@@ -7,9 +7,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
-from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sentence import Sentence, overlaps
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import NAMES, ORGANISATION, PERSON
 from factor_gen.text.names import FIRST_NAMES
@@ -20,10 +19,13 @@ _OTHER_SEX = {
     "he": "she",
     "him": "her",
     "himself": "herself",
+    "his": "hers",
     "she": "he",
+    "her": "him",
     "hers": "his",
     "herself": "himself",
 }
+_OTHER_POSSESSIVE = {"his": "her", "her": "his"}
 
 
 def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -39,7 +41,7 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     is_somebody = any(name.kind == PERSON and " " in name.text for name in sentence.mentions)
     if bool(men) == bool(women) or is_named or not is_somebody:
         return
-    if Place(sentence, 0, 0).meets("sex is told"):
+    if sentence.place(0).meets("sex is told"):
         return
     if not sentence.drawn(rng, "he" if men else "she", ["she" if men else "he"]):
         return
@@ -49,14 +51,9 @@ def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         if not _may_change(sentence, i):
             return
-        is_possessive = Place(sentence, i, i + 1).meets("possessive")
-        ambiguous = {
-            "his": "her" if is_possessive else "hers",
-            "her": "his" if is_possessive else "him",
-        }
-        new = {**_OTHER_SEX, **ambiguous}[word]
-        if sentence.is_capital(i):
-            new = new.capitalize()
+        new = _OTHER_SEX[word]
+        if word in _OTHER_POSSESSIVE and sentence.place(i).meets("possessive"):
+            new = _OTHER_POSSESSIVE[word]
         changes.append((*sentence.span(i, i + 1), new))
     yield edit("pronoun", COREFERENCE, *changes)
 
@@ -67,20 +64,18 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     It is one that the pronoun hardly means: neither one of the last that were named nor one that
     is named most often.
     """
-    names_of = {
-        "it": _unlikely_names(sentence, ORGANISATION),
-        **dict.fromkeys(("he", "she", "his", "her"), _unlikely_names(sentence, PERSON)),
-    }
     for i, word in enumerate(sentence.small):
-        names = names_of.get(word)
-        if not names or not Place(sentence, i, i + 1).meets("replaceable pronoun"):
+        if not sentence.place(i).meets("replaceable pronoun"):
+            continue
+        names = _unlikely_names(sentence, ORGANISATION if word == "it" else PERSON)
+        if not names:
             continue
         name = rng.choice(names)
         start, end = sentence.span(i, i + 1)
         is_named = any(known.kind in NAMES and known.start < start for known in sentence.entities)
         if is_named or not _may_change(sentence, i):
             continue
-        if word in ("his", "her"):
+        if word in _OTHER_POSSESSIVE:
             name += "'" if name.endswith("s") else "'s"
         yield edit("pronoun to name", COREFERENCE, (start, end, name))
         return
@@ -88,23 +83,21 @@ def wrong_person(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
 
 def _may_change(sentence: Sentence, i: int) -> bool:
     """Whether a pronoun is neither part of a name nor said by somebody."""
-    start, end = sentence.span(i, i + 1)
-    is_spoken = any(first <= start < last for first, last in sentence.quotes)
-    return sentence.is_free(start, end) and not is_spoken
+    span = sentence.span(i, i + 1)
+    return sentence.is_free(*span) and not overlaps(sentence.quotes, *span)
 
 
 def _unlikely_names(sentence: Sentence, kind: str) -> list[str]:
     """The names of a kind in the text before that a pronoun hardly means."""
     mentions = [mention for mention in sentence.mentions if mention.kind == kind]
-    counts = Counter(mention.text.split()[-1] for mention in mentions)
+    last_words = [mention.text.split()[-1] for mention in mentions]
+    counts = Counter(last_words)
     most = max(counts.values(), default=0)
-    likely = {name for name, count in counts.items() if count == most}
-    likely |= {mention.text.split()[-1] for mention in mentions[-2:]}
     names = []
-    for mention in mentions:
-        last = mention.text.split()[-1]
+    for mention, last in zip(mentions, last_words, strict=True):
+        is_likely = counts[last] == most or last in last_words[-2:]
         is_nobody = kind == PERSON and (mention.article or last == mention.text)
-        if last in likely or sentence.knows(mention.text) or is_nobody:
+        if is_likely or is_nobody or sentence.knows(mention.text):
             continue
         name = last if kind == PERSON else mention.text
         if name[0].isalpha() and len(name) > 2:
@@ -119,10 +112,10 @@ def known_sexes(sentence: Sentence) -> set[str]:
         sexes.add("m")
     if sentence.words & SHE:
         sexes.add("f")
-    people = [mention.text for mention in sentence.mentions if mention.kind == PERSON]
     named = {name.text for name in sentence.entities if name.kind == PERSON}
-    for person in (*people, *named):
-        first, last = person.split()[0], person.split()[-1]
-        if first in FIRST_NAMES and not named.isdisjoint((person, last)):
-            sexes.add(FIRST_NAMES[first])
+    people = {mention.text for mention in sentence.mentions if mention.kind == PERSON}
+    for person in people | named:
+        parts = person.split()
+        if parts[0] in FIRST_NAMES and not named.isdisjoint((person, parts[-1])):
+            sexes.add(FIRST_NAMES[parts[0]])
     return sexes

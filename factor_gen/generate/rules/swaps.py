@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterable, Iterator
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.pronouns import known_sexes
 from factor_gen.generate.rules.sentence import Sentence
@@ -20,22 +19,21 @@ def noun(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             end = i + len(words)
             if sentence.small[i:end] != words or not _may_change(sentence, i, end, tag):
                 continue
+            span = sentence.span(i, end)
             new_words = []
             for other in others:
                 added = _stems(other.split(" ")) - _stems(words)
-                if added.isdisjoint(_stems(sentence.words)) and sentence.takes(
-                    i, end, other, in_slot=True
-                ):
+                is_new = added.isdisjoint(_stems(sentence.words))
+                if is_new and sentence.contexts.fit(sentence.text, *span, other, in_slot=True):
                     new_words.append(other)
             for new in sentence.drawn(rng, " ".join(words), new_words)[:_MOST_OTHERS]:
-                yield edit("noun", ENTITY, (*sentence.span(i, end), new))
+                yield edit("noun", ENTITY, (*span, new))
             break
 
 
 def _may_change(sentence: Sentence, i: int, end: int, tag: str) -> bool:
     """Whether the tokens are a noun that no other word of the sentence depends on."""
-    place = Place(sentence, i, end, {"number": [tag]})
-    if not sentence.may_change(i, end, "-", "/") or place.meets("no noun"):
+    if not sentence.may_change(i, end) or sentence.place(i, end, number=[tag]).meets("no noun"):
         return False
     rest = (*sentence.small[:i], *sentence.small[end:])
     if not _stems(rest).isdisjoint(_stems(sentence.small[i:end])):

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from factor_gen.generate.rules.conditions import Place
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import FORMS, Verb, inflect, verbs
@@ -15,15 +14,11 @@ _MOST_OPPOSITES = 2  # edits of one verb
 def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
     """Replace each verb of the sentence that has an opposite in the list."""
     for i, word in enumerate(sentence.small):
-        listed = verbs().get(word)
-        if (
-            listed is None
-            or Place(sentence, i, i + 1).meets("verb idioms")
-            or not sentence.is_free(*sentence.span(i, i + 1))
-        ):
+        listed = verbs().get(word, ())
+        if not listed or sentence.place(i).meets("verb idioms"):
             continue
         form = form_of(sentence, i, [tag for _, tag in listed])
-        opposites: list[tuple[int, int, str]] = []
+        opposites: list[tuple[int, str]] = []
         for verb, tag in listed:
             particles = verb.base.split(" ")[1:]
             end = i + 1 + len(particles)
@@ -33,27 +28,27 @@ def antonym(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
                 continue
             new = inflect(verb.opposite, form)
             old = " ".join([word, *particles])
-            if sentence.drawn(rng, old, [new]) and sentence.takes(i, end, new):
-                opposites.append((len(particles), end, new))
+            span = sentence.span(i, end)
+            if sentence.drawn(rng, old, [new]) and sentence.contexts.fit(sentence.text, *span, new):
+                opposites.append((end, new))
         if opposites:
             # Of "set up" and "set", the longer is meant.
             longest = max(opposites)[0]
-            fitting = sorted({choice for choice in opposites if choice[0] == longest})
-            for _, end, new in rng.sample(fitting, min(_MOST_OPPOSITES, len(fitting))):
-                yield edit("antonym", PREDICATE, (*sentence.span(i, end), new))
+            fitting = sorted({new for end, new in opposites if end == longest})
+            for new in rng.sample(fitting, min(_MOST_OPPOSITES, len(fitting))):
+                yield edit("antonym", PREDICATE, (*sentence.span(i, longest), new))
 
 
-def form_of(sentence: Sentence, i: int, possible: Sequence[str]) -> str | None:
+def form_of(sentence: Sentence, i: int, possible: Sequence[str]) -> str:
     """Tell the form of the verb at token ``i``.
 
     Args:
         possible: The Penn tags of the forms that have the verb's spelling.
 
     Returns:
-        One of the tags; None if the token is no verb, or it cannot be told.
+        One of the tags; empty if the token is no verb, or it cannot be told.
     """
-    rule = Place(sentence, i, i + 1, {"possible": possible}).first_rule("verb forms")
-    return rule.result if rule is not None and rule.result != "none" else None
+    return sentence.place(i, possible=possible).choose("verb forms") or ""
 
 
 def _fits(sentence: Sentence, i: int, end: int, verb: Verb, form: str) -> bool:
@@ -63,6 +58,5 @@ def _fits(sentence: Sentence, i: int, end: int, verb: Verb, form: str) -> bool:
         # Another form of either elsewhere would be at odds with the change, or say the same.
         if any(inflect(base, tag).split(" ")[0] in others for tag in FORMS):
             return False
-    facts = {"frame": [verb.frame], "form": [form], "opposite": [verb.opposite]}
-    place = Place(sentence, i, end, facts)
+    place = sentence.place(i, end, frame=[verb.frame], form=[form], opposite=[verb.opposite])
     return not place.meets("refused verbs") and place.meets("fitting verbs")

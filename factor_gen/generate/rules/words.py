@@ -1,14 +1,12 @@
 """The word lists of the rules, with every inflection, and how often each word is met."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from factor_gen.text import lists as text
 from factor_gen.text.lists import entries, rows, word_lists
-from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
@@ -25,83 +23,83 @@ _IRREGULAR: Mapping[tuple[str, str], str] = {
 }
 _RAREST = 1e-7
 Entry = TypeVar("Entry")
-FRAMES = ("t", "n", "i", "m", "c", "x", "to")
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A verb of a pair: its base form, its opposite, and in which frame."""
+class Verb(NamedTuple):
+    """A verb of a pair."""
 
     base: str
     opposite: str
     frame: str
+    """What it takes as objects: a value of ``frame`` in ``conditions.yaml``."""
 
 
 @lru_cache(maxsize=20_000)
 def inflect(base: str, tag: str) -> str:
-    """The base form of a verb or noun, inflected; of a phrasal verb its first word is, of a
-    compound noun its last."""
+    """Inflect the base form of a verb or noun.
+
+    Of a phrasal verb the first word is inflected, of a compound noun the last.
+    """
     from lemminflect import getInflection
 
     if tag in ("VB", "VBP", "NN"):
         return base
     words = base.split(" ")
     at = 0 if tag.startswith("V") else -1
-    known = _IRREGULAR.get((words[at], tag))
-    forms = (known,) if known else getInflection(words[at], tag=tag)
-    words[at] = forms[0] if forms else words[at]
+    irregular = _IRREGULAR.get((words[at], tag))
+    forms = (irregular,) if irregular else getInflection(words[at], tag=tag)
+    words[at] = (*forms, words[at])[0]
     return " ".join(words)
 
 
 def grouped(pairs: Iterable[tuple[str, Entry]]) -> Mapping[str, tuple[Entry, ...]]:
-    """The entries by their first word, each once, in the order given."""
-    found: dict[str, dict[Entry, None]] = {}
-    for word, entry in pairs:
-        found.setdefault(word, {})[entry] = None
-    return {word: tuple(entries) for word, entries in found.items()}
+    """Group entries by their first word, each once, in the order in which they come."""
+    groups: dict[str, list[Entry]] = {}
+    for word, entry in dict.fromkeys(pairs):
+        groups.setdefault(word, []).append(entry)
+    return {word: tuple(entries) for word, entries in groups.items()}
 
 
 @cache
 def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
-    """The verbs of the list and the tag of the form, by the inflected first word. Raises DataError:
-    a frame is none of ``FRAMES``."""
-    pairs: list[tuple[str, tuple[Verb, str]]] = []
+    """The verbs of the list and the tag of the form, by the inflected first word."""
+    pairs = []
     for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv", 3)):
-        if frame not in FRAMES:
-            raise DataError(
-                f"{DATA / 'verbs.tsv'}: {one}, {other}: frame {frame}; expected one of"
-                f" {', '.join(FRAMES)}"
-            )
-        verbs = Verb(one, other, frame), Verb(other, one, frame)
-        pairs += [
-            (inflect(verb.base, tag).split(" ")[0], (verb, tag)) for verb in verbs for tag in FORMS
-        ]
+        for verb in (Verb(one, other, frame), Verb(other, one, frame)):
+            pairs += [(inflect(verb.base, tag).split(" ")[0], (verb, tag)) for tag in FORMS]
     return grouped(pairs)
 
 
 @cache
 def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
-    """By first word: the words of the form, its tag, and what may stand for it in the same
-    number."""
-    found: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    """The nouns of the list, by the first word of the form.
+
+    Each has its words, its tag, and what may stand for it in the same number; the longest is first.
+    """
+    lines: dict[tuple[str, str], list[str]] = {}
     for members in rows(DATA / "nouns.tsv", 2):
         for tag in ("NN", "NNS"):
             forms = [inflect(member, tag) for member in members]
             for member, form in zip(members, forms, strict=True):
-                if tag == "NNS" and form == member:
-                    continue  # men, police: the line is of plurals, or of words without one
-                others = found.setdefault((tuple(form.split(" ")), tag), [])
-                others += [other for other in forms if other != form and other not in others]
-    longest_first = sorted(found.items(), key=lambda item: -len(item[0][0]))
-    return grouped(
-        (words[0], (words, tag, tuple(others))) for (words, tag), others in longest_first
-    )
+                # men, police: the line is of plurals, or of words without one
+                if tag == "NN" or form != member:
+                    lines.setdefault((form, tag), []).extend(forms)
+    entries = []
+    for (form, tag), forms in lines.items():
+        words = tuple(form.split(" "))
+        others = tuple(other for other in dict.fromkeys(forms) if other != form)
+        entries.append((words[0], (words, tag, others)))
+    return grouped(sorted(entries, key=lambda entry: -len(entry[1][0])))
 
 
 @lru_cache(maxsize=100_000)
 def frequency(text: str) -> float:
-    """How often a word or phrase is met among the words of English text; one that is not known,
-    once in ten million. Raises ConfigError: wordfreq is not installed."""
-    return max(
-        _RAREST, float(need("wordfreq", "a rule", "generate").word_frequency(text.lower(), "en"))
-    )
+    """How often a word or phrase is met among the words of English text.
+
+    One that is not known is met once in ten million.
+
+    Raises:
+        ConfigError: wordfreq is not installed.
+    """
+    wordfreq = need("wordfreq", "a rule", "generate")
+    return max(_RAREST, float(wordfreq.word_frequency(text.lower(), "en")))

@@ -18,10 +18,9 @@ and "she")."""
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import takewhile
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from judges.judge import Judge
 from judges.lexical.words import read
@@ -40,111 +39,117 @@ FIRST = "first"  # the choice of a contradiction that is no error type
 # ends inside one.
 _WORD = re.compile(r"[$€£¥#@]?\w+(?:[.,'’:/&-]\w+)*[%°]?")
 _LETTER = re.compile(r"\w")
-_Words: TypeAlias = Sequence[re.Match[str]]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """How two completions differ. ``stem`` holds the words that both begin with, as the true one
-    spaces them; ``true_edit`` and ``false_edit`` what follows in each, up to where they agree again
-    and with at least a word in both; ``problem`` says why no model can be asked to choose between
-    them, empty if one can."""
-
-    true: str
-    false: str
-    stem: str = ""
-    true_edit: str = ""
-    false_edit: str = ""
-    problem: str = ""
 
 
 @dataclass(frozen=True)
 class MinimalFact:
-    """What a row asks of a model: ``prompt`` is its prefix and the stem, joined as for scoring;
-    ``contradiction`` is the index of the choice that ``edit`` has for its false side."""
+    """What a row asks of a model, by the names that documents have for it."""
 
-    prompt: str
-    contradiction: int
-    error_type: str
-    edit: Edit
+    prompt: str = ""
+    """The prefix and the stem, joined as for scoring."""
+
+    no_fact: str = ""
+    """Why nothing can be asked."""
+
+    contradiction: int = -1
+    """The index of the choice that is the false completion."""
+
+    error_type: str = ""
+
+    stem: str = ""
+    """The words that both completions begin with, as the true one spaces them."""
+
+    true: str = ""
+    """The true completion."""
+
+    false: str = ""
+    """The false completion."""
+
+    true_edit: str = ""
+    """What follows the stem up to where the two agree again, with at least a word in each."""
+
+    false_edit: str = ""
 
 
-def find_edit(true: str, false: str) -> Edit:
-    """The first difference between two completions, by their words: punctuation and white space are
-    none, such as the spacing that gives Expert-FACTOR's answers away."""
+def find_edit(true: str, false: str) -> MinimalFact:
+    """Find the first difference between two completions, by their words.
+
+    Punctuation and white space are none, such as the spacing that gives Expert-FACTOR's answers
+    away.
+
+    Raises:
+        ValueError: No model can be asked to choose between them.
+    """
     true, false = true.strip(), false.strip()
-    ours, theirs = list(_WORD.finditer(true)), list(_WORD.finditer(false))
-    start = len(
-        list(takewhile(lambda pair: pair[0][0] == pair[1][0], zip(ours, theirs, strict=False)))
-    )
-    if start == len(ours) == len(theirs):
-        return Edit(true, false, problem="the completions differ in no word")
-    for side, words in (("true", ours), ("false", theirs)):
+    true_words, false_words = list(_WORD.finditer(true)), list(_WORD.finditer(false))
+    true_texts, false_texts = ([word[0] for word in words] for words in (true_words, false_words))
+    start = 0
+    for first, second in zip(true_texts, false_texts, strict=False):
+        if first != second:
+            break
+        start += 1
+    if start == len(true_words) == len(false_words):
+        raise ValueError("the completions differ in no word")
+    for side, words in (("true", true_words), ("false", false_words)):
         if start == len(words):
-            return Edit(
-                true,
-                false,
-                problem=f"nothing of the {side} completion is left after the common words",
-            )
-    stem = (
-        true[: ours[start - 1].end()] + _common_mark(true, ours, false, theirs, start)
-        if start
-        else ""
-    )
-    our_end, their_end = _ends(ours, theirs, start)
-    return Edit(
-        true, false, stem, _span(true, ours[start:our_end]), _span(false, theirs[start:their_end])
+            raise ValueError(f"nothing of the {side} completion is left after the common words")
+    stem = ""
+    if start:
+        end = true_words[start - 1].end()
+        gap = true[end : true_words[start].start()]
+        false_gap = false[false_words[start - 1].end() : false_words[start].start()]
+        stem = true[:end] + _common_mark(gap, false_gap)
+    matcher = SequenceMatcher(None, true_texts[start:], false_texts[start:], autojunk=False)
+    _, _, true_length, _, false_length = matcher.get_opcodes()[0]
+    if not true_length or not false_length:
+        # Where one side has no word, as where "never" was put in, the next word, which both have,
+        # belongs to the difference.
+        true_length += 1
+        false_length += 1
+    return MinimalFact(
+        stem=stem,
+        true=true,
+        false=false,
+        true_edit=true[true_words[start].start() : true_words[start + true_length - 1].end()],
+        false_edit=false[false_words[start].start() : false_words[start + false_length - 1].end()],
     )
 
 
-def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact | str:
-    """The minimal fact of ``row``, whose texts ``join`` joins, or why it has none. ``choice``:
-    ``first`` or an error type."""
-    if row.problem:
-        return row.problem
-    reason = ""
-    for index, false in enumerate(row.choices):
+def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact:
+    """Find the minimal fact of a row.
+
+    Args:
+        row: The row.
+        choice: Which false completion is taken: ``first``, or the first of an error type.
+        join: How its texts are joined.
+    """
+    problem = row.problem
+    for index, false in enumerate(() if problem else row.choices):
         if index == row.gold or choice not in (FIRST, row.error_types[index]):
             continue
-        edit = find_edit(row.choices[row.gold], false)
+        try:
+            edit = find_edit(row.choices[row.gold], false)
+        except ValueError as error:
+            problem = problem or str(error)
+            continue
         # A space that ends a prompt is part of the next word to most tokenizers, so none does.
         prompt = "".join(join(row.prefix, edit.stem)) if edit.stem else row.prefix.rstrip(" ")
-        if prompt and not edit.problem:
-            return MinimalFact(prompt, index, row.error_types[index], edit)
-        reason = (
-            reason
-            or edit.problem
-            or "the prefix is empty, and the completions differ from the first word on"
+        if prompt:
+            error_type = row.error_types[index]
+            return replace(edit, prompt=prompt, contradiction=index, error_type=error_type)
+        problem = (
+            problem or "the prefix is empty, and the completions differ from the first word on"
         )
-    return reason or f"no contradiction of type {choice!r}"
+    return MinimalFact(no_fact=problem or f"no contradiction of type {choice!r}")
 
 
-def _common_mark(true: str, ours: _Words, false: str, theirs: _Words, start: int) -> str:
-    """The punctuation right behind the last common word, such as a comma, if it is the same in both
-    and a space follows."""
-    marks = {
-        re.match(r"\S*", text[words[start - 1].end() : words[start].start()])[0]  # type: ignore[index]  # it may be empty
-        for text, words in ((true, ours), (false, theirs))
-    }
-    mark = marks.pop()
-    return "" if marks or ours[start - 1].end() + len(mark) == ours[start].start() else mark
+def _common_mark(gap: str, false_gap: str) -> str:
+    """Return the punctuation, such as a comma, that begins the gaps behind the last common word.
 
-
-def _ends(ours: _Words, theirs: _Words, start: int) -> tuple[int, int]:
-    """Where the difference that begins at ``start`` ends in both. Where one side has no word, as
-    where "never" was put in, the next word, which both have, belongs to it."""
-    our_words, their_words = (
-        [word[0] for word in ours[start:]],
-        [word[0] for word in theirs[start:]],
-    )
-    matcher = SequenceMatcher(None, our_words, their_words, autojunk=False)
-    _, _, our_stop, _, their_stop = matcher.get_opcodes()[0]
-    more = int(our_stop == 0 or their_stop == 0)
-    return start + our_stop + more, start + their_stop + more
-
-
-def _span(text: str, words: _Words) -> str:
-    return text[words[0].start() : words[-1].end()]
+    It is empty unless it is the same in both and a space follows.
+    """
+    mark, false_mark = (re.split(r"\s", text, maxsplit=1)[0] for text in (gap, false_gap))
+    return mark if mark == false_mark and mark != gap else ""
 
 
 def complete(stem: str, generation: str) -> str | None:
@@ -206,61 +211,47 @@ class Mark:
 
 
 def vote(replies: Sequence[Typed[MarkReply]]) -> Mark:
-    """Several replies about one generation as one mark: the commonest; what could not be read has
-    no vote."""
-    counts = Counter(each.value.mark for each in replies if each.value).most_common(2)
+    """Return the commonest mark of several replies. What could not be read has no vote."""
+    counts = Counter(reply.value.mark for reply in replies if reply.value).most_common(2)
     if not counts:
-        return Mark(None, replies[0].problem if replies else "no answer")
+        return Mark(None, replies[0].problem)
     if len(counts) > 1 and counts[0][1] == counts[1][1]:
         return Mark(None, "a tie between answers")
     return Mark(counts[0][0])
 
 
-def support_pairs(subjects: Sequence[Mapping[str, Any]], by_words: bool) -> list[Pair]:
-    """The two questions about each of ``subjects`` that can be asked, the true wording's first.
-    Subjects are those of the prompt ``factor_generation/mark``. ``by_words``: the judge sees
-    content words alone."""
-    return [
-        pair
-        for subject in subjects
-        if _can_tell(subject, by_words)
-        for pair in _pairs(subject, by_words)
-    ]
+def support_marks(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[Mark]:
+    """Mark by whether a sentence supports the true wording and whether it supports the false one.
 
-
-def support_marks(
-    judge: Judge, subjects: Sequence[Mapping[str, Any]], description: str
-) -> list[Mark]:
+    Args:
+        judge: A judge that reads no prompt.
+        subjects: Those of the prompt ``factor_generation/mark``.
+    """
     by_words = judge.config.capabilities.by_words
-    found = iter(verify(judge, support_pairs(subjects, by_words), description))
+    pairs: list[list[Pair] | None] = []
+    for subject in subjects:
+        wordings, evidence = ("correct", "incorrect"), subject["sentence"]
+        if by_words:
+            wordings, evidence = ("true_edit", "false_edit"), evidence[len(subject["stem"]) :]
+            true, false = (read(subject[wording]).stems for wording in wordings)
+            if not true or not false or true == false:
+                pairs.append(None)
+                continue
+            evidence = evidence.strip()
+        pairs.append([Pair(subject[wording], (evidence,)) for wording in wordings])
+    asked = [pair for both in pairs if both for pair in both]
+    verifications = iter(verify(judge, asked, "marking generations"))
     return [
-        (
-            _mark(next(found), next(found))
-            if _can_tell(each, by_words)
-            else Mark(None, _NO_CONTENT_WORD)
-        )
-        for each in subjects
+        _mark(next(verifications), next(verifications)) if both else Mark(None, _NO_CONTENT_WORD)
+        for both in pairs
     ]
-
-
-def _pairs(subject: Mapping[str, Any], by_words: bool) -> list[Pair]:
-    if not by_words:
-        return [
-            Pair(subject[wording], (subject["sentence"],)) for wording in ("correct", "incorrect")
-        ]
-    written = subject["sentence"][len(subject["stem"]) :].strip()
-    return [Pair(subject[edit], (written,)) for edit in ("true_edit", "false_edit")]
-
-
-def _can_tell(subject: Mapping[str, Any], by_words: bool) -> bool:
-    true, false = (read(subject[edit]).stems for edit in ("true_edit", "false_edit"))
-    return not by_words or bool(true and false and true != false)
 
 
 def _mark(true: Verification, false: Verification) -> Mark:
-    for each in (true, false):
-        if each.score is None:
-            return Mark(None, each.reason)
+    """Return the mark of a generation by how far it supports both wordings."""
+    for verification in (true, false):
+        if verification.score is None:
+            return Mark(None, verification.reason)
     if true.score == false.score:
         return Mark(NEUTRAL)
     winner, label = max((true, TRUE), (false, FALSE), key=lambda pair: pair[0].score or 0.0)

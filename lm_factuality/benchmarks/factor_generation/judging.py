@@ -4,20 +4,25 @@ marks become a JSON object and a table."""
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, StrictFloat, StrictInt
 
 from judges.config import JudgeConfig
-from judges.judge import Judge, Plan
-from judges.verify import plan
+from judges.judge import Judge
+from lm_factuality.benchmarks.asked import Item
+from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
+from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.records import to_model
-from lm_factuality.harness.generation import Docs, Table, Verdict
+from lm_factuality.harness.generation import Doc, Docs, Responses, Table, Verdict
 from lm_factuality.scores.statistics import defined, interval_of, pooled_interval
 
-COLUMNS = (
+PROMPT = "factor_generation/mark"
+_KIND = "mark"  # of the subjects of the prompt
+
+_COLUMNS = (
     *("subset", "#rows", "#generations", "#unscored", "#neutral", "#true (T)", "#false (F)"),
     *("#T/(T+F)", "#95% interval", "#worst / best"),
 )
@@ -29,64 +34,7 @@ _NAMES = {
 }
 
 
-def _subset(
-    subset: str,
-    totals: tally.Totals,
-    documents: Sequence[Sequence[float]],
-    groups: Mapping[str, int],
-) -> dict[str, Any]:
-    has_own = subset in tally.GROUPS
-    counts = totals.counts(subset if has_own else tally.POOLED)
-    found: dict[str, Any] = {"rows": groups.get(subset, 0) if has_own else sum(groups.values())}
-    if subset != tally.WEIGHTED:  # whose shares are no counts
-        found |= {name: int(value) for name, value in counts._asdict().items()}
-    accuracy = defined(totals.score(subset, tally.ACCURACY))
-    ends = interval_of(
-        pooled_interval(
-            documents, lambda totals: tally.Totals.of(totals).score(subset, tally.ACCURACY)
-        )
-    )
-    worst, best = (
-        (
-            totals.bound(mark)
-            if subset == tally.WEIGHTED
-            else defined(totals.bounded(mark).score(subset, tally.ACCURACY))
-        )
-        for mark in (facts.FALSE, facts.TRUE)
-    )
-    return found | {
-        "shares": {mark: defined(totals.score(subset, mark)) for mark in facts.MARKS},
-        "accuracy": accuracy,
-        "interval": None if accuracy is None else ends,
-        "worst": worst,
-        "best": best,
-    }
-
-
-def _row(name: str, subset: Mapping[str, Any]) -> list[str]:
-    of_marks, shares = (
-        [subset[each] for each in (*facts.MARKS, "unscored") if each in subset],
-        subset["shares"],
-    )
-    counts = [str(sum(of_marks)), str(subset["unscored"])] if of_marks else ["", ""]
-    figures = [
-        *(shown(shares[mark]) for mark in ("neutral", facts.TRUE, facts.FALSE)),
-        shown(subset["accuracy"]),
-    ]
-    ends = f"{shown(subset['worst'])} / {shown(subset['best'])}"
-    return [name, str(subset["rows"]), *counts, *figures, interval(subset["interval"]), ends]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return "; ".join(f"{count} {reason}" for reason, count in counts.items())
-
-
-PROMPT = "factor_generation/mark"
-_KIND = "mark"  # of the subjects of the prompt
-_DESCRIPTION = "marking generations"
-
-
-class _Doc(BaseModel):
+class _Document(BaseModel):
     doc_id: str
     prefix: str
     problem: str
@@ -102,80 +50,76 @@ class _Doc(BaseModel):
     mean_logprob: list[StrictFloat | StrictInt | None]
 
 
-class FactorGeneration:
-    """``lm_factuality.harness.generation.Generation`` for FACTOR's minimal facts. A document is
-    that of ``lm_factuality.benchmarks.factor_generation.task``; one with ``no_fact`` has no
-    responses. A record has for each response the finished sentence (``sentences``), its mark or
-    null (``marks``) and why it is null (``reasons``); ``unscored`` is the first reason where no
-    response has a mark."""
+class FactorGeneration(JudgedMethod):
+    """Marks what a model writes where it could state a fact.
+
+    A document is that of `lm_factuality.benchmarks.factor_generation.task`. One with ``no_fact``
+    has no responses. A record has for each response the finished sentence (``sentences``), its mark
+    or None (``marks``) and why it is None (``reasons``); ``unscored`` is the first reason where no
+    response has a mark.
+    """
+
+    def __init__(self, protocol: str = "paper") -> None:
+        """Args:
+        protocol: By which the row's own ``factor_acc`` is checked.
+        """
+        self._protocol = protocol
 
     name = "factor_generation"
     kinds = ("verify",)
     prompt_names = (PROMPT,)
+    document: ClassVar[type] = _Document
+    identity = ("doc_id",)
 
-    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
-        try:
-            means = to_model(_Doc, doc).mean_logprob
-        except ValueError as error:
-            return f"'doc': {error}; is this a sample of factor_generation?"
-        if len(means) != len(doc["choices"]):
+    def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
                 "'doc' has no 'mean_logprob' with a number or null for each choice: is the model"
                 " right?"
             )
         if bool(doc["no_fact"]) == bool(responses):
-            return (
-                f"found {len(responses)} responses, expected"
-                f" {'none' if doc['no_fact'] else 'at least one'}"
-            )
+            expected = "none" if doc["no_fact"] else "at least one"
+            return f"found {len(responses)} responses, expected {expected}"
         return None
 
-    def plan(
-        self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]
-    ) -> list[tuple[str, Plan]]:
-        subjects = _subjects(docs, responses)
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        subjects = []
+        for doc, texts in zip(docs, responses, strict=True):
+            sentences = _sentences(doc, texts)
+            subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
         if reads_prompt(judge.config):
-            return [("marking", judge.plan(PROMPT, subjects, reply=facts.MarkReply))]
-        return [
-            (
-                "marking",
-                plan(judge, facts.support_pairs(subjects, judge.config.capabilities.by_words)),
-            )
-        ]
-
-    def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
-        subjects = _subjects(docs, responses)
-        if reads_prompt(judge.config):
-            found: Iterator[facts.Mark] = map(
-                facts.vote, judge.ask_typed(PROMPT, facts.MarkReply, subjects, _DESCRIPTION)
-            )
+            replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
+            marks: Iterator[Mark] = map(facts.vote, replies)
         else:
-            found = iter(facts.support_marks(judge, subjects, _DESCRIPTION))
-        return [_record(doc, texts, found) for doc, texts in zip(docs, responses, strict=True)]
+            marks = iter(facts.support_marks(judge, subjects))
+        return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
 
-    def unscored(self, doc: Mapping[str, Any], responses: Sequence[str], reason: str) -> Verdict:
-        return _record(doc, responses, repeat(facts.Mark(None, reason)))
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        return _record(doc, responses, repeat(Mark(None, reason)))
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its 95%
-        interval (bootstrap over documents) and its value if every unscored generation were false,
-        or true; how often the model is right over all ``pairs``; how many ``rows`` were judged; how
-        many generations are ``unscored``, and why; and why the weighted accuracy is
-        ``not_defined``."""
+        """Return the table of the paper, and what is not in it.
+
+        Returns:
+            ``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its
+            95% interval (bootstrap over documents) and its value if every unscored generation were
+            false, or true; how often the model is right over all ``pairs``; how many ``rows`` were
+            judged; how many generations are ``unscored``, and why; and why the weighted accuracy is
+            ``not_defined``.
+        """
         tallies = [
             tally.tally_row(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)
         ]
         totals, documents = tally.add(tallies), tally.by_document(tallies)
-        reasons = Counter(
-            reason for verdict in verdicts for reason in verdict["reasons"] if reason is not None
-        )
+        reasons = Counter(reason for verdict in verdicts for reason in verdict["reasons"] if reason)
         without = Counter(str(doc["no_fact"]) for doc in docs if doc["no_fact"])
-        groups = Counter(each.group for each in tallies if sum(each.counts))
-        judged, unsplit = sum(groups.values()), groups[tally.UNSPLIT]
+        groups = Counter(row.group for row in tallies if any(row.counts))
+        subsets = {}
+        for subset in tally.SUBSETS:
+            rows = groups[subset] if subset in tally.GROUPS else groups.total()
+            subsets[subset] = {"rows": rows, **_figures(subset, totals, documents)}
         return {
-            "subsets": {
-                subset: _subset(subset, totals, documents, groups) for subset in tally.SUBSETS
-            },
+            "subsets": subsets,
             "pairs": {
                 "right": int(totals.pairs_right),
                 "all": int(totals.pairs),
@@ -183,48 +127,84 @@ class FactorGeneration:
             },
             "rows": {
                 "all": len(docs),
-                "judged": judged,
+                "judged": groups.total(),
                 "without_fact": dict(without.most_common()),
-                "unsplit": unsplit,
+                "unsplit": groups[tally.UNSPLIT],
             },
             "unscored": {
-                "generations": sum(reasons.values()),
+                "generations": reasons.total(),
                 "reasons": dict(reasons.most_common()),
             },
             "not_defined": totals.why_undefined() or None,
         }
 
     def table(self, summary: Mapping[str, Any]) -> Table:
-        rows = [_row(_NAMES[subset], summary["subsets"][subset]) for subset in tally.SUBSETS]
-        pairs, kinds, unscored = summary["pairs"], summary["rows"], summary["unscored"]
+        rows = [_cells(name, summary["subsets"][subset]) for subset, name in _NAMES.items()]
+        pairs, counts, unscored = summary["pairs"], summary["rows"], summary["unscored"]
         notes = [
-            (
-                "Right: the model's mean log-probability per token is higher for the true"
-                f" completion than for the false one; so in {shown(pairs['share_right'])} of"
-                f" {pairs['all']} pairs, by which 'weighted' weighs."
-            ),
-            (
-                "Intervals: percentile bootstrap over documents. Worst / best: if every unscored"
-                " generation were false, or true."
-            ),
-            (
-                "A judge that reads no prompt, such as the lexical one, knows the row's own two"
-                " wordings alone: to it a generation that states or violates the fact in other"
-                " words is neutral."
-            ),
+            "Right: the model's mean log-probability per token is higher for the true"
+            f" completion than for the false one; so in {shown(pairs['share_right'])} of"
+            f" {pairs['all']} pairs, by which 'weighted' weighs.",
+            "Intervals: percentile bootstrap over documents. Worst / best: if every unscored"
+            " generation were false, or true.",
+            "A judge that reads no prompt, such as the lexical one, knows the row's own two"
+            " wordings alone: to it a generation that states or violates the fact in other"
+            " words is neutral.",
         ]
         if summary["not_defined"]:
             notes.append(f"No weighted accuracy: {summary['not_defined']}.")
-        if kinds["without_fact"]:
-            notes.append(f"Rows without a minimal fact: {_listed(kinds['without_fact'])}")
-        if kinds["unsplit"]:
+        if counts["without_fact"]:
+            notes.append(f"Rows without a minimal fact: {_listed(counts['without_fact'])}")
+        if counts["unsplit"]:
             notes.append(
-                f"Rows of which it is not known whether the model is right: {kinds['unsplit']}, in"
+                f"Rows of which it is not known whether the model is right: {counts['unsplit']}, in"
                 " 'pooled' alone"
             )
         if unscored["reasons"]:
             notes.append(f"Unscored generations: {_listed(unscored['reasons'])}")
-        return COLUMNS, rows, notes
+        return _COLUMNS, rows, notes
+
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+        return tally.row_metrics(doc, verdict)
+
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+        for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
+            if mark not in (*MARKS, None) or (mark is None) != isinstance(reason, str):
+                raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
+        accuracy = doc["factor_acc"]
+        if accuracy is not None:
+            expected = wins(doc["mean_logprob"], doc["gold"], self._protocol)
+            if accuracy != expected:
+                raise ValueError("its factor_acc does not follow from mean_logprob")
+
+    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        texts = [] if doc["no_fact"] else responses
+        marks = map(Mark, verdict["marks"], verdict["reasons"])
+        # Of generations with a word, the judge's marks are believed.
+        judged = (mark for mark, text in zip(marks, _sentences(doc, texts), strict=True) if text)
+        return _record(doc, texts, judged)
+
+    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        context = (
+            ("Right version", doc["true"]),
+            ("Wrong version", doc["false"]),
+            ("Text before", facts.end_of(doc["prefix"])),
+        )
+        items = []
+        for place, (text, mark) in enumerate(
+            zip(verdict["sentences"], verdict["marks"], strict=True)
+        ):
+            if text:
+                items.append(Item(f"mark:{place}", "mark", text, context, mark))
+        return items
+
+    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        said = iter(answers)
+        marks = [next(said) if text else None for text in verdict["sentences"]]
+        reasons = [
+            None if mark else reason for mark, reason in zip(marks, verdict["reasons"], strict=True)
+        ]
+        return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 
 
 FACTOR_GENERATION = FactorGeneration()
@@ -236,55 +216,82 @@ def reads_prompt(config: JudgeConfig) -> bool:
     return config.capabilities.can_answer(_KIND)
 
 
-def mark_subject(doc: Mapping[str, Any], sentence: str) -> dict[str, Any]:
-    kept = {key: doc[key] for key in ("stem", "true_edit", "false_edit")}
-    versions = {
-        "correct": doc["true"],
-        "incorrect": doc["false"],
-    }  # true and false are words of Jinja
+def mark_subject(doc: Doc, sentence: str) -> dict[str, Any]:
+    """What the prompt is about; true and false are words of Jinja."""
     return {
         "kind": _KIND,
         "context": facts.end_of(doc["prefix"]),
         "sentence": sentence,
-        **versions,
-        **kept,
+        "correct": doc["true"],
+        "incorrect": doc["false"],
+        "stem": doc["stem"],
+        "true_edit": doc["true_edit"],
+        "false_edit": doc["false_edit"],
     }
 
 
-def _sentences(doc: Mapping[str, Any], responses: Sequence[str]) -> list[str | None]:
+def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
     return [facts.complete(doc["stem"], text) for text in responses]
 
 
-def _subjects(docs: Docs, responses: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    pairs = zip(docs, responses, strict=True)
-    return [
-        mark_subject(doc, sentence)
-        for doc, texts in pairs
-        for sentence in _sentences(doc, texts)
-        if sentence
-    ]
+def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:
+    """Return the record of a document.
 
-
-def _record(
-    doc: Mapping[str, Any], responses: Sequence[str], found: Iterator[facts.Mark]
-) -> Verdict:
+    Args:
+        doc: The document.
+        responses: The responses to it.
+        sentence_marks: The marks of those that have a word.
+    """
     sentences = _sentences(doc, responses)
-    pairs = zip(sentences, responses, strict=True)
     marks = [
-        next(found) if sentence else facts.Mark(None, facts.why_none(text))
-        for sentence, text in pairs
+        next(sentence_marks) if sentence else Mark(None, facts.why_none(text))
+        for sentence, text in zip(sentences, responses, strict=True)
     ]
-    reasons = [mark.reason for mark in marks]
-    unscored = (
-        None
-        if any(mark.label for mark in marks)
-        else doc["no_fact"] or (reasons[0] if reasons else "no generation")
-    )
-    labels = [mark.label for mark in marks]
+    unscored = None
+    if not any(mark.label for mark in marks):
+        unscored = doc["no_fact"] or (marks[0].reason if marks else "no generation")
     return {
         "doc_id": doc["doc_id"],
         "sentences": sentences,
-        "marks": labels,
-        "reasons": reasons,
+        "marks": [mark.label for mark in marks],
+        "reasons": [mark.reason for mark in marks],
         "unscored": unscored,
     }
+
+
+def _figures(
+    subset: str, totals: tally.Totals, documents: Sequence[Sequence[float]]
+) -> dict[str, Any]:
+    """Return the figures of a subset; its counts, unless they are weighted."""
+
+    def accuracy_of(vector: Sequence[float]) -> float:
+        return tally.Totals.of(vector).score(subset, tally.ACCURACY)
+
+    figures: dict[str, Any] = {}
+    if subset != tally.WEIGHTED:
+        for name, count in totals.counts(subset)._asdict().items():
+            figures[name] = int(count)
+    figures["shares"] = {mark: defined(totals.score(subset, mark)) for mark in MARKS}
+    accuracy = defined(totals.score(subset, tally.ACCURACY))
+    figures["accuracy"] = accuracy
+    ends = interval_of(pooled_interval(documents, accuracy_of))
+    figures["interval"] = None if accuracy is None else ends
+    figures["worst"] = defined(totals.bound(subset, facts.FALSE))
+    figures["best"] = defined(totals.bound(subset, facts.TRUE))
+    return figures
+
+
+def _cells(name: str, figures: Mapping[str, Any]) -> list[str]:
+    """Return a row of the table."""
+    counts = ["", ""]
+    if "unscored" in figures:
+        generations = sum(figures[mark] for mark in (*MARKS, "unscored"))
+        counts = [str(generations), str(figures["unscored"])]
+    shares = [shown(figures["shares"][mark]) for mark in ("neutral", facts.TRUE, facts.FALSE)]
+    bounds = f"{shown(figures['worst'])} / {shown(figures['best'])}"
+    accuracy = [shown(figures["accuracy"]), interval(figures["interval"]), bounds]
+    return [name, str(figures["rows"]), *counts, *shares, *accuracy]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return "; ".join(f"{count} {reason}" for reason, count in counts.items())

@@ -2,6 +2,7 @@
 false completion part."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,18 +12,16 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import Row, document
+from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
     CAUTION,
     FIRST,
-    Edit,
-    MinimalFact,
     find_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, row_metrics
+from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation
@@ -73,7 +72,7 @@ class FactorGenerationTask(JudgedTask):
         self._corpus = parse_corpus(
             {key: value for key, value in config.items() if key not in _OWN_KEYS}
         )
-        if self._corpus.protocol == "dola":
+        if self._corpus.metadata.protocol == "dola":
             raise ConfigError(
                 f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
                 " and code"
@@ -83,8 +82,8 @@ class FactorGenerationTask(JudgedTask):
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
         about = {
-            "window": corpus.window,
-            "protocol": corpus.protocol,
+            "window": corpus.metadata.window,
+            "protocol": corpus.metadata.protocol,
             **corpus.join.about,
             "contradiction": self._choice,
         }
@@ -120,51 +119,61 @@ class FactorGenerationTask(JudgedTask):
             )
         tell_seam(self._corpus.task, rows, self._corpus.join)
         facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
-        if not any(isinstance(fact, MinimalFact) for fact in facts):
+        if all(fact.no_fact for fact in facts):
             raise DataError(
-                f"{self._corpus.task}: no row has a minimal fact, the first because: {facts[0]}"
+                f"{self._corpus.task}: no row has a minimal fact, the first because:"
+                f" {facts[0].no_fact}"
             )
         self.config.metadata["data"] = dict(loaded.provenance)
-        return [_document(row, fact) for row, fact in zip(rows, facts, strict=True)]
+        return [document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """The scores come first, so that a model that has none says so before it generates; no
-        generation without a fact."""
+        """Build the requests of a row; nothing is generated without a fact.
+
+        The scores come first, so that a model that has none says so before it generates.
+        """
         task, doc_id, repeats = kwargs.pop("metadata")
         arguments = without_chat(kwargs)
-        texts = enumerate(
-            (*self._corpus.join(doc["prefix"], choice), self._corpus.window)
-            for choice in doc["choices"]
-        )
-        scores = [
-            Instance(requests.REQUEST_TYPE, doc, each, place, (task, doc_id, 1), **arguments)
-            for place, each in texts
-        ]
+        built = []
+        for place, choice in enumerate(doc["choices"]):
+            asked = (*self._corpus.join(doc["prefix"], choice), self._corpus.metadata.window)
+            about = (task, doc_id, 1)
+            built.append(Instance(requests.REQUEST_TYPE, doc, asked, place, about, **arguments))
         times = 0 if doc["no_fact"] else repeats
-        return [
-            *scores,
-            self.generation(doc, ctx, len(scores), metadata=(task, doc_id, times), **arguments),
-        ]
+        metadata = (task, doc_id, times)
+        built.append(self.generation(doc, ctx, len(built), metadata=metadata, **arguments))
+        return built
 
     def apply_filters(self) -> None:
-        """Puts what the scores say into the documents and hands the generations to the judge;
-        samples show these alone."""
-        scored: dict[int, list[tuple[float | None, ...]]] = {}
+        """Put what the scores say into the documents, and hand the generations to the judge.
+
+        Samples show the generations alone.
+        """
+        scored: dict[int, list[ScoredContinuation]] = defaultdict(list)
+        generations = []
         for instance in self._instances:
             if instance.request_type == requests.REQUEST_TYPE:
-                scored.setdefault(instance.doc_id, []).append(instance.resps[0])
-        generations = [
-            instance
-            for instance in self._instances
-            if instance.request_type != requests.REQUEST_TYPE
-        ]
-        self._scores = {
-            each.doc_id: self._score(each.doc, scored[each.doc_id]) for each in generations
-        }
+                scored[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
+            else:
+                generations.append(instance)
+        for instance in generations:
+            doc = instance.doc
+            row = score_row(
+                scored[instance.doc_id],
+                doc["choices"],
+                doc["gold"],
+                doc["problem"],
+                self._corpus.metadata.protocol,
+            )
+            self._scores[instance.doc_id] = {
+                "mean_logprob": list(row.mean_logprob),
+                "factor_acc": row.correct.get("factor_acc"),
+            }
         # The copies share the dictionary of filtered responses; the documents themselves stay the
         # same for every model.
         self._instances = [
-            replace(each, doc={**each.doc, **self._scores[each.doc_id]}) for each in generations
+            replace(instance, doc=instance.doc | self._scores[instance.doc_id])
+            for instance in generations
         ]
         if self.only_predicts:
             for instance in self._instances:
@@ -173,20 +182,14 @@ class FactorGenerationTask(JudgedTask):
             super().apply_filters()
         self._instances = generations
 
-    def _score(self, doc: Mapping[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        scores = [ScoredContinuation(*result) for result in results]
-        row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], self._corpus.protocol)
-        return {"mean_logprob": list(row.mean_logprob), "factor_acc": row.correct.get("factor_acc")}
-
     def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         """lm_eval's, with the scores once there are any."""
         for doc_id, doc in super().doc_iterator(**kwargs):
             yield doc_id, {**doc, **self._scores.get(doc_id, {})}
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        (verdict,) = results
-        self._reasons += filter(None, verdict["reasons"])
-        return row_metrics(doc, verdict)
+        self._reasons += filter(None, results[0]["reasons"])
+        return super().row_metrics(doc, results)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """Of generations, of which a row has several and counts those without a mark."""
@@ -198,19 +201,3 @@ class FactorGenerationTask(JudgedTask):
         return super().higher_is_better() | {
             name: False for name in self.aggregation() if name.startswith("neutral")
         }
-
-
-def _document(row: Row, fact: MinimalFact | str) -> dict[str, Any]:
-    reason = fact if isinstance(fact, str) else ""
-    found = MinimalFact("", -1, "", Edit("", "")) if isinstance(fact, str) else fact
-    edit = {
-        key: getattr(found.edit, key)
-        for key in ("stem", "true", "false", "true_edit", "false_edit")
-    }
-    about = {
-        "prompt": found.prompt,
-        "no_fact": reason,
-        "contradiction": found.contradiction,
-        "error_type": found.error_type,
-    }
-    return document(row) | about | edit

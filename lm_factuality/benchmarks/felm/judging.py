@@ -3,14 +3,13 @@ extracted (appendix D, table 5); and is certified on it, with intervals and besi
 not read."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
 
 from judges.answers import Answer
-from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
@@ -19,22 +18,13 @@ from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
     MEASURES,
-    Counts,
     count_response,
     of_totals,
     to_report,
-    to_scores,
 )
-from lm_factuality.benchmarks.felm.questions import (
-    MODES,
-    UNITS,
-    AuthorsPrompts,
-    Question,
-    Questioner,
-    extraction_subject,
-)
+from lm_factuality.benchmarks.felm.questions import MODES, UNITS, Questioner, extraction_subject
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import blob_id, locate
@@ -42,7 +32,7 @@ from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import Table
 from lm_factuality.scores.statistics import interval_of, pooled_interval
 
-AS_GIVEN, CLAIM_PROMPT = "felm/as_given", "felm/extract_claims"
+CLAIM_PROMPT = "felm/extract_claims"
 
 
 def judge_rows(
@@ -50,91 +40,82 @@ def judge_rows(
     rows: Sequence[FelmRow],
     questioner: Questioner,
     claims: Mapping[str, RowClaims],
-    authors: AuthorsPrompts | None = None,
 ) -> list[JudgedResponse]:
-    """Every row with the judge's verdict; several samples are voted on. ``authors`` are prompts in
-    place of the suite's."""
-    questions: dict[str, Question] = {}
+    """Return the judge's verdict on every row; several samples are voted on."""
+    subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
-        own = claims.get(row.index)
-        if questioner.unit_of(row) == "segment" or (own and own.problem is None and own.numbered()):
-            asked = questioner.ask(row, own)
-            as_given = authors and replace(
-                asked,
-                prompt=AS_GIVEN,
-                subject={**asked.subject, "text": authors.render(row, asked)},
-            )
-            questions[row.index] = as_given or asked
+        row_claims = claims.get(row.index)
+        has_claims = row_claims and row_claims.problem is None and row_claims.numbered()
+        if questioner.unit_of(row) == "segment" or has_claims:
+            question = questioner.ask(row, row_claims)
+            subjects.setdefault(question.prompt, {})[row.index] = question.subject
     answers: dict[str, Sequence[Answer]] = {}
-    for prompt in dict.fromkeys(question.prompt for question in questions.values()):
-        subjects = {
-            index: question.subject
-            for index, question in questions.items()
-            if question.prompt == prompt
-        }
-        answers |= zip(
-            subjects, judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}"), strict=True
-        )
-    return [_read(row, questioner, claims.get(row.index), answers.get(row.index)) for row in rows]
+    for prompt, subject_of in subjects.items():
+        replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
+        answers |= zip(subject_of, replies, strict=True)
+    judged = []
+    for row in rows:
+        is_claim = questioner.unit_of(row) == "claim" and row.index in answers
+        owners = claims[row.index].owners() if is_claim else None
+        outputs = _outputs(answers.get(row.index), owners)
+        protocol = questioner.protocol
+        judged.append(judge_response(row.index, row.domain, row.labels, outputs, protocol))
+    return judged
 
 
-def extract_claims(
-    judge: Judge, rows: Sequence[FelmRow], tokens: int, authors: AuthorsPrompts | None = None
-) -> list[RowClaims]:
-    """The claims of every row, or its problem. ``authors`` are prompts in place of the suite's."""
-    subjects = [extraction_subject(row) for row in rows]
-    if authors is None:
-        how: dict[str, Any] = {"samples": 1, "max_tokens": tokens, "check": felm_rows.check_claims}
-        read = judge.ask_typed(CLAIM_PROMPT, felm_rows.ClaimsReply, subjects, "claims", **how)
-    else:
-        pairs = zip(rows, subjects, strict=True)
-        subjects = [
-            {**subject, "text": authors.render_extraction(row, subject)} for row, subject in pairs
-        ]
-        answers = judge.ask(AS_GIVEN, subjects, "claims", samples=1, max_tokens=tokens)
-        read = [
-            [felm_rows.read_text(answer, subject)]
-            for subject, (answer,) in zip(subjects, answers, strict=True)
-        ]
+def _outputs(answers: Sequence[Answer] | None, owners: Sequence[int] | None) -> Outputs:
+    """Return the answers to the question about a row, or why there are none."""
+    if answers is None:
+        return Outputs(problem="no claims for this row")
+    written = [answer for answer in answers if answer.text is not None]
+    if not written:
+        return Outputs(problem=answers[0].error or "no answer")
+    texts = [answer.text or "" for answer in written]
+    return Outputs(texts, owners, cut_off=[answer.is_cut_off for answer in written])
+
+
+def extract_claims(judge: Judge, rows: Sequence[FelmRow], tokens: int) -> list[RowClaims]:
+    """Return the claims of every row, or its problem.
+
+    Args:
+        judge: The judge that extracts them.
+        rows: The rows.
+        tokens: How many the judge may write for a row.
+    """
+    replies = judge.ask_typed(
+        CLAIM_PROMPT,
+        felm_rows.ClaimsReply,
+        [extraction_subject(row) for row in rows],
+        "claims",
+        felm_rows.check_claims,
+        samples=1,
+        max_tokens=tokens,
+    )
     return [
         felm_rows.to_claims(row, reply, judge.name)
-        for row, (reply,) in zip(rows, read, strict=True)
+        for row, (reply,) in zip(rows, replies, strict=True)
     ]
 
 
-def _read(
-    row: FelmRow, questioner: Questioner, claims: RowClaims | None, answers: Sequence[Answer] | None
-) -> JudgedResponse:
-    if answers is None:
-        return judge_response(
-            row.index, row.domain, row.labels, (), problem="no claims for this row"
-        )
-    texts = [answer for answer in answers if answer.text is not None]
-    owners = claims.owners() if claims and questioner.unit_of(row) == "claim" else None
-    problem, ends = (
-        None if texts else answers[0].error or "no answer",
-        [answer.is_cut_off for answer in texts],
-    )
-    about = row.index, row.domain, row.labels, [answer.text or "" for answer in texts]
-    return judge_response(
-        *about, owners=owners, protocol=questioner.protocol, problem=problem, cut_off=ends
-    )
-
-
 def baselines(responses: Sequence[JudgedResponse]) -> dict[str, list[JudgedResponse]]:
-    """As judges flag them who do not read: at random with the share of segments that hold an
-    error."""
-    errors = [error for each in responses for error in each.errors]
+    """Return the responses as judges flag them that do not read.
 
-    def flagged(share: float) -> list[JudgedResponse]:
-        draw = random.Random(0)
-        return [
-            replace(each, flagged=tuple(draw.random() < share for _ in each.errors), reason=None)
-            for each in responses
-        ]
-
+    The one that flags at random does so with the share of segments that hold an error.
+    """
+    errors = [error for response in responses for error in response.errors]
     shares = {"everything": 1.0, "nothing": 0.0, "at random": sum(errors) / max(1, len(errors))}
-    return {f"flag {name}": flagged(share) for name, share in shares.items()}
+    flagged = {}
+    for name, share in shares.items():
+        draw = random.Random(0)
+        flagged[f"flag {name}"] = [
+            replace(
+                response,
+                flagged=tuple(draw.random() < share for _ in response.errors),
+                reason=None,
+            )
+            for response in responses
+        ]
+    return flagged
 
 
 _BINS = 10
@@ -145,171 +126,150 @@ class FelmTrial:
     """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
 
     def __init__(self, unit: str, mode: str, wanted: Wanted) -> None:
-        """Raises ConfigError, DataError: the data, the claims or the authors' prompts."""
-        path = (
-            tasks_folder() / "sample" / "sample_felm.jsonl"
-            if wanted.sample
-            else locate(FELM, wanted.data_dir).path
-        )
+        """Read the rows and their claims.
+
+        Raises:
+            ConfigError: Claims are given where none are judged.
+            DataError: The data or the claims cannot be read.
+        """
+        path = tasks_folder() / "sample" / "sample_felm.jsonl"
+        if not wanted.sample:
+            path = locate(FELM, wanted.data_dir).path
         blob = blob_id(path)
         self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}
         self._rows = felm_rows.read_rows(path)
         self._questioner = Questioner(unit, mode)
         self._claims: Mapping[str, RowClaims] = {}
-        if unit == "claim":
-            by_rules = {row.index: felm_rows.split_claims(row) for row in self._rows}
-            self._claims = (
-                felm_rows.read_claims(wanted.claims, self._rows) if wanted.claims else by_rules
-            )
-        elif wanted.claims:
+        if wanted.claims and unit != "claim":
             raise ConfigError(
                 "--claims is for the claim settings: add --setting claim_cot, or another of them"
             )
-        self._authors = AuthorsPrompts(wanted.prompts) if wanted.prompts else None
-        self._prompts = _prompts(unit, mode)
+        if wanted.claims:
+            self._claims = felm_rows.read_claims(wanted.claims, self._rows)
+        elif unit == "claim":
+            self._claims = {row.index: felm_rows.split_claims(row) for row in self._rows}
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
-        return judge_rows(judge, self._rows, self._questioner, self._claims, self._authors)
+        return judge_rows(judge, self._rows, self._questioner, self._claims)
 
     def measure(self, judge: Judge) -> dict[str, Any]:
-        """The scores, their 95% bootstrap intervals over responses, and those of judges that do not
-        read, on all responses and on those alone that the judge has a verdict on."""
+        """Return the scores, their intervals, and those of judges that do not read.
+
+        Intervals are 95% bootstrap intervals over responses. Judges that do not read are measured
+        on all responses, and on those alone that the judge has a verdict on.
+        """
         responses = self.ask(judge)
-        scored = [each for each in responses if each.flagged is not None]
+        scored = [response for response in responses if response.flagged is not None]
         if not scored:
             raise BackendDown(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
                 f" {responses[0].reason}; there is nothing to certify"
             )
-        found: dict[str, Any] = {"scores": to_report(responses, "paper"), "intervals": {}}
+        intervals = {}
         for level in LEVELS:
-            rows = [count_response(each, level) for each in scored]
-            found["intervals"][level] = {
-                name: interval_of(pooled_interval(rows, of_totals(name))) for name in MEASURES
+            counts = [count_response(response, level) for response in scored]
+            intervals[level] = {
+                name: interval_of(pooled_interval(counts, of_totals(name))) for name in MEASURES
             }
-        for key, part in (("baselines", responses), ("baselines_where_scored", scored)):
-            found[key] = {
-                name: to_report(each, "paper")[ALL] for name, each in baselines(part).items()
-            }
-        return (
-            found
-            if judge.config.capabilities.reads_prompts
-            else found | {"calibration": calibrate(judge, self._rows)}
-        )
+        measured: dict[str, Any] = {
+            "scores": to_report(responses, "paper"),
+            "intervals": intervals,
+            "baselines": _reports(responses),
+            "baselines_where_scored": _reports(scored),
+        }
+        if not judge.config.capabilities.reads_prompts:
+            measured["calibration"] = calibrate(judge, self._rows)
+        return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        return (
-            {"authors": self._authors.hash()}
-            if self._authors
-            else judge.prompts.hashes(self._prompts)
-        )
+        unit, mode = self._questioner.unit, self._questioner.mode
+        without_references = "cot" if mode == "cot" else "vanilla"
+        used = {f"felm/{unit}_{mode}", f"felm/segment_{without_references}"}
+        return judge.prompts.hashes(used)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        scores, unscored = certificate["scores"], certificate["scores"]["unscored"]
-        kinds = {"": "baselines"} | (
-            {" where it has a verdict": "baselines_where_scored"} if unscored["responses"] else {}
-        )
+        scores = dict(certificate["scores"])
+        unscored, everything = scores.pop("unscored"), scores.pop(ALL)
+        parts = {judge: everything}
+        parts |= {f"  {domain}": part for domain, part in scores.items()}
+        parts |= certificate["baselines"]
+        if unscored["responses"]:
+            for name, part in certificate["baselines_where_scored"].items():
+                parts[f"{name} where it has a verdict"] = part
         rows = []
         for level in LEVELS:
-            named = [(judge, scores[ALL], interval(certificate["intervals"][level]["f1"]))]
-            named += [
-                (f"  {name}", found, "")
-                for name, found in scores.items()
-                if name not in (ALL, "unscored")
-            ]
-            named += [
-                (f"{name}{where}", found, "")
-                for where, key in kinds.items()
-                for name, found in certificate[key].items()
-            ]
-            rows += [
-                (f"{name}, {level}", *(shown(found[level][key]) for key in _SHOWN), ends)
-                for name, found, ends in named
-            ]
+            for name, part in parts.items():
+                ends = interval(certificate["intervals"][level]["f1"]) if name == judge else ""
+                cells = [shown(part[level][key]) for key in _SHOWN]
+                rows.append((f"{name}, {level}", *cells, ends))
         notes = [
             f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"
         ]
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
         if bins := certificate.get("calibration"):
-            notes += [
+            notes.append(
                 "Calibration, segments with references by the probability given (supported by the"
                 " labels, wrong verdicts):"
-            ]
-            found = (
+            )
+            line = (
                 "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
             )
-            notes += [found.format(**each) for each in bins]
-        return (
-            (
-                "judge, level",
-                "#F1",
-                "#precision",
-                "#recall",
-                "#balanced accuracy",
-                "#95% interval of F1",
-            ),
-            rows,
-            notes,
-        )
+            notes += [line.format(**counts) for counts in bins]
+        names = ("F1", "precision", "recall", "balanced accuracy", "95% interval of F1")
+        return ("judge, level", *(f"#{name}" for name in names)), rows, notes
 
 
-def _prompts(unit: str, mode: str) -> frozenset[str]:
-    return frozenset(
-        {f"felm/{unit}_{mode}", f"felm/segment_{'cot' if mode == 'cot' else 'vanilla'}"}
+def _reports(responses: Sequence[JudgedResponse]) -> dict[str, Any]:
+    """Return the scores of the judges that do not read."""
+    return {
+        name: to_report(flagged, "paper")[ALL] for name, flagged in baselines(responses).items()
+    }
+
+
+def _setting(unit: str, mode: str) -> Certifiable:
+    name = f"{unit}_{mode}"
+    needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
+    return Certifiable(
+        name,
+        "finding errors",
+        ("segment", "f1"),
+        "F1 of segments with errors",
+        FELM.blob,
+        partial(FelmTrial, unit, mode),
+        takes=("sample", "claims"),
+        is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 
 
-def _scores_of(counts: Mapping[str, float]) -> Mapping[str, Any]:
-    return to_scores(Counts(**{name: int(count) for name, count in counts.items()}))
-
-
-def _settings() -> Iterator[Certifiable]:
-    defaults: Mapping[str, Callable[[JudgeConfig], bool]] = {
-        "segment_doc": lambda config: config.capabilities.needs_evidence,
-        "segment_cot": lambda config: not config.capabilities.needs_evidence,
-    }
-    for unit, mode in product(UNITS, MODES):
-        name = f"{unit}_{mode}"
-        about = name, "finding errors", ("segment", "f1"), "F1 of segments with errors", FELM.blob
-        prompts = _prompts(unit, mode), frozenset({"authors"})
-        counts = LEVELS, Counts._fields, _scores_of, FELM.rows
-        takes, is_default = (
-            ("sample", "claims", "prompts"),
-            defaults.get(name, lambda config: False),
-        )
-        yield Certifiable(
-            *about, prompts, partial(FelmTrial, unit, mode), *counts, takes, is_default
-        )
-
-
-SETTINGS: Mapping[str, Certifiable] = {each.name: each for each in _settings()}
+SETTINGS = {f"{unit}_{mode}": _setting(unit, mode) for unit, mode in product(UNITS, MODES)}
 # Those that come nearest to marking the segments of a text, the best first: what other benchmarks
 # have a judge do.
 SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
 
 
 def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
-    """How often ``judge`` is right about a segment with references, by the probability that it
-    gives: of each tenth the number of ``units``, how many are ``supported`` by the labels, and on
-    how many its verdict is ``wrong``."""
+    """Measure how often a judge is right about a segment, by the probability that it gives.
+
+    Returns:
+        For each tenth the number of ``units``, how many are ``supported`` by the labels, and on how
+        many the judge's verdict is ``wrong``. Only segments with references count.
+    """
     questioner = Questioner("segment", "doc")
-    known = [(row, questioner.ask(row).subject) for row in rows]
-    asked = [
-        (Pair(unit, tuple(subject["passages"])), label)
-        for row, subject in known
-        if subject["passages"]
-        for unit, label in zip(subject["units"], row.labels, strict=True)
-    ]
+    pairs = []
+    is_factual: list[bool] = []
+    for row in rows:
+        subject = questioner.ask(row).subject
+        if subject["passages"]:
+            pairs += [Pair(unit, tuple(subject["passages"])) for unit in subject["units"]]
+            is_factual += row.labels
     bins = [
-        {"low": each / _BINS, "high": (each + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0}
-        for each in range(_BINS)
+        {"low": place / _BINS, "high": (place + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0}
+        for place in range(_BINS)
     ]
-    for found, (_, label) in zip(
-        verify(judge, [pair for pair, _ in asked], "calibrating"), asked, strict=True
-    ):
-        if found.score is not None:
-            bin_ = next(each for each in reversed(bins) if each["low"] <= found.score)
-            bin_["units"] += 1
-            bin_["supported"] += label
-            bin_["wrong"] += (found.verdict == SUPPORTED) != label
+    for verdict, label in zip(verify(judge, pairs, "calibrating"), is_factual, strict=True):
+        if verdict.score is not None:
+            counts = next(counts for counts in reversed(bins) if counts["low"] <= verdict.score)
+            counts["units"] += 1
+            counts["supported"] += label
+            counts["wrong"] += (verdict.verdict == SUPPORTED) != label
     return bins

@@ -7,7 +7,7 @@ pooled over responses, never averaged. A response without a verdict is in no cou
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import (
@@ -19,15 +19,14 @@ from lm_factuality.benchmarks.declaration import (
     bounds_of,
 )
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
+from lm_factuality.harness.generation import Doc
 from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
-_BOUNDS = {
-    "worst": False,
-    "best": True,
-}  # whether all that has no verdict is taken to be judged rightly
+# Whether all that has no verdict is taken to be judged rightly.
+_BOUNDS = {"worst": False, "best": True}
 
 
 class Counts(NamedTuple):
@@ -72,130 +71,123 @@ MEASURES = {
 
 
 def count(errors: Sequence[bool], flagged: Sequence[bool]) -> Counts:
-    """Both have one entry a unit."""
-    pairs = list(zip(errors, flagged, strict=True))
-    return Counts(
-        *(
-            pairs.count(kind)
-            for kind in ((True, True), (False, True), (True, False), (False, False))
-        )
-    )
+    """Count the units, of which each has an entry in both lists."""
+    pairs = Counter(zip(errors, flagged, strict=True))
+    return Counts(pairs[True, True], pairs[False, True], pairs[True, False], pairs[False, False])
 
 
 def count_response(response: JudgedResponse, level: str, is_right: bool | None = None) -> Counts:
-    """The counts of one response. If it has no verdict: zeros, or those of one that ``is_right`` or
-    wrong throughout."""
-    errors = response.errors if level == "segment" else [any(response.errors)]
-    if response.flagged is not None:
-        return count(errors, response.flagged if level == "segment" else [any(response.flagged)])
+    """Count the units of one response.
+
+    Args:
+        response: The response.
+        level: ``segment`` or ``response``.
+        is_right: How it counts without a verdict: as judged rightly, as judged wrongly throughout,
+            or, for None, not at all.
+    """
+    errors, flagged = response.errors, response.flagged
+    if level == "response":
+        errors, flagged = (any(errors),), flagged and (any(flagged),)
+    if flagged is not None:
+        return count(errors, flagged)
     return Counts() if is_right is None else count(errors, [error == is_right for error in errors])
 
 
 def pool(responses: Iterable[JudgedResponse], level: str, is_right: bool | None = None) -> Counts:
-    """The counts of all responses together, with those of ``count_response`` where there is no
-    verdict."""
+    """Count the units of all responses together, each as `count_response` does."""
     rows = [count_response(response, level, is_right) for response in responses]
     return Counts(*map(sum, zip(*rows, strict=True)))
 
 
 def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
-    """``{"ALL" or a domain: {"segment" or "response": {tp, fp, fn, tn, precision, recall, f1,
-    balanced_accuracy}}}``, and under ``unscored`` how many responses and segments are in none of
-    these counts, why, and the scores at worst and at best."""
-    domains = sorted({response.domain for response in responses})
+    """Report on all responses.
+
+    Returns:
+        Under ``ALL`` and each domain, by level, the counts and scores of `to_scores`. Under
+        ``unscored`` how many responses and segments are in none of these, why, and the scores at
+        worst and at best.
+    """
+    members: dict[str, list[JudgedResponse]] = {ALL: list(responses)}
+    for domain in sorted({response.domain for response in responses}):
+        members[domain] = [response for response in responses if response.domain == domain]
     report: dict[str, Any] = {}
-    for name in (ALL, *domains):
-        members = [response for response in responses if name in (ALL, response.domain)]
-        report[name] = {level: to_scores(pool(members, level)) for level in LEVELS}
+    for name, part in members.items():
+        report[name] = {level: to_scores(pool(part, level)) for level in LEVELS}
     unscored = [response for response in responses if response.flagged is None]
+    domains = Counter(response.domain for response in unscored)
     report["unscored"] = {
         "responses": len(unscored),
         "segments": sum(len(response.errors) for response in unscored),
         "reasons": dict(Counter(response.reason or "" for response in unscored).most_common()),
-        "domains": {
-            domain: sum(response.domain == domain for response in unscored) for domain in domains
-        },
-        **{
-            name: {level: to_scores(pool(responses, level, is_right)) for level in LEVELS}
-            for name, is_right in _BOUNDS.items()
-        },
-        "protocol": protocol,
+        "domains": {domain: domains[domain] for domain in list(members)[1:]},
     }
+    for bound, is_right in _BOUNDS.items():
+        report["unscored"][bound] = {
+            level: to_scores(pool(responses, level, is_right)) for level in LEVELS
+        }
+    report["unscored"]["protocol"] = protocol
     return report
 
 
 def to_scores(counts: Counts) -> dict[str, float | int | None]:
-    """Counts and scores; None for a score that is not defined."""
-    return {
-        **counts._asdict(),
-        **{name: defined(float(getattr(counts, name))) for name in MEASURES},
-    }
+    """Return counts and scores, with None for a score that is not defined."""
+    scores = {name: defined(float(getattr(counts, name))) for name in MEASURES}
+    return {**counts._asdict(), **scores}
 
 
-def row_metrics(
-    doc: Mapping[str, Any], results: Sequence[Any], protocol: str, mode: str
-) -> dict[str, Any]:
-    """The counts of one response, under the name of every score that they are part of; ``mode`` is
-    the task's."""
-    response = judge_document(doc, results, protocol)
-    members = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
-    found: dict[str, Any] = {
-        f"unscored{suffix}": response.reason if is_member else None
-        for suffix, is_member in members.items()
-    }
+def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> dict[str, Any]:
+    """Return the counts of one response, under the name of every score that they are part of.
+
+    Args:
+        doc: The document.
+        texts: What the model wrote, one text or several to vote on.
+        protocol: The task's.
+        mode: The task's.
+    """
+    response = judge_document(doc, texts, protocol)
+    parts = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
+    metrics: dict[str, Any] = {}
+    for suffix, is_member in parts.items():
+        metrics[f"unscored{suffix}"] = response.reason if is_member else None
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
-        lacks = (
-            doc["mode"] not in MODES_WITH_REFERENCES and response.domain not in WITHOUT_REFERENCES
-        )
-        found["without_references"] = float(lacks)
+        has_none = doc["mode"] not in MODES_WITH_REFERENCES
+        metrics["without_references"] = float(has_none and doc["domain"] not in WITHOUT_REFERENCES)
     for level in LEVELS:
         counts = count_response(response, level)
-        for suffix, is_member in members.items():
-            found |= {
-                f"{level}_{score}{suffix}": list(counts if is_member else Counts())
-                for score in MEASURES
-            }
+        for suffix, is_member in parts.items():
+            for score in MEASURES:
+                metrics[f"{level}_{score}{suffix}"] = list(counts if is_member else Counts())
         ends = (list(count_response(response, level, is_right)) for is_right in _BOUNDS.values())
-        found |= bounds_of(f"{level}_f1", *ends)
-    return found
+        metrics |= bounds_of(f"{level}_f1", *ends)
+    return metrics
 
 
-def judge_document(doc: Mapping[str, Any], results: Sequence[Any], protocol: str) -> JudgedResponse:
-    """The verdict on a sample's document; ``results`` is lm_eval's: one text, or one list of texts
-    to vote on."""
-    outputs = [
-        text for result in results for text in ([result] if isinstance(result, str) else result)
-    ]
-    about, owners, problem = (
-        (doc["index"], doc["domain"], doc["labels"]),
-        doc["owners"] or None,
-        doc["problem"] or None,
-    )
-    return judge_response(*about, outputs, owners=owners, protocol=protocol, problem=problem)
+def judge_document(doc: Doc, texts: Sequence[str], protocol: str) -> JudgedResponse:
+    """Read what the outputs say of a sample's document."""
+    outputs = Outputs(texts, doc["owners"] or None, doc["problem"] or None)
+    return judge_response(doc["index"], doc["domain"], doc["labels"], outputs, protocol)
 
 
 def of_totals(score: str) -> Callable[[Sequence[float]], float]:
-    """How a score follows from the sums of ``Counts``."""
+    """Return how a score follows from the sums of ``Counts``."""
     return lambda totals: float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
 
 
-def _pooled(score: str) -> Aggregation:
-    return pooled(of_totals(score))
-
-
 def _scores() -> Iterator[Score]:
-    shown = [("f1", "F1"), ("balanced_accuracy", "Balanced accuracy")]
-    for score, label in shown:
+    aggregations = {score: pooled(of_totals(score)) for score in MEASURES}
+    shown = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
+    for score, label in shown.items():
         for level in LEVELS:
-            yield Score(f"{level}_{score}", _pooled(score), MEASURES[score], f"{label}, {level}s")
+            name = f"{level}_{score}"
+            yield Score(name, aggregations[score], MEASURES[score], f"{label}, {level}s")
     for suffix in ("", *(f"_{domain}" for domain in DOMAINS)):
         for level in LEVELS:
             for score, measure in MEASURES.items():
-                if suffix or score not in dict(shown):
-                    yield Score(f"{level}_{score}{suffix}", _pooled(score), measure)
+                if suffix or score not in shown:
+                    yield Score(f"{level}_{score}{suffix}", aggregations[score], measure)
         yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
     for level in LEVELS:
-        yield from Score(f"{level}_f1", _pooled("f1")).bounds()
+        yield from Score(f"{level}_f1", aggregations["f1"]).bounds()
     yield Score("without_references", TOTAL, higher=False)
 
 

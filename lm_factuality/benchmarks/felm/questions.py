@@ -15,7 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow, RowClaims
+from lm_factuality.benchmarks.felm.rows import (
+    MODES_WITH_REFERENCES,
+    WITHOUT_REFERENCES,
+    FelmRow,
+    RowClaims,
+)
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.retrieval.bm25 import Searcher
@@ -36,32 +41,45 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class Question:
-    """``subject`` is what the prompt called ``prompt`` is about; ``mode`` is the mode asked for, or
-    ``vanilla`` if the row has no references for it; ``instructions`` is the mode whose instructions
-    the authors give (their script, protocol ``code``, gives those about references though it shows
-    none)."""
+    """What a judge is asked about a row."""
 
     prompt: str
+    """The name of the prompt."""
+
     mode: str
+    """The mode asked for, or ``vanilla`` if the row has no references for it."""
+
     subject: Mapping[str, Any]
+    """What the prompt is about."""
+
     instructions: str
+    """The mode whose instructions the authors give.
+
+    Their script (protocol ``code``) gives those about references though it shows none.
+    """
 
 
+@dataclass(frozen=True)
 class Questioner:
-    def __init__(
-        self, unit: str, mode: str, protocol: str = "paper", chunk_tokenizer: str = WORDS
-    ) -> None:
-        if unit not in UNITS or mode not in MODES:
+    """Makes the questions of one setting."""
+
+    unit: str
+    mode: str
+    protocol: str = "paper"
+    chunk_tokenizer: str = WORDS
+
+    def __post_init__(self) -> None:
+        """Check the setting.
+
+        Raises:
+            ConfigError: There is no such unit, mode or tokenizer.
+        """
+        if self.unit not in UNITS or self.mode not in MODES:
             raise ConfigError(
-                f"felm: unit {unit!r} and mode {mode!r}, expected one of {UNITS} and one of {MODES}"
+                f"felm: unit {self.unit!r} and mode {self.mode!r}, expected one of {UNITS} and one"
+                f" of {MODES}"
             )
-        self.unit, self.mode, self.protocol, self._chunk_tokenizer = (
-            unit,
-            mode,
-            protocol,
-            chunk_tokenizer,
-        )
-        token_starts(chunk_tokenizer)
+        token_starts(self.chunk_tokenizer)
 
     def unit_of(self, row: FelmRow) -> str:
         """Math and reasoning are judged by segments in every setting, as in the paper."""
@@ -70,8 +88,13 @@ class Questioner:
     def ask(
         self, row: FelmRow, claims: RowClaims | None = None, texts: tuple[str, ...] | None = None
     ) -> Question:
-        """The question about ``row``; ``texts`` are the contents of its references if the row's own
-        are not to be used."""
+        """Make the question about a row.
+
+        Args:
+            row: The row.
+            claims: Its claims, if claims are judged.
+            texts: The contents of its references, if the row's own are not to be used.
+        """
         unit = self.unit_of(row)
         units = [segment_text(segment, self.protocol) for segment in row.segments]
         if unit == "claim":
@@ -81,46 +104,45 @@ class Questioner:
                     " extract"
                 )
             units = claims.numbered()
-        links, passages = self._references(
-            row, units, row.reference_texts if texts is None else texts
-        )
-        mode = self.mode if links or passages or self.mode == "cot" else "vanilla"
+        links: list[str] = []
+        passages: list[str] = []
+        mode, instructions = self.mode, self.mode
+        if mode in MODES_WITH_REFERENCES:
+            has_references = row.domain not in WITHOUT_REFERENCES
+            # The authors' script shows no references, but gives the instructions about them.
+            is_script = self.protocol == "code"
+            if has_references and not is_script:
+                links, passages = self._references(row, units, texts)
+            mode = mode if links or passages else "vanilla"
+            instructions = self.mode if has_references and is_script else mode
         subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
-        instructions = (
-            self.mode if self.protocol == "code" and row.domain not in WITHOUT_REFERENCES else mode
-        )
         return Question(f"felm/{unit}_{mode}", mode, subject, instructions)
 
     def _references(
-        self, row: FelmRow, units: list[str], texts: tuple[str, ...]
+        self, row: FelmRow, units: Sequence[str], texts: tuple[str, ...] | None
     ) -> tuple[list[str], list[str]]:
-        """Links or chunks of documents. Math and reasoning have none; the authors' script has them
-        in no prompt."""
-        if self.protocol == "code" or row.domain in WITHOUT_REFERENCES:
-            return [], []
+        """Return the links, or the chunks of documents."""
         if self.mode == "link":
             return [link.strip().rstrip(",") for link in row.references if link.strip()], []
-        if self.mode == "doc":
-            return [], choose(
-                texts, "\n".join([row.prompt, *units]), tokenizer=self._chunk_tokenizer
-            )
-        return [], []
+        query = "\n".join([row.prompt, *units])
+        texts = row.reference_texts if texts is None else texts
+        return [], choose(texts, query, tokenizer=self.chunk_tokenizer)
 
 
 def extraction_subject(row: FelmRow) -> dict[str, Any]:
-    return _subject("extract_claims", row, [segment_text(each) for each in row.segments])
+    """Return what the prompt for claims is about."""
+    return _subject("extract_claims", row, [segment_text(segment) for segment in row.segments])
 
 
 _DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
 def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> dict[str, Any]:
-    demonstration = _DEMONSTRATIONS[_GROUPS.get(row.domain, "world")]
     return {
         "kind": kind,
         "question": row.prompt.strip(),
         "units": units,
-        "demonstration": demonstration,
+        "demonstration": _DEMONSTRATIONS[_GROUPS.get(row.domain, "world")],
     }
 
 
@@ -166,22 +188,25 @@ def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
 
 
 def chunk(text: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS) -> list[str]:
-    """``text`` in pieces of ``size`` tokens, the last one shorter."""
-    starts = token_starts(tokenizer)(text)
-    borders = [*starts[::size], len(text)]
-    pieces = (text[start:end].strip() for start, end in itertools.pairwise(borders))
-    return [piece for piece in pieces if piece]
+    """Cut a text into pieces of ``size`` tokens, the last one shorter."""
+    borders = [*token_starts(tokenizer)(text)[::size], len(text)]
+    pieces = [text[start:end].strip() for start, end in itertools.pairwise(borders)]
+    return list(filter(None, pieces))
 
 
 def choose(
     documents: Sequence[str], query: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS
 ) -> list[str]:
-    """For each document that has any text its chunk with the highest BM25 score for ``query``; the
-    first of equals."""
+    """Choose from each document that has any text the chunk with the highest BM25 score.
+
+    Of equal chunks it is the first.
+    """
     chosen = []
-    for chunks in filter(None, (chunk(document, size, tokenizer) for document in documents)):
+    for document in documents:
+        chunks = chunk(document, size, tokenizer)
         best = Searcher.of(chunks).best(query, 1) if len(chunks) > 1 else []
-        chosen.append(chunks[best[0][0] if best else 0])
+        place = best[0][0] if best else 0
+        chosen += chunks[place : place + 1]
     return chosen
 
 
@@ -200,59 +225,43 @@ class AuthorsPrompts:
             )
 
     def render(self, row: FelmRow, question: Question) -> str:
-        """The authors' instructions for this row and mode, then the question and its segments byte
-        for byte as their script writes them, segments without a letter blank. Claims and
-        references, which it never writes, stand as in their examples. Raises ConfigError: the
-        checkout lacks the file."""
-        unit = "claim" if question.subject["kind"] == "claims" else "segment"
-        folder = _NAMES["folders"].get(row.domain, "wk")
-        instructions = self._instructions(
-            f"{unit}/{folder}/{_NAMES[unit][folder][question.instructions]}"
-        )
-        if unit == "claim":
-            text = _example(instructions, question.subject, "Claims")
-        else:
-            numbered = "".join(
-                f"{number}. {segment_text(each, 'code')}\n"
-                for number, each in enumerate(row.segments, 1)
-            )
-            text = f"{instructions}\n\nQuestion: {row.prompt}\nSegments: {numbered}"
-        if question.subject["links"]:
-            text += f"Reference Links:\n{', '.join(question.subject['links'])}\n"
-        if question.subject["passages"]:
-            text += "Reference doc:\n" + "\n".join(question.subject["passages"]) + "\n"
-        return text
+        """Render the authors' instructions for this row and mode, then the row.
 
-    def render_extraction(self, row: FelmRow, subject: Mapping[str, Any]) -> str:
-        """The authors' instructions for the extraction of claims, then the question and its
-        segments. Raises ConfigError: the checkout lacks the file."""
-        folder = _NAMES["folders"].get(row.domain, "wk")
-        return _example(
-            self._instructions(f"claim/{folder}/claim_extract_{folder}"), subject, "Segments"
-        )
+        The question and its segments are byte for byte as their script writes them, segments
+        without a letter blank. Claims and references, which it never writes, stand as in their
+        examples.
 
-    def _instructions(self, name: str) -> str:
-        path = self._folder / f"{name}.txt"
+        Raises:
+            ConfigError: The checkout lacks the file.
+        """
+        subject = question.subject
+        is_claim = subject["kind"] == "claims"
+        unit = "claim" if is_claim else "segment"
+        folder = _NAMES["folders"].get(row.domain, "wk")
+        name = _NAMES[unit][folder][question.instructions]
+        path = self._folder / unit / folder / f"{name}.txt"
         try:
-            return path.read_text(encoding="utf-8")
+            instructions = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{path}: cannot be read: {error}; is this a whole checkout of hkust-nlp/felm?"
             ) from error
+        units = [segment_text(segment, "code") for segment in row.segments]
+        heading, asked = "Segments: ", row.prompt
+        if is_claim:
+            units, heading, asked = subject["units"], "Claims: \n", subject["question"]
+        numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(units, 1))
+        text = f"{instructions}\n\nQuestion: {asked}\n{heading}{numbered}"
+        if subject["links"]:
+            text += f"Reference Links:\n{', '.join(subject['links'])}\n"
+        if subject["passages"]:
+            text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
+        return text
 
     def hash(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of all prompt files of the checkout."""
+        """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files."""
         digest = hashlib.sha256()
         for path in sorted(self._folder.rglob("*.txt")):
-            digest.update(
-                path.relative_to(self._folder).as_posix().encode()
-                + b"\0"
-                + path.read_bytes()
-                + b"\0"
-            )
+            name = path.relative_to(self._folder).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
         return digest.hexdigest()[:16]
-
-
-def _example(instructions: str, subject: Mapping[str, Any], name: str) -> str:
-    numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(subject["units"], 1))
-    return f"{instructions}\n\nQuestion: {subject['question']}\n{name}: \n{numbered}"

@@ -14,13 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
-from judges.answers import Answer
-from judges.typed import Reply, Typed, misnumbered, read_reply
+from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.sentences import split_sentences, words_in
-from lm_factuality.ground.thinking import without_thinking
 
 DOMAINS = ("wk", "science", "writing_rec", "math", "reasoning")
 WITHOUT_REFERENCES = frozenset({"math", "reasoning"})  # nor claims: section 4.1 of the paper
@@ -69,16 +67,26 @@ class _Line(BaseModel):
 
 
 def read_rows(path: Path) -> list[FelmRow]:
-    """All rows of FELM's ``all.jsonl``, or of a file of the same form. Raises DataError: every line
-    that is wrong."""
+    """Read all rows of FELM's ``all.jsonl``, or of a file of the same form.
+
+    Raises:
+        DataError: Lines are wrong, each of which is named, or there are none.
+    """
     seen: set[str] = set()
 
     def parse(record: Any) -> FelmRow:
-        row = _row(to_model(_Line, record))
-        if row.index in seen:
-            raise ValueError(f"index {row.index!r} was there before; every row needs its own")
-        seen.add(row.index)
-        return row
+        line = to_model(_Line, record)
+        segments, labels = line.segmented_response, line.labels
+        if not segments or len(segments) != len(labels):
+            raise ValueError(
+                f"{len(segments)} segments and {len(labels)} labels, expected as many of both and"
+                " at least one"
+            )
+        if line.index in seen:
+            raise ValueError(f"index {line.index!r} was there before; every row needs its own")
+        seen.add(line.index)
+        texts = line.prompt, segments, labels, line.ref, line.ref_contents
+        return FelmRow(line.index, line.domain, *texts)
 
     rows = read_lines(path, parse, _EXPECTED)
     if not rows:
@@ -89,54 +97,39 @@ def read_rows(path: Path) -> list[FelmRow]:
 def reference_texts(
     references: str, rows: Sequence[FelmRow]
 ) -> Callable[[FelmRow], tuple[str, ...]]:
-    """The contents of a row's references: what the file of rows holds (``published``), or what
-    ``lm-factuality data fetch-references`` left in the folder ``references``. Raises DataError: no
-    such folder, or none of these rows' references in it."""
+    """Return what gives the contents of a row's references.
+
+    Args:
+        references: ``published`` for what the file of rows holds, or the folder in which
+            ``lm-factuality data fetch-references`` left the pages.
+        rows: The rows.
+
+    Raises:
+        DataError: There is no such folder, or it has none of these rows' references.
+    """
     if references == PUBLISHED:
         return lambda row: row.reference_texts
     from lm_factuality.retrieval.references.cache import ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
-    folder = Path(references)
-    if not folder.is_dir():
-        make = f"lm-factuality data fetch-references --cache {folder}"
-        raise DataError(f"references: {folder}: no such folder; make it with: {make}")
-    cache = ReferenceCache(folder)
-    found = {
-        row.index: tuple(
-            page.text
-            for url in collect_links(row.references).urls
-            if (page := cache.get(url)) and page.text
-        )
-        for row in rows
-    }
-    if not any(found.values()):
+    fetch = f"lm-factuality data fetch-references --cache {references}"
+    if not Path(references).is_dir():
+        raise DataError(f"references: {references}: no such folder; make it with: {fetch}")
+    cache = ReferenceCache(Path(references))
+    texts: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        pages = map(cache.get, collect_links(row.references).urls)
+        texts[row.index] = tuple(page.text for page in pages if page and page.text)
+    if not any(texts.values()):
         raise DataError(
-            f"references: {folder}: holds the text of no page that these rows cite; run"
-            f" 'lm-factuality data fetch-references --cache {folder}' for them, or leave the"
-            " setting out"
+            f"references: {references}: holds the text of no page that these rows cite; run"
+            f" '{fetch}' for them, or leave the setting out"
         )
-    return lambda row: found[row.index]
+    return lambda row: texts[row.index]
 
 
-def _row(line: _Line) -> FelmRow:
-    segments, labels = line.segmented_response, line.labels
-    if not segments or len(segments) != len(labels):
-        raise ValueError(
-            f"{len(segments)} segments and {len(labels)} labels, expected as many of both and at"
-            " least one"
-        )
-    return FelmRow(
-        line.index, line.domain, line.prompt, segments, labels, line.ref, line.ref_contents
-    )
-
-
-_SEGMENT = re.compile(r"^\W*segment\s*(\d{1,9})\b", re.IGNORECASE | re.MULTILINE)
-_LABEL = re.compile(r"[\s>#*•.:-]*(?:claim\s*\d+[\s.:)*]*|\d+[.)]\s+)?", re.IGNORECASE)
-_NO_CLAIM = re.compile(r"\W*(?:(?:none|n/?a|no (?:factual )?claims?)\W*)?", re.IGNORECASE)
-_CLAUSE_END = re.compile(
-    r";\s+|(?:\n|\\n)+"
-)  # some published segments hold a backslash and an n for a line break
+# Some published segments hold a backslash and an n for a line break.
+_CLAUSE_END = re.compile(r";\s+|(?:\n|\\n)+")
 
 
 @dataclass(frozen=True)
@@ -159,14 +152,17 @@ class RowClaims:
 
 
 def split_claims(row: FelmRow) -> RowClaims:
-    """The fallback without a judge: every sentence, line and part between semicolons is a claim, if
-    it has two words or more."""
+    """Return the claims where no judge extracts any.
 
-    def clauses(segment: str) -> tuple[str, ...]:
-        found = (clause for line in _CLAUSE_END.split(segment) for clause in split_sentences(line))
-        return tuple(" ".join(each.split()) for each in found if len(words_in(each)) > 1)
-
-    return RowClaims(row.index, tuple(map(clauses, row.segments)), "rules")
+    Every sentence, line and part between semicolons is a claim, if it has two words or more.
+    """
+    claims = []
+    for segment in row.segments:
+        clauses: list[str] = []
+        for line in _CLAUSE_END.split(segment):
+            clauses += split_sentences(line)
+        claims.append(tuple(" ".join(text.split()) for text in clauses if len(words_in(text)) > 1))
+    return RowClaims(row.index, tuple(claims), "rules")
 
 
 class SegmentClaims(Reply):
@@ -196,25 +192,6 @@ def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
         return RowClaims(row.index, (), source, read.problem)
     found = {each.segment: tuple(each.claims) for each in read.value.segments}
     return RowClaims(row.index, tuple(found[number] for number in sorted(found)), source)
-
-
-def read_text(answer: Answer, subject: Mapping[str, Any]) -> Typed[ClaimsReply]:
-    """The claims in an answer to the authors' prompt (table 5): ``Segment N:`` and below it ``Claim
-    N. ...`` or ``No claims``."""
-    if answer.text is None or answer.is_cut_off or not (text := without_thinking(answer.text)):
-        return read_reply(answer, ClaimsReply, subject, check_claims)  # which says why
-    _, *parts = _SEGMENT.split(text)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    found = [SegmentClaims(segment=int(number), claims=_lines(below)) for number, below in pairs]
-    reply = ClaimsReply(segments=found)
-    problem = check_claims(reply, subject) if found else "no line 'Segment N:'"
-    return Typed(None if problem else reply, problem, answer)
-
-
-def _lines(below: str) -> list[str]:
-    """Every line below the heading of a segment is a claim, unless it says that there is none."""
-    texts = [_LABEL.sub("", line, count=1).strip(" *") for line in below.splitlines()]
-    return [text for text in texts if not _NO_CLAIM.fullmatch(text)]
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:

@@ -6,41 +6,98 @@ with the reason. ``code`` reads as the authors' script: what it cannot find is "
 above the number of units are dropped, and the id 0 flags the last unit."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow, RowClaims
 from lm_factuality.ground.errors import DataError, curable
-from lm_factuality.ground.records import read_lines
+from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
+EMPTY = curable("empty output", "try --apply_chat_template")
+_EXPECTED = "expected lm_eval's samples or lines with index, domain and output"
+# The most that Python reads into one number. The script itself fails on longer ones.
+_SCRIPT_DIGITS = 4000
 
 
 @dataclass(frozen=True)
 class JudgedResponse:
-    """``errors`` says of each segment whether it holds an error, ``flagged`` whether the judge says
-    so, or ``reason`` why not."""
+    """A response as its judge sees it."""
 
     index: str
     domain: str
+
     errors: tuple[bool, ...]
+    """Whether each segment holds an error."""
+
     flagged: tuple[bool, ...] | None
+    """Whether the judge says so of each, or None without a verdict."""
+
     reason: str | None = None
+    """Why there is no verdict."""
 
 
-EMPTY = curable("empty output", "try --apply_chat_template")
-_SCRIPT_DIGITS = (
-    4000  # the most that Python reads into one number; the script itself fails on longer ones
-)
+@dataclass(frozen=True)
+class Outputs:
+    """What a judge wrote about one response."""
+
+    texts: Sequence[str] = ()
+    """One output, or several to vote on."""
+
+    owners: Sequence[int] | None = None
+    """The 1-based segment of each claim, where claims were judged."""
+
+    problem: str | None = None
+    """Why the judge was not asked."""
+
+    cut_off: Sequence[bool] = ()
+    """Whether each text ended for want of tokens. None did by default."""
+
+    is_sample: bool = False
+    """Whether they are lm_eval's, which say themselves what was judged."""
+
+
+def judge_response(
+    index: str, domain: str, labels: Sequence[bool], outputs: Outputs, protocol: str = "paper"
+) -> JudgedResponse:
+    """Read what a judge says of a response.
+
+    Args:
+        index: The response's.
+        domain: The response's.
+        labels: Whether each segment is factual.
+        outputs: What the judge wrote.
+        protocol: ``paper`` or ``code``.
+    """
+    unscored = JudgedResponse(index, domain, tuple(not label for label in labels), None)
+    if outputs.problem:
+        return replace(unscored, reason=outputs.problem)
+    owners = outputs.owners
+    num_units = len(labels) if owners is None else len(owners)
+    cut_off = outputs.cut_off or [False] * len(outputs.texts)
+    verdicts = [
+        read_verdict(text, num_units, protocol, is_cut_off)
+        for text, is_cut_off in zip(outputs.texts, cut_off, strict=True)
+    ]
+    units = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
+    if isinstance(units, str):
+        return replace(unscored, reason=units)
+    if owners is not None:  # a segment is wrong if any claim of it is
+        units = frozenset(owners[claim - 1] for claim in units)
+    return replace(unscored, flagged=tuple(place + 1 in units for place in range(len(labels))))
 
 
 def read_verdict(
     output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False
-) -> frozenset[int] | str:
+) -> grammar.Reading:
     """Which of the units 1 to ``num_units`` hold errors by ``output``, or why it does not say.
     ``is_cut_off``: the model stopped for want of tokens; an answer before that still counts."""
     answer = without_thinking(output)
@@ -52,53 +109,21 @@ def read_verdict(
     return grammar.read(text, num_units, is_cut_off) if text else EMPTY
 
 
-def vote(verdicts: Sequence[frozenset[int] | str]) -> frozenset[int] | str:
-    """The verdicts on several outputs as one (self-consistency, appendix G of the paper): a unit is
-    flagged if more than half of those that could be read flag it, so a tie does not flag. If none
-    could be read, why."""
+def vote(verdicts: Sequence[grammar.Reading]) -> grammar.Reading:
+    """Return the verdicts on several outputs as one (self-consistency, appendix G of the paper).
+
+    A unit is flagged if more than half of the readable outputs flag it, so a tie does not flag.
+
+    Returns:
+        The flagged units, or the reason why no output can be read.
+    """
     if not verdicts:
         return "no output"
     ballots = [verdict for verdict in verdicts if not isinstance(verdict, str)]
     if not ballots:
         return f"none of {len(verdicts)} outputs can be read, the first: {verdicts[0]}"
-    named = frozenset[int]().union(*ballots)
-    return frozenset(
-        unit for unit in named if 2 * sum(unit in ballot for ballot in ballots) > len(ballots)
-    )
-
-
-def judge_response(
-    index: str,
-    domain: str,
-    labels: Sequence[bool],
-    outputs: Sequence[str],
-    *,
-    owners: Sequence[int] | None = None,
-    protocol: str = "paper",
-    problem: str | None = None,
-    cut_off: Sequence[bool] = (),
-) -> JudgedResponse:
-    """The row called ``index`` as its judge sees it. ``labels`` say which segments are factual.
-    ``outputs`` are one text, or several to vote on, of which ``cut_off`` says whether they ended
-    for want of tokens. ``owners`` has the 1-based segment of every claim if claims were judged.
-    ``problem`` is a reason why nothing was asked."""
-    errors = tuple(not label for label in labels)
-    if problem:
-        return JudgedResponse(index, domain, errors, None, problem)
-    num_units = len(labels) if owners is None else len(owners)
-    ends = cut_off or [False] * len(outputs)
-    verdicts = [
-        read_verdict(text, num_units, protocol, end)
-        for text, end in zip(outputs, ends, strict=True)
-    ]
-    flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
-    if isinstance(flagged, str):
-        return JudgedResponse(index, domain, errors, None, flagged)
-    if owners is not None:  # a segment is wrong if any claim of it is
-        flagged = frozenset(owners[claim - 1] for claim in flagged)
-    return JudgedResponse(
-        index, domain, errors, tuple(number in flagged for number in range(1, len(labels) + 1))
-    )
+    votes = Counter(chain.from_iterable(ballots))
+    return frozenset(unit for unit, count in votes.items() if 2 * count > len(ballots))
 
 
 def _as_the_script(output: str, num_units: int) -> frozenset[int]:
@@ -109,86 +134,80 @@ def _as_the_script(output: str, num_units: int) -> frozenset[int]:
     return frozenset(number or num_units for number in listed if number <= num_units)
 
 
-_EXPECTED = "expected lm_eval's samples or lines with index, domain and output"
+class _Line(BaseModel):
+    """A line of bare outputs. A server may send null, which is read as an empty output."""
+
+    index: Annotated[str, Field(coerce_numbers_to_str=True)]
+    domain: str
+    output: str | list[str] | None
 
 
-@dataclass(frozen=True)
-class SavedOutput:
-    """``texts`` are one output, or several to vote on; ``owners`` the 1-based segment of each
-    claim, where claims were judged; ``problem`` why the judge was not asked; ``is_sample`` marks
-    lm_eval's, which say themselves what was judged."""
-
-    texts: tuple[str, ...] = ()
-    owners: tuple[int, ...] | None = None
-    problem: str | None = None
-    is_sample: bool = False
+class _Doc(BaseModel):
+    index: Annotated[str, Field(coerce_numbers_to_str=True)]
+    domain: str
+    owners: list[int] = []
+    problem: str = ""
 
 
-def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, SavedOutput]:
-    """Outputs by the index of their row. Raises DataError: the file cannot be read; lines that are
-    neither form; rows that do not exist, are of another domain, or come twice. All of them are
-    named."""
+class _Sample(BaseModel):
+    """A line of lm_eval's samples, which hold the responses by request."""
+
+    doc: _Doc
+    resps: list[list[str]]
+
+
+def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, Outputs]:
+    """Read outputs by the index of their row.
+
+    Raises:
+        DataError: The file cannot be read, or has lines that are neither form, or about rows that
+            do not exist, are of another domain, or come twice. All of them are named.
+    """
     domains = {row.index: row.domain for row in rows}
-    found: dict[str, SavedOutput] = {}
+    outputs: dict[str, Outputs] = {}
 
     def parse(record: Any) -> None:
-        if not isinstance(record, Mapping):
-            raise ValueError(f"found a {type(record).__name__}, expected a JSON object")  # noqa: TRY004
-        doc = record["doc"] if isinstance(record.get("doc"), Mapping) else None
-        source: Mapping[str, Any] = record if doc is None else doc
-        for key in ("index", "domain"):
-            if key not in source:
-                raise ValueError(f"key {key!r} is missing; found {', '.join(map(repr, source))}")
-        index, domain = str(source["index"]), str(source["domain"])
+        row: _Doc | _Line
+        if isinstance(record, Mapping) and isinstance(record.get("doc"), Mapping):
+            sample = to_model(_Sample, record)
+            row = sample.doc
+            texts = [] if row.problem else list(chain.from_iterable(sample.resps))
+            read = Outputs(texts, row.owners or None, row.problem or None, is_sample=True)
+        else:
+            row = to_model(_Line, record)
+            read = Outputs(row.output if isinstance(row.output, list) else [row.output or ""])
+        index = row.index
         if index not in domains:
             raise ValueError(f"no row has the index {index!r}; the data has {len(domains)} rows")
-        if domain != domains[index]:
-            raise ValueError(f"row {index} is of domain {domains[index]!r}, found {domain!r}")
-        if index in found:
+        if row.domain != domains[index]:
+            raise ValueError(f"row {index} is of domain {domains[index]!r}, found {row.domain!r}")
+        if index in outputs:
             raise ValueError(f"row {index!r} appears twice; keep one output per row")
-        found[index] = (
-            SavedOutput(_texts(record.get("output"), "output"))
-            if doc is None
-            else _of_sample(doc, record)
-        )
+        outputs[index] = read
 
     read_lines(path, parse, _EXPECTED)
-    if not found:
+    if not outputs:
         raise DataError(f"{path}: no outputs; {_EXPECTED}")
-    return found
-
-
-def _of_sample(doc: Mapping[str, Any], record: Mapping[str, Any]) -> SavedOutput:
-    responses, problem = record.get("resps"), doc.get("problem") or None
-    if (
-        isinstance(responses, list)
-        and responses
-        and all(isinstance(each, list) for each in responses)
-    ):
-        responses = [
-            text for each in responses for text in each
-        ]  # lm_eval nests its responses by request
-    texts = () if problem else _texts(responses, "resps")
-    return SavedOutput(texts, tuple(doc.get("owners") or ()) or None, problem, is_sample=True)
-
-
-def _texts(value: Any, key: str) -> tuple[str, ...]:
-    texts = (
-        [value or ""] if value is None or isinstance(value, str) else value
-    )  # a server may send null, read as an empty output
-    if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts):
-        return tuple(texts)
-    raise ValueError(f"{key!r} has to be a text or a list of texts")
+    return outputs
 
 
 def judge_outputs(
     rows: Sequence[FelmRow],
-    outputs: Mapping[str, SavedOutput],
+    outputs: Mapping[str, Outputs],
     protocol: str,
     claims: Mapping[str, RowClaims] | None = None,
 ) -> list[JudgedResponse]:
-    """Every row with what its output says. ``claims`` are those that the ids in bare outputs
-    number. Raises DataError: claims are given for lm_eval's samples, which hold their own."""
+    """Read what the outputs say of every row.
+
+    Args:
+        rows: The rows.
+        outputs: Those of `read_outputs`.
+        protocol: ``paper`` or ``code``.
+        claims: The claims that the ids in bare outputs number, if they number claims.
+
+    Raises:
+        DataError: Claims are given for lm_eval's samples, which hold their own.
+    """
     if claims is not None and any(output.is_sample for output in outputs.values()):
         raise DataError(
             "these outputs are lm_eval's samples, which say themselves what their ids number; leave"
@@ -196,16 +215,12 @@ def judge_outputs(
         )
     judged = []
     for row in rows:
-        output = outputs.get(row.index, SavedOutput(problem="no output for this row"))
-        problem = output.problem
-        owners: Sequence[int] | None = output.owners
+        output = outputs.get(row.index, Outputs(problem="no output for this row"))
         if claims is not None and row.domain not in WITHOUT_REFERENCES:
-            own = claims.get(row.index)
-            has_claims = own is not None and not own.problem
-            owners, problem = (
-                (own.owners() if own else None),
-                problem or (None if has_claims else "no claims for this row"),
-            )
-        about = row.index, row.domain, row.labels, output.texts
-        judged.append(judge_response(*about, owners=owners, protocol=protocol, problem=problem))
+            row_claims = claims.get(row.index)
+            if row_claims is None or row_claims.problem:
+                output = replace(output, problem=output.problem or "no claims for this row")
+            else:
+                output = replace(output, owners=row_claims.owners())
+        judged.append(judge_response(row.index, row.domain, row.labels, output, protocol))
     return judged

@@ -22,35 +22,18 @@ from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import vote
 from lm_factuality.ground.errors import curable
-from lm_factuality.ground.packages import load_words
+from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 
 EMPTY, REFUSAL = "empty", "refusal"
-_WORDS = load_words(__package__)
-_REFUSING = re.compile(
-    rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+"
-    rf" ){{0,2}}?(?:{_WORDS['refused']})|"
-    rf"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){{0,3}}?(?:{_WORDS['lacked']})|know))\b|"
-    rf"\bno information (?:on|about|available)\b|^\W*(?:{_WORDS['apology']})\W*$",
-    re.IGNORECASE,
-)
-_AROUND_IT = re.compile(_WORDS["around"], re.IGNORECASE)
-_GIVES_ALL_THE_SAME = re.compile(
-    r"\bbut (?:here|based)\b|:\s*\n|^[^\S\n]*(?:\d+[.)]|[-*•])\s", re.IGNORECASE | re.MULTILINE
-)
+_PATTERNS = load_patterns(__package__)
 
 
 def to_answer(generation: str) -> str:
     """The generation without the thinking that some models put before their answer; all of it if
     the thinking never ends."""
     return said(generation).strip()
-
-
-def why_none(problem: str | None) -> tuple[str | None, str | None]:
-    """(no_answer, unscored) in a record, by what ``no_answer`` finds: an unfinished thought does
-    not decline to answer."""
-    return (None, problem) if problem in (None, UNFINISHED) else (problem, f"no answer: {problem}")
 
 
 def no_answer(generation: str) -> str | None:
@@ -62,11 +45,11 @@ def no_answer(generation: str) -> str | None:
         return UNFINISHED
     if not re.search(r"\w", text):
         return EMPTY
-    if _GIVES_ALL_THE_SAME.search(text):
+    if _PATTERNS["answers_anyway"].search(text):
         return None
     sentences = split_sentences(text.strip().replace("’", "'"))
-    refusing = [bool(_REFUSING.search(sentence)) for sentence in sentences]
-    around = [bool(_AROUND_IT.search(sentence)) for sentence in sentences]
+    refusing = [bool(_PATTERNS["refusing"].search(sentence)) for sentence in sentences]
+    around = [bool(_PATTERNS["around"].search(sentence)) for sentence in sentences]
     return REFUSAL if any(refusing) and all(map(max, refusing, around)) else None
 
 
@@ -93,23 +76,25 @@ class CutReply(Reply):
 
 @dataclass(frozen=True)
 class Cut:
-    """The segments of a response, which make up all of it. ``by`` is ``sentences``, ``paragraphs``
-    or ``judge``; ``refused`` says why a judge's cut was not taken."""
+    """The segments of a response, which make up all of it, as records hold them."""
 
-    segments: tuple[str, ...]
-    by: str
-    refused: str | None = None
+    segments: list[str]
+
+    cut_by: str
+    """``sentences``, ``paragraphs`` or ``judge``."""
+
+    cut_refused: str | None = None
+    """Why a judge's cut was not taken."""
 
 
 def cut_by_rules(response: str, domain: str, refused: str | None = None) -> Cut:
-    """Sentences; outside ``wk`` and ``science`` an empty line ends a segment too."""
+    """Cut a response into sentences. Outside ``wk`` and ``science`` an empty line ends one too."""
     if domain in _BY_SENTENCES:
-        return Cut(tuple(split_sentences(response)), "sentences", refused)
-    return Cut(
-        tuple(each for part in _PARAGRAPH.split(response) for each in split_sentences(part)),
-        "paragraphs",
-        refused,
-    )
+        return Cut(split_sentences(response), "sentences", refused)
+    sentences: list[str] = []
+    for paragraph in _PARAGRAPH.split(response):
+        sentences += split_sentences(paragraph)
+    return Cut(sentences, "paragraphs", refused)
 
 
 def pieces_of(response: str) -> list[str]:
@@ -143,7 +128,7 @@ def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:
         seen += sum(lengths[number - 1] for number in numbers)
         segments.append(response[start : ends[seen - 1]].strip())
         start = ends[seen - 1]
-    return Cut(tuple(segments), "judge")
+    return Cut(segments, "judge")
 
 
 class WrongSegment(Reply):

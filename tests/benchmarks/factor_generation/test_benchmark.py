@@ -14,7 +14,6 @@ from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.typed import Typed, read_reply
-from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation.facts import (
     FALSE,
@@ -23,7 +22,6 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     TRUE,
     Mark,
     MarkReply,
-    MinimalFact,
     complete,
     end_of,
     find_edit,
@@ -140,7 +138,7 @@ KEEPER = "Its first keeper was a sailor from the north."
 )
 def test_the_first_difference(true, false, stem, edits):
     edit = find_edit(true, false)
-    assert (edit.stem, (edit.true_edit, edit.false_edit), edit.problem) == (stem, edits, "")
+    assert (edit.stem, (edit.true_edit, edit.false_edit)) == (stem, edits)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,8 @@ def test_the_first_difference(true, false, stem, edits):
     ],
 )
 def test_completions_that_ask_nothing(true, false, problem):
-    assert problem in find_edit(true, false).problem
+    with pytest.raises(ValueError, match=problem):
+        find_edit(true, false)
 
 
 _words = st.lists(
@@ -166,13 +165,14 @@ _words = st.lists(
 
 @given(_words, _words)
 def test_the_stem_and_the_edit_are_what_the_completion_says(true, false):
-    edit = find_edit(true, false)
-    if not edit.problem:
-        assert edit.true.startswith(edit.stem)
-        assert edit.true_edit in edit.true[len(edit.stem) :]
-        assert edit.false_edit in edit.false
-        assert edit.true_edit != edit.false_edit
-    assert find_edit(true, true).problem
+    try:
+        edit = find_edit(true, false)
+    except ValueError:
+        return
+    assert edit.true.startswith(edit.stem)
+    assert edit.true_edit in edit.true[len(edit.stem) :]
+    assert edit.false_edit in edit.false
+    assert edit.true_edit != edit.false_edit
 
 
 def row(prefix, *choices, types=("entity", "predicate")):
@@ -191,7 +191,6 @@ def row(prefix, *choices, types=("entity", "predicate")):
 )
 def test_prompts_are_joined_as_for_scoring(prefix, prompt):
     fact = find_fact(row(prefix, KEEPER, "Its first keeper was a baker from the north."))
-    assert isinstance(fact, MinimalFact)
     assert fact.prompt == prompt
 
 
@@ -218,9 +217,9 @@ def test_which_contradiction(choice, expected):
         choice,
     )
     if isinstance(expected, str):
-        assert expected in fact
+        assert expected in fact.no_fact
     else:
-        assert (fact.contradiction, fact.error_type, fact.edit.true_edit, fact.prompt) == expected
+        assert (fact.contradiction, fact.error_type, fact.true_edit, fact.prompt) == expected
 
 
 @pytest.mark.parametrize(
@@ -229,21 +228,20 @@ def test_which_contradiction(choice, expected):
 )
 def test_an_edit_of_the_first_word_is_asked_with_the_prefix_alone(prefix, prompt):
     fact = find_fact(row(prefix, "She left.", "He left."))
-    assert isinstance(fact, MinimalFact)
-    assert (fact.prompt, fact.edit.stem) == (prompt, "")
+    assert (fact.prompt, fact.stem) == (prompt, "")
 
 
 @pytest.mark.parametrize("prefix", ["", "  "])
 def test_without_a_prefix_an_edit_of_the_first_word_leaves_no_prompt(prefix):
     assert (
-        find_fact(row(prefix, "She left.", "He left."))
+        find_fact(row(prefix, "She left.", "He left.")).no_fact
         == "the prefix is empty, and the completions differ from the first word on"
     )
-    assert isinstance(find_fact(row(prefix, "She left.", "He left.", "She came.")), MinimalFact)
+    assert find_fact(row(prefix, "She left.", "He left.", "She came.")).prompt
 
 
 def test_a_row_that_cannot_be_scored_says_why():
-    assert find_fact(row("It opened. ", KEEPER, "")) == "choice 1 is empty"
+    assert find_fact(row("It opened. ", KEEPER, "")).no_fact == "choice 1 is empty"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +259,9 @@ def test_published_rows(source, spacing, usable, shared):
     corpus = parse_corpus({"task": source, "metadata": {"source": source, "spacing": spacing}})
     rows = load_corpus(corpus, shared / "data" / "factor").rows
     facts = [find_fact(each) for each in rows]
-    assert sum(isinstance(fact, MinimalFact) for fact in facts) == usable
+    assert sum(not fact.no_fact for fact in facts) == usable
     for each, fact in zip(rows, facts, strict=True):
-        if isinstance(fact, MinimalFact):
+        if not fact.no_fact:
             assert fact.prompt.startswith(each.prefix.rstrip(" "))
             assert not fact.prompt.endswith(" ")
 
@@ -323,7 +321,6 @@ def read(reply: object) -> Typed[MarkReply]:
             [Answer(None, error="HTTP 500 after 6 tries")],
             Mark(None, "judge error: HTTP 500 after 6 tries"),
         ),
-        ([], Mark(None, "no answer")),
     ],
 )
 def test_replies_and_votes(replies, expected):
@@ -474,7 +471,9 @@ R, W = Counts(true=3, false=1), Counts(true=1, false=3)
 )
 def test_bounds_are_numbers_though_the_accuracy_is_none(right, wrong, pairs, worst, best, reason):
     totals = Totals(right, wrong, Counts(), *pairs)
-    assert (totals.bound(FALSE), totals.bound(TRUE)) == pytest.approx((worst, best))
+    assert (totals.bound(WEIGHTED, FALSE), totals.bound(WEIGHTED, TRUE)) == pytest.approx(
+        (worst, best)
+    )
     assert reason in totals.why_undefined()
     assert (
         math.isnan(totals.score(WEIGHTED, "accuracy"))
@@ -595,7 +594,6 @@ def test_samples_that_cannot_be_judged(changes, responses, problem):
 def test_sound_samples():
     assert FACTOR_GENERATION.check(document(means=(None, -1, -2.5, 0)), ["a", "b"]) is None
     assert FACTOR_GENERATION.check(document(no_fact="x"), []) is None
-    assert find_generation("factor_generation") is FACTOR_GENERATION
 
 
 def test_the_prompt_says_what_is_asked():

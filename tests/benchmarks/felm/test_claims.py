@@ -15,7 +15,6 @@ from lm_factuality.benchmarks.felm.rows import (
     RowClaims,
     check_claims,
     read_claims,
-    read_text,
     split_claims,
     to_claims,
     to_line,
@@ -75,46 +74,6 @@ def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
 )
 def test_incomplete_replies_are_problems_not_claims(read: Typed[ClaimsReply], problem: str) -> None:
     assert to_claims(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
-
-
-@pytest.mark.parametrize(
-    "output",
-    [
-        "Segment 1:\nClaim 1. Mars is red.\nClaim 2. Mars has moons.\nSegment 2:\nNo claims",
-        "Answer:\n**Segment 1:**\n- Claim 1: Mars is red.\n- Claim 2: Mars has moons.\n\n**Segment 2:**\n- None",
-        "Segment 1:\n1. Mars is red.\n2) Mars has moons.\nSegment 2: No factual claims.",
-        "Segment 1: Mars is red.\nMars has moons.\nSegment 2: n/a",
-        "<think>Segment 1: hm\nClaim 1. So</think>\nSegment 1:\nClaim 1: Mars is red.\nClaim 2: Mars has moons.\nSegment 2:",
-    ],
-)
-def test_claims_are_read_from_the_authors_format(output: str) -> None:
-    claims = to_claims(ROW, read_text(Answer(output), SUBJECT), "judge")
-    assert (claims.claims, claims.problem) == ((("Mars is red.", "Mars has moons."), ()), None)
-
-
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (Answer("Mars is red."), "no line 'Segment N:'"),
-        (Answer(""), "empty answer"),
-        (Answer("<think>Segment 1:"), "thinking without an end"),
-        (Answer(None, error="timed out"), "judge error: timed out"),
-        (Answer("Segment 1:\nClaim 1. Mars is red."), "no segment 2"),
-        (
-            Answer(
-                "Segment 1:\nClaim 1. Mars is red.\nSegment 1:\nClaim 1. It has moons.\nSegment 2:"
-            ),
-            "segment 1 twice",
-        ),
-        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 2:\nClaim 1. It", "length"), "cut off"),
-        (Answer("Segment 1:\nClaim 1. Mars is red.\nSegment 3:\nClaim 1. x y"), "segment 3 of 2"),
-        (Answer("Segment 1:\nNo claims\nSegment 2:\nNo claims"), "no claims"),
-    ],
-)
-def test_incomplete_texts_are_problems_not_claims(answer: Answer, problem: str) -> None:
-    assert to_claims(ROW, read_text(answer, SUBJECT), "judge") == RowClaims(
-        "0", (), "judge", problem
-    )
 
 
 def test_claims_come_back_from_their_file(tmp_path: Path) -> None:

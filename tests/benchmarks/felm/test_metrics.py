@@ -14,6 +14,7 @@ from lm_factuality.benchmarks.felm.metrics import Counts, count, pool, to_report
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows
 from lm_factuality.benchmarks.felm.verdicts import (
     JudgedResponse,
+    Outputs,
     judge_outputs,
     judge_response,
     read_outputs,
@@ -128,24 +129,26 @@ def test_the_report_counts_what_is_missing() -> None:
 
 
 def test_a_segment_is_wrong_if_any_of_its_claims_is() -> None:
-    judged = judge_response(
-        "0", "wk", [True, False, True], ["Answer: 3, 4"], owners=[1, 1, 2, 2, 3]
-    )
+    owners = [1, 1, 2, 2, 3]
+    judged = judge_response("0", "wk", [True, False, True], Outputs(["Answer: 3, 4"], owners))
     assert judged.flagged == (False, True, False)
-    outside = judge_response("0", "wk", [True, False, True], ["Answer: 6"], owners=[1, 1, 2, 2, 3])
+    outside = judge_response("0", "wk", [True, False, True], Outputs(["Answer: 6"], owners))
     assert outside.reason == "id 6; the last is 5"
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "no object": ([1], "found a int"),
-    "no index": ([{"domain": "wk", "output": "1"}], "'index' is missing"),
+    "no object": ([1], "found 1; expected"),
+    "no index": ([{"domain": "wk", "output": "1"}], "index is missing"),
     "unknown row": ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
     "other domain": (
         [{"index": "0", "domain": "math", "output": "1"}],
         "of domain 'wk', found 'math'",
     ),
     "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
-    "no text": ([{"index": "0", "domain": "wk", "output": 3}], "'output' has to be a text"),
+    "no text": (
+        [{"index": "0", "domain": "wk", "output": 3}],
+        "is 3; expected a valid string",
+    ),
     "nothing": ([], "no outputs"),
 }
 

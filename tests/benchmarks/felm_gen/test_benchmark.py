@@ -19,8 +19,7 @@ from judges.templates import Prompts
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
-from lm_factuality.benchmarks.felm_gen.benchmark import unfounded
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, FelmGen
 from lm_factuality.benchmarks.felm_gen.steps import (
     EMPTY,
     REFUSAL,
@@ -109,16 +108,16 @@ def test_an_answer_is_without_its_thinking():
 
 def test_rules_cut_by_domain():
     text = "It opened in 1870. It is old:\n\n- of iron\n\nDr. Lind built it."
-    assert cut_by_rules(text, "wk").segments == (
+    assert cut_by_rules(text, "wk").segments == [
         "It opened in 1870.",
         "It is old:\n\n- of iron\n\nDr. Lind built it.",
-    )
-    assert cut_by_rules(text, "math").segments == (
+    ]
+    assert cut_by_rules(text, "math").segments == [
         "It opened in 1870.",
         "It is old:",
         "- of iron",
         "Dr. Lind built it.",
-    )
+    ]
 
 
 TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
@@ -132,16 +131,16 @@ def grouped(reply: object, text: str = TEXT) -> Typed[CutReply]:
 @pytest.mark.parametrize(
     ("groups", "segments"),
     [
-        ([[1], [2], [3]], ("So 1 000 + 1 = 1 001.", "Add 2:  1 003.", "Done")),
-        ([[1, 2], [3]], ("So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done")),
-        ([[1], [], [2, 3]], ("So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done")),
-        ([[1, 2, 3]], (TEXT,)),
+        ([[1], [2], [3]], ["So 1 000 + 1 = 1 001.", "Add 2:  1 003.", "Done"]),
+        ([[1, 2], [3]], ["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"]),
+        ([[1], [], [2, 3]], ["So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done"]),
+        ([[1, 2, 3]], [TEXT]),
     ],
 )
 def test_a_judges_cut_is_the_responses_own_text(groups, segments):
     for reply in ({"segments": groups}, groups):
         found = cut(TEXT, "math", grouped(reply))
-        assert (found.segments, found.by, found.refused) == (segments, "judge", None)
+        assert (found.segments, found.cut_by, found.cut_refused) == (segments, "judge", None)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_a_judges_cut_is_the_responses_own_text(groups, segments):
 )
 def test_a_cut_without_every_piece_is_not_taken(reply, refused):
     found = cut(TEXT, "math", grouped(reply))
-    assert (found.segments, found.by, found.refused) == (
+    assert (found.segments, found.cut_by, found.cut_refused) == (
         cut_by_rules(TEXT, "math").segments,
         "paragraphs",
         refused,
@@ -175,7 +174,7 @@ def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
     borders = sorted({0, *(end for end in ends if end < count), count})
     groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
     found = cut(text, "math", grouped({"segments": groups}, text))
-    assert (found.by, len(found.segments)) == ("judge", len(groups))
+    assert (found.cut_by, len(found.segments)) == ("judge", len(groups))
     assert "".join("".join(found.segments).split()) == "".join(text.split())
     assert all(segment == segment.strip() and segment in text for segment in found.segments)
 
@@ -369,7 +368,7 @@ def test_a_judge_behind_a_server(server, config, docs, tmp_path):
         assert not server.bodies
         verdicts = FELM_GEN.judge(judge, docs, responses)
         sent = len(server.bodies)
-        assert sent == plans["cutting"].to_send + plans["marking"].to_send == 1 + 4
+        assert sent == plans["marking"].to_send == 1 + 4
         assert FELM_GEN.judge(judge, docs, responses) == verdicts
     assert len(server.bodies) == sent
     assert [each["errors"] for each in verdicts] == [
@@ -410,20 +409,20 @@ def test_records_follow_from_what_the_judge_wrote(samples, server, config, docs,
     judge_config = config(samples=samples)
     with Judge.open(judge_config, tmp_path / "store.sqlite") as judge:
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
-    about = {"backend": "openai", "samples": samples}
+    method = FelmGen({"backend": "openai"})
     rows = [
         {"doc": doc, "responses": [text], "verdict": verdict}
         for doc, text, verdict in zip(docs, RESPONSES, verdicts, strict=True)
     ]
-    assert [unfounded(row, about) for row in rows] == [None] * len(rows)
+    assert [method.unfounded(row) for row in rows] == [None] * len(rows)
     for number, changes, wrong in (
-        (0, {"errors": [None, None]}, "errors are not what the judge wrote"),
-        (1, {"outputs": ['{"wrong": []}'] * samples}, "errors are not what the judge wrote"),
-        (1, {"outputs": ["?"] * samples}, "errors are not what the judge wrote"),
-        (2, {"segments": ["3 * 4 = 12."]}, "segments are not the text of the response"),
+        (0, {"errors": [None, None]}, "errors"),
+        (1, {"outputs": ['{"wrong": []}'] * samples}, "errors"),
+        (1, {"outputs": ["?"] * samples}, "errors"),
+        (2, {"segments": ["3 * 4 = 12."]}, "segments"),
     ):
         forged = {**rows[number], "verdict": {**verdicts[number], **changes}}
-        assert wrong in unfounded(forged, about)
+        assert f"its {wrong!r} does not follow" in method.unfounded(forged)
 
 
 def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path):
@@ -448,7 +447,7 @@ def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path)
 
 
 def test_benchmarks_are_found_by_name():
-    assert find_generation("felm_gen") is FELM_GEN
+    assert find_generation("felm_gen") == FELM_GEN
     names = ["ambigbio", "longform", "simpleqa", "felm_gen", "factor_generation"]
     assert generation_names() == names
     with pytest.raises(ConfigError, match="'felm_gn'; did you mean felm_gen"):
@@ -478,7 +477,7 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
         "{": "not JSON",
         "[1]": "found [1]; expected a dictionary or an instance of _Line",
         '{"doc": {}}': "resps is missing",
-        to_line({"index": "5"}, ["So."]): "'doc': domain is missing; found index",
+        to_line({"index": "5"}, ["So."]): "'doc': domain is missing",
         to_line(
             {**docs[1], "reference_texts": [3]}, ["So."]
         ): "'doc': reference_texts[0] is 3; expected a valid string",
@@ -536,12 +535,6 @@ def test_cuts_by_rules_against_the_published_segments(shared: Path):
     }
     expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
     assert scores == pytest.approx(expected, abs=0.01)
-
-
-def test_few_of_the_published_responses_are_refusals(shared: Path):
-    refused = [row for row, response in rows_with_responses(shared) if no_answer(response)]
-    assert len(refused) == 4
-    assert all(all(row.labels) for row in refused)
 
 
 def _boundaries(segments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
 def operator(name: str) -> Operator:
     """The operator of that name; ``negation added`` makes every denial."""
     if name == "negation added":
-        return lambda sentence, rng: negation.denials(sentence)
+        return lambda sentence, rng: negation.added(replace(sentence, every=True), rng)
     return OPERATORS[name]
 
 

@@ -6,13 +6,19 @@ import pytest
 
 from factor_gen.generate.rules import pronouns
 from factor_gen.generate.rules.names import document_names, swapped_names
+from factor_gen.generate.rules.sentence import read
 from factor_gen.text.names import related
-from tests.factor_gen.rules.support import results
+from tests.factor_gen.rules.support import TAGGER, results
 
 PREFIX = (
     "Mary Hollis, director of Tarn Shipping Group, met Peter Lund and Mary Hollis again in Oslo. "
     "Anna Berg said Norway had sold the mill to Vale Shipping Group. Peter Lund agreed with Mary Hollis. "
 )
+
+
+def test_a_surname_is_the_person_named_before() -> None:
+    sentence = read(TAGGER, "Mary Hollis spoke.", "Then Hollis was brief.")
+    assert [(name.text, name.kind) for name in sentence.entities] == [("Hollis", "person")]
 
 
 def test_a_person_of_the_document() -> None:

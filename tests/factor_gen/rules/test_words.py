@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from factor_gen.generate.rules import negation
-from factor_gen.generate.rules.conditions import Place, _tables, rules
 from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.generate.rules.verbs import antonym
 from factor_gen.generate.rules.words import DATA, frequency, nouns, verbs
@@ -55,7 +54,7 @@ def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
     text: str, verb: str, expected: bool
 ) -> None:
     sentence = read(TAGGER, "", text)
-    assert sentence.is_qualified(sentence.small.index(verb)) is expected
+    assert sentence.place(sentence.small.index(verb)).meets("qualified") is expected
 
 
 @pytest.mark.parametrize(
@@ -124,18 +123,10 @@ def test_no_line_is_twice_in_a_list(name: str) -> None:
     assert sorted(set(lines)) == sorted(lines)
 
 
-@pytest.mark.parametrize("table", _tables())
-def test_every_condition_can_be_read(table: str) -> None:
-    for listed in _tables()[table]:
-        for value in listed.values():
-            assert isinstance(value, str | bool) or all(isinstance(word, str) for word in value)
-    assert len(rules(table)) == len(_tables()[table])
-
-
 @pytest.mark.parametrize(
     ("table", "word", "expected"),
     [("begins with to", 0, True), ("begins with to", 1, False), ("purpose", 0, True)],
 )
 def test_a_place_meets_a_table_if_one_rule_holds(table: str, word: int, expected: bool) -> None:
     sentence = read(TAGGER, "", "To see the yard, open the gate.")
-    assert Place(sentence, word, word + 1).meets(table) is expected
+    assert sentence.place(word).meets(table) is expected

@@ -1,0 +1,174 @@
+"""What benchmarks have in common whose responses a judge decides about.
+
+A benchmark states its `JudgedMethod`, its scores and its page. `judged_benchmark` makes the
+declaration out of these: how scores are found again from samples, and what people are asked.
+"""
+
+import abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from judges.judge import Judge, Plan
+from lm_factuality.benchmarks.asked import (
+    Answers,
+    Item,
+    People,
+    Question,
+    as_verdict,
+    relabelling,
+)
+from lm_factuality.benchmarks.certifiable import JudgedStep
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Judging,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Score,
+    Scoring,
+)
+from lm_factuality.ground.records import to_model
+from lm_factuality.harness.generation import Doc, Docs, Generation, Responses, Verdict
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+
+Subject = TypeVar("Subject")
+Reply = TypeVar("Reply")
+
+
+class JudgedMethod(Generation, abc.ABC):
+    """How a judge decides about responses, and what follows from a record of its decisions."""
+
+    name: str = ""
+    kinds: Sequence[str] = ()
+    prompt_names: Sequence[str] = ()
+
+    step: ClassVar[str] = "marking"
+    """What a dry run calls all questions to the judge."""
+
+    document: ClassVar[type]
+    """The pydantic model of what the method needs of a document."""
+
+    identity: ClassVar[Sequence[str]] = ("index",)
+    """The keys that a document and the record on it have alike."""
+
+    def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        """Say what is wrong with a document or its responses, or return None."""
+        try:
+            to_model(self.document, doc)
+        except ValueError as error:
+            return f"'doc': {error}; is this a sample of {self.name}?"
+        return self.wrong_responses(doc, responses)
+
+    def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        """Say what is wrong with the responses to a sound document. By default, there is one."""
+        return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
+
+    def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
+        work = partial(self.judge, docs=docs, responses=responses)
+        return [(self.step, judge.rehearse(work))]
+
+    @abc.abstractmethod
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+        """Return what a record adds to each score."""
+
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+        """Check a record from a file.
+
+        Raises:
+            ValueError: No judge can have decided so.
+        """
+
+    @abc.abstractmethod
+    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        """Return the record as it follows from the responses and from what the judge wrote.
+
+        What only the judge can know is taken from ``verdict``.
+        """
+
+    @abc.abstractmethod
+    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        """Return what people are asked in the judge's place."""
+
+    @abc.abstractmethod
+    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        """Return the record if people had been the judge, by their answers to the items."""
+
+    def recount(self, row: Row) -> dict[str, Any]:
+        """Score a kept row again.
+
+        Raises:
+            ValueError: The record is on another document, or no judge can have decided so.
+        """
+        doc, verdict = row["doc"], row["verdict"]
+        belongs(all(verdict[key] == doc[key] for key in self.identity))
+        self.check_record(doc, verdict)
+        return self.row_metrics(doc, verdict)
+
+    def unfounded(self, row: Row) -> str | None:
+        """Say what of a record does not follow from the responses, if anything."""
+        verdict = row["verdict"]
+        for key, value in self.rebuilt(row["doc"], row["responses"], verdict).items():
+            if verdict[key] != value:
+                return f"its {key!r} does not follow from the response and what the judge wrote"
+        return None
+
+
+def judged_benchmark(
+    method_of: Callable[[Mapping[str, Any]], JudgedMethod],
+    steps: Sequence[JudgedStep],
+    questions: Iterable[Question],
+    scores: Sequence[Score],
+    headline: str,
+    scoring: Mapping[str, Any] | None = None,
+    prompts: Path | None = None,
+    **parts: Any,
+) -> Benchmark:
+    """Declare a benchmark whose responses a judge decides about.
+
+    Args:
+        method_of: Makes the method from the metadata of a task.
+        steps: The decisions of the judge.
+        questions: What people are asked in the judge's place.
+        scores: Every number that the tasks report.
+        headline: The name of the score that the benchmark is about.
+        scoring: Other fields of `Scoring`.
+        prompts: The folder of the judge's prompts, for benchmarks outside this package.
+        **parts: Other fields of `Benchmark`.
+    """
+
+    def recount(task: TaskResult, rows: Rows) -> Recount:
+        method = method_of(task.metadata)
+        return Recount(method.recount, method.unfounded)
+
+    def items(result: TaskResult, sample: Sample) -> list[Item]:
+        response = next(iter(responses_of(sample)), "")
+        return method_of(result.metadata).items(sample["doc"], verdict_of(sample), response)
+
+    def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
+        texts = [answers[item.id] for item in items(result, sample)]
+        method = method_of(result.metadata)
+        return as_verdict(method.relabelled(sample["doc"], verdict_of(sample), texts))
+
+    return Benchmark(
+        scoring=Scoring(tuple(scores), (headline,), keep_verdict, recount, **(scoring or {})),
+        judging=Judging(method_of, tuple(steps), prompts),
+        people=People(tuple(questions), items, relabelling(items, change, recount)),
+        **parts,
+    )
+
+
+def in_their_places(
+    subjects: Sequence[Subject | None], ask: Callable[[list[Subject]], Iterable[Reply]]
+) -> list[Reply | None]:
+    """Ask about the subjects that are not None, all at once.
+
+    Returns:
+        The replies in the order of the subjects, with None where there was nothing to ask.
+    """
+    present = [subject for subject in subjects if subject is not None]
+    replies = iter(ask(present) if present else ())
+    return [None if subject is None else next(replies) for subject in subjects]
