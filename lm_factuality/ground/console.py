@@ -1,6 +1,5 @@
-"""What a terminal shows: tables, and lines of a log that come once."""
+"""What a terminal shows: tables and the cells in them."""
 
-import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -9,7 +8,6 @@ from lm_factuality.ground.errors import printable
 
 _WIDEST = 1000  # characters a line in a file may have
 _NARROWEST = 16  # characters to which a terminal folds a column of text
-_told: set[str] = set()  # so that several tasks of a process tell a thing once
 
 
 def print_table(
@@ -91,10 +89,3 @@ def plural(count: int, word: str) -> str:
 def is_first_process() -> bool:
     """Tell whether this process, of several that share a run, writes its results."""
     return int(os.environ.get("RANK", "0")) == 0
-
-
-def tell_once(logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
-    """Log a text once, however often it is told, and in the first of several processes alone."""
-    if text not in _told and is_first_process() and logger.isEnabledFor(level):
-        _told.add(text)
-        logger.log(level, "%s", text)

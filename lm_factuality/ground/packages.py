@@ -1,6 +1,7 @@
-"""Packages that not every installation has, what they load of the Hub, and data that lies beside
-the code that reads it."""
+"""Packages that not every installation has, what they load of the Hub, what is replaced in them for
+a while, and data that lies beside the code that reads it."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -41,6 +42,21 @@ def missing(name: str, what: str, extra: str) -> ConfigError:
 def first_line(error: BaseException) -> str:
     """What an error says first."""
     return (str(error).strip().splitlines() or [repr(error)])[0]
+
+
+@contextmanager
+def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+    """Replace attributes of a module, a class or an object while the block runs."""
+    before = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
+    for name, value in attributes.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name in attributes:
+            delattr(owner, name)
+        for name, value in before.items():
+            setattr(owner, name, value)
 
 
 @contextmanager
@@ -92,6 +108,21 @@ def load_words(package: str) -> dict[str, str]:
         name, *words = paragraph.strip().split("\n  ")
         found[name] = "|".join(words)
     return found
+
+
+def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
+    """The regular expressions of a package's ``patterns.yaml``, by name.
+
+    In each, ``@NAME@`` stands for the list of that name in ``words.txt``, or for an earlier
+    expression.
+    """
+    texts = load_words(package)
+    patterns = {}
+    for name, text in load_yaml(package, "patterns.yaml").items():
+        whole = re.sub("@([a-z_]+)@", lambda match: texts[match[1]], text)
+        patterns[name] = re.compile(whole)
+        texts.setdefault(name, whole)
+    return patterns
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:

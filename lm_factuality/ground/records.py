@@ -4,6 +4,7 @@ What a run, a judge or a person has written comes in through here."""
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ Item = TypeVar("Item")
 MOST_TEXT = 1 << 29
 MOST_LINE = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
+_UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError)
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is none
 
 
 def read_text(path: Path, expected: str) -> str:
@@ -30,29 +33,48 @@ def read_text(path: Path, expected: str) -> str:
     Raises:
         DataError: The file cannot be read. The text ends with what was ``expected``.
     """
-    with _open_text(path, expected) as file:
-        text = file.read(MOST_TEXT + 1)
+    try:
+        with _open_text(path, "strict") as file:
+            text = file.read(MOST_TEXT + 1)
+    except _UNREADABLE as error:
+        raise _unreadable(path, str(path), error, expected) from error
     if len(text) > MOST_TEXT:
         raise DataError(f"{path}: more than {MOST_TEXT:,} characters once unpacked; {expected}")
     return text
 
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank, one in memory at a time.
+    """Yield the number and the text of each line that is not blank, as `every_line` does."""
+    for number, line in every_line(path, expected):
+        if not line.isspace():
+            yield number, line.removesuffix("\n")
+
+
+def every_line(path: Path, expected: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line with its end, one in memory at a time.
 
     Lines end at line feeds alone, since models write other line ends too.
 
     Raises:
         DataError: As `read_text`, when the line is reached that cannot be read.
     """
-    with _open_text(path, expected) as file:
-        for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
-            if len(line) > MOST_LINE:
-                raise DataError(
-                    f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}"
-                )
-            if not line.isspace():
-                yield number, line.removesuffix("\n")
+    number = 0
+    try:
+        with _open_text(path, "surrogateescape") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
+                if len(line) > MOST_LINE:
+                    raise DataError(
+                        f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}"
+                    )
+                wrong = None if line.isascii() else _NOT_UTF8.search(line)
+                if wrong:
+                    byte = f"0x{ord(wrong[0]) & 0xFF:02x}"
+                    raise DataError(
+                        f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8"
+                    )
+                yield number, line
+    except _UNREADABLE as error:
+        raise _unreadable(path, f"{path}:{number + 1}", error, expected) from error
 
 
 def read_lines(
@@ -93,18 +115,20 @@ def to_model(model: type[Item], record: Any) -> Item:
     try:
         item: Item = adapter_of(model).validate_python(record)
     except ValidationError as error:
-        raise ValueError(problems_of(model, error, record)[0]) from error
+        raise ValueError(problems_of(model, error)[0]) from error
     return item
 
 
 @contextmanager
-def _open_text(path: Path, expected: str) -> Iterator[TextIO]:
-    try:
-        with path.open("rb") as file:
-            is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
-            with gzip.open(file) if is_gzipped else file as content:
-                yield io.TextIOWrapper(content, "utf-8-sig", newline="\n")
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; {expected}") from error
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}; {expected}") from error
+def _open_text(path: Path, errors: str) -> Iterator[TextIO]:
+    """Open a file for reading; ``errors`` says what becomes of bytes that are not UTF-8."""
+    with path.open("rb") as file:
+        is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
+        with gzip.open(file) if is_gzipped else file as content:
+            yield io.TextIOWrapper(content, "utf-8-sig", errors, newline="\n")
+
+
+def _unreadable(path: Path, where: str, error: Exception, expected: str) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path}: no such file; {expected}")
+    return DataError(f"{where}: cannot be read: {error}; {expected}")

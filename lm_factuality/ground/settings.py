@@ -3,7 +3,7 @@
 Every reader of a file calls `read_settings`, which names all problems of the file at once."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -56,89 +56,54 @@ def read_settings(model: type[Model], content: Any, where: str) -> Model:
     try:
         settings: Model = adapter_of(model).validate_python(content, context={"where": where})
     except ValidationError as error:
-        lines = [f"{where}: {problem}" for problem in problems_of(model, error, content)]
+        lines = [f"{where}: {problem}" for problem in problems_of(model, error)]
         raise ConfigError("\n".join(lines)) from error
     return settings
 
 
-def problems_of(model: Any, error: ValidationError, content: Any) -> list[str]:
+def problems_of(model: Any, error: ValidationError) -> list[str]:
     """Say in a sentence each what is wrong with the content of a model.
 
     Example:
         ``window.words is x; expected a valid integer``
     """
-    sentences = [_sentence(model, details, content) for details in error.errors(include_url=False)]
+    sentences = []
+    for details in error.errors(include_url=False):
+        fields = _fields_of(model)
+        key = ""
+        description = None
+        for part in details["loc"]:
+            key += f"[{part}]" if isinstance(part, int) else f".{part}"
+            field = fields.get(str(part))
+            description = field.description if field else None
+            if field and part != details["loc"][-1]:
+                fields = _fields_of(field.annotation)
+        sentences.append(_sentence(key.removeprefix("."), details, description, fields))
     return list(dict.fromkeys(sentences))
 
 
-def unknown_key(name: str, names: Iterable[str], section: str = "") -> str:
+def unknown_key(name: str, names: Iterable[str]) -> str:
     """Say that a key is unknown, which one may be meant, and which there are."""
     names = list(names)
+    section, _, key = name.rpartition(".")
     of_section = f" of {section}" if section else ""
-    hint = did_you_mean(name, names)
-    return f"unknown key {name!r}{of_section}{hint}; known: {', '.join(names)}"
+    return f"unknown key {key!r}{of_section}{did_you_mean(key, names)}; known: {', '.join(names)}"
 
 
-def _sentence(model: Any, details: ErrorDetails, content: Any) -> str:
-    kind = details["type"]
-    place = _find_place(model, details, content)
-    if kind in _UNKNOWN_KEY:
-        return unknown_key(place.path[-1].lstrip("."), place.fields, place.section)
-
-    key = "".join(place.path).removeprefix(".")
-    expected = details["msg"].replace("Input should be", "expected")
-    if kind == "value_error":
-        expected = str(details["ctx"]["error"])
-    elif place.description:
-        expected = f"expected {place.description}"
-    elif kind == "missing" and isinstance(details["input"], Mapping):
-        expected = f"found {', '.join(map(str, details['input'])) or 'no keys'}"
-
-    if kind == "missing":
-        return f"{key} is missing; {expected}"
-    if kind == "value_error" and not expected.startswith("expected "):
-        return f"{key} {expected}".strip()
+def _sentence(
+    key: str, details: ErrorDetails, description: str | None, names: Iterable[str]
+) -> str:
+    if details["type"] in _UNKNOWN_KEY:
+        return unknown_key(key, names)
     value = "empty" if details["input"] is None else short(details["input"])
+    expected = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+    if description:
+        expected = f"expected {description}"
+    if details["type"] == "missing":
+        return f"{key} is missing; {expected if description else f'found {value}'}"
+    if details["type"] == "value_error" and not expected.startswith("expected "):
+        return f"{key} {expected}".strip()
     return f"{key} is {value}; {expected}" if key else f"found {value}; {expected}"
-
-
-@dataclasses.dataclass
-class _Place:
-    """Where in a file a problem is."""
-
-    path: list[str]
-    """Keys as ``.key`` and indexes as ``[index]``."""
-
-    fields: dict[str, FieldInfo]
-    """The fields of the innermost section."""
-
-    description: str | None = None
-    """The description of the field itself."""
-
-    @property
-    def section(self) -> str:
-        """The path of the section that the last key is in."""
-        return "".join(self.path[:-1]).removeprefix(".")
-
-
-def _find_place(model: Any, details: ErrorDetails, content: Any) -> _Place:
-    """Follow a problem's path through the model and the content.
-
-    Pydantic's path also names the members of unions. They are no part of the file, so that parts
-    which are neither in the content nor a field are left out.
-    """
-    place = _Place([], _fields_of(model))
-    for part in details["loc"]:
-        is_key = isinstance(content, Mapping) and part in content
-        is_index = isinstance(content, list | tuple) and isinstance(part, int)
-        field = place.fields.get(str(part))
-        if not (is_key or is_index or field or details["type"] in _UNKNOWN_KEY):
-            continue
-        content = content[part] if is_key or is_index else None
-        place.path.append(f"[{part}]" if isinstance(part, int) else f".{part}")
-        place.description = field.description if field else None
-        place.fields = _fields_of(field.annotation) if field else place.fields
-    return place
 
 
 def _fields_of(annotation: Any) -> dict[str, FieldInfo]:
@@ -149,7 +114,7 @@ def _fields_of(annotation: Any) -> dict[str, FieldInfo]:
     if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
         hints = get_type_hints(annotation, include_extras=True).items()
         return {name: FieldInfo.from_annotation(hint) for name, hint in hints}
-    found: dict[str, FieldInfo] = {}
+    fields_of_parts: dict[str, FieldInfo] = {}
     for part in get_args(annotation):
-        found |= _fields_of(part)
-    return found
+        fields_of_parts |= _fields_of(part)
+    return fields_of_parts

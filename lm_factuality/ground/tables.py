@@ -5,24 +5,21 @@ pyarrow stops at the first line that is not sound and guesses types.
 """
 
 import csv
-import gzip
 import io
 import json
-import re
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
-from lm_factuality.ground.records import MOST_LINE
+from lm_factuality.ground.records import every_line, lines_of
 
 _BATCH = 256  # rows of a Parquet file in memory
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is none
+_EXPECTED = "fetch or write the file again"
 
 
 @dataclass(frozen=True)
@@ -92,15 +89,13 @@ def csv_rows(
         delimiter: What stands between cells.
     """
     csv.field_size_limit(sys.maxsize)
-    problems: list[str] = []  # of lines that the reader has taken and not yet turned into a row
-    reader = csv.reader(_lines(path, problems, newline=""), delimiter=delimiter, strict=True)
+    lines = (line for _, line in every_line(path, _EXPECTED))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     between = "tabs" if delimiter == "\t" else "commas"
     header: list[str] = []
     start = 1  # the first line of the row
     try:
         for cells in reader:
-            yield from problems
-            problems.clear()
             if not header:
                 header = cells
                 counts = Counter(filter(None, header))
@@ -121,11 +116,12 @@ def csv_rows(
                 yield Record(f"{path}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
-        problems.append(
+        yield (
             f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to be"
             " in double quotes"
         )
-    yield from problems
+    except DataError as error:
+        yield str(error)
 
 
 def jsonl_rows(path: Path) -> Iterator[Record | str]:
@@ -133,28 +129,21 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
 
     Empty lines are passed over.
     """
-    problems: list[str] = []
-    for number, line in enumerate(_lines(path, problems, newline="\n"), start=1):
-        yield from problems
-        problems.clear()
-        if line.strip():
-            yield _jsonl_row(f"{path}:{number}", line)
-    yield from problems
-
-
-def _jsonl_row(where: str, line: str) -> Record | str:
     try:
-        values = parse_json(line, is_shared=False)
-    except json.JSONDecodeError as error:
-        return (
-            f"{where}: not valid JSON: {error.msg} at column {error.colno}; expected an object"
-            " per line"
-        )
-    except ValueError as error:
-        return f"{where}: JSON that cannot be read: {error}"
-    if not isinstance(values, dict):
-        return f"{where}: found a JSON {type(values).__name__}, expected an object per line"
-    return Record(where, values)
+        for number, line in lines_of(path, _EXPECTED):
+            where = f"{path}:{number}"
+            try:
+                values = parse_json(line, is_shared=False)
+            except ValueError as error:
+                yield f"{where}: not valid JSON: {error}; expected an object per line"
+                continue
+            if isinstance(values, dict):
+                yield Record(where, values)
+            else:
+                kind = type(values).__name__
+                yield f"{where}: found a JSON {kind}, expected an object per line"
+    except DataError as error:
+        yield str(error)
 
 
 def parquet_rows(
@@ -220,37 +209,6 @@ def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequenc
 def _csv_cell(value: Any) -> Any:
     is_plain = not isinstance(value, list | dict | bool)
     return value if is_plain else json.dumps(value, ensure_ascii=False)
-
-
-def _lines(path: Path, problems: list[str], newline: str) -> Iterator[str]:
-    """Yield the lines of a text file with their ends.
-
-    What is wrong with a line is added to ``problems`` before it comes.
-    """
-    number = 0
-    opened: Callable[..., TextIO] = gzip.open if path.suffix.lower() == ".gz" else Path.open
-    try:
-        with opened(
-            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=newline
-        ) as file:
-            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
-                if len(line) > MOST_LINE:
-                    problems.append(
-                        f"{path}:{number}: a line of more than {MOST_LINE:,} characters; expected"
-                        " a row"
-                    )
-                    return
-                bad = None if line.isascii() else _NOT_UTF8.search(line)
-                if bad:
-                    byte = f"0x{ord(bad[0]) & 0xFF:02x}"
-                    problems.append(
-                        f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8"
-                    )
-                yield _NOT_UTF8.sub("\N{REPLACEMENT CHARACTER}", line) if bad else line
-    except (OSError, EOFError, zlib.error) as error:
-        problems.append(
-            f"{path}:{number + 1}: cannot be read on: {error}; fetch or write the file again"
-        )
 
 
 FORMATS: Mapping[str, Reader] = {".csv": csv_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lm_factuality.ground.errors import curable
-from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.packages import load_yaml, replaced
 
 # Why what a model wrote is unscored that never came to an answer.
 UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")
@@ -189,7 +189,7 @@ def whole_texts(model: Any) -> Iterator[Callable[[str], str]]:
     added_tokens = getattr(tokenizer, "added_tokens_decoder", {})
     special = {number: str(token) for number, token in added_tokens.items() if token.special}
     end = getattr(model, "think_end_token", None)
-    replaced: dict[str, Any] = {} if end is None else {"think_end_token": None}
+    attributes: dict[str, Any] = {} if end is None else {"think_end_token": None}
     if isinstance(end, int):
         end = special.get(end) or tokenizer.decode([end])  # type: ignore[union-attr]
     marks = [token for token in special.values() if marks_thoughts(token) or token == end]
@@ -199,22 +199,12 @@ def whole_texts(model: Any) -> Iterator[Callable[[str], str]]:
             for number, token in special.items()
             if token != end and not _PART_OF_MARK.fullmatch(token)
         }
-        replaced["tok_decode"] = _keeping_marks(model.tok_decode, dropped)
+        attributes["tok_decode"] = _keeping_marks(model.tok_decode, dropped)
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
-        replaced["parse_generations"] = _with_thoughts(model.parse_generations)
-
-    attributes = vars(model)
-    before = {name: attributes[name] for name in replaced if name in attributes}
-    attributes.update(replaced)
-    try:
-        if end and read_output(end).spans:
-            yield lambda text: text.replace(end, _CLOSES)
-        else:
-            yield lambda text: text
-    finally:
-        for name in replaced:
-            del attributes[name]
-        attributes.update(before)
+        attributes["parse_generations"] = _with_thoughts(model.parse_generations)
+    is_unknown = bool(end and read_output(end).spans)
+    with replaced(model, **attributes):
+        yield lambda text: text.replace(end, _CLOSES) if is_unknown else text
 
 
 def _keeping_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:

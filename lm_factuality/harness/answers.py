@@ -8,11 +8,11 @@ alone. Equal questions are sent once.
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from lm_eval.api.model import LM, TemplateLM
 from judges.answers import BLANKS, Answer
 from judges.backends.server import BadReply, answer_in
 from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import WordAnswer
@@ -32,6 +33,7 @@ from lm_factuality.harness.requests import (
     is_a,
     is_refusal,
     scored_loglikelihood,
+    server_is_gone,
 )
 
 logger = logging.getLogger(__name__)
@@ -86,7 +88,7 @@ def word_answers(
 def _answer(lm: LM, questions: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
     way, *arguments = questions[0].args[2:]
     if is_a(lm, "TemplateAPI"):
-        return _Server(lm, arguments, disable_tqdm).answer(questions, way)
+        return _Server(lm, arguments).answer(questions, way)
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if way == "logprobs" or (way == "auto" and can_score):
         return _by_likelihood(lm, questions, disable_tqdm)
@@ -162,16 +164,17 @@ class _Server:
     It is asked with the client's own payload, headers and retries.
     """
 
-    def __init__(self, lm: Any, arguments: Sequence[Any], disable_tqdm: bool) -> None:
+    def __init__(self, lm: Any, arguments: Sequence[Any]) -> None:
         """Take the generation arguments, and the tokens to think if there are some."""
         self._lm = lm
         self._arguments = arguments
-        self._disable_tqdm = disable_tqdm
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
+        self._attempts: Counter[str] = Counter()  # by request
         self._failures = 0  # in a row
+        self._why_gone = ""  # the last of as many failures as show that the server is gone
         self._is_openai = not any(is_a(lm, name) for name in _OTHER_FORMS)
-        for name in ("amodel_call", "parse_generations"):
+        for name in ("amodel_call", "get_batched_requests", "parse_generations"):
             internal(f"lm_eval.models.api_models:TemplateAPI.{name}")
 
     def answer(self, questions: Sequence[Instance], way: str) -> list[WordAnswer]:
@@ -230,28 +233,24 @@ class _Server:
                 )
         return replies, None
 
-    def _by_texts(
-        self, questions: Sequence[Instance], replies: Sequence[Answer]
-    ) -> list[WordAnswer]:
+    def _by_texts(self, questions: Sequence[Instance], replies: list[Answer]) -> list[WordAnswer]:
         """Read what the model writes; ``replies`` are to the first questions."""
-        answered: dict[int, Answer] = {}
-        if len(self._arguments) == 1:  # with room to think, the model is asked anew
-            for place, reply in enumerate(replies):
-                if reply.text is not None:
-                    answered[place] = reply
-        missing = [place for place in range(len(questions)) if place not in answered]
-        sent = self._send([questions[place] for place in missing], {})
-        answered.update(zip(missing, sent, strict=True))
+        has_room = len(self._arguments) > 1  # with room to think, the model is asked anew
+        if has_room or any(reply.text is None for reply in replies):
+            replies = []
         answers = []
-        for place in range(len(questions)):
-            text = thinking.within_limits(self._lm, answered[place].text or "", *self._arguments)
-            answers.append(WordAnswer(None, text, answered[place].error or ""))
+        for reply in replies + self._send(questions[len(replies) :], {}):
+            text = thinking.within_limits(self._lm, reply.text or "", *self._arguments)
+            answers.append(WordAnswer(None, text, reply.error or ""))
         return answers
 
     def _send(self, questions: Sequence[Instance], extra: Mapping[str, Any]) -> list[Answer]:
         """Get a reply to each question, from lm_eval's response cache where it has it.
 
         A reply that never came has an error.
+
+        Raises:
+            ModelError: So many requests in a row have failed that the server is gone.
         """
         generation, *tokens = self._arguments
         if tokens and not extra:
@@ -261,101 +260,59 @@ class _Server:
         keys = [(question.args[0], generation, "whole reply") for question in questions]
         replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
         missing = [place for place in range(len(questions)) if place not in replies]
-        if missing:
-            calls = []
-            for place in missing:
-                prompt = questions[place].args[0]
-                if isinstance(prompt, str) and self._encoder:
-                    prompt = self._encoder.tokens(prompt)
-                calls.append((prompt, keys[place]))
-            with self._whole_replies():
-                replies.update(zip(missing, asyncio.run(self._call_all(calls)), strict=True))
+        prompts = []
+        for place in missing:
+            prompt = questions[place].args[0]
+            if isinstance(prompt, str) and self._encoder:
+                prompt = self._encoder.tokens(prompt)
+            prompts.append(prompt)
+        missing_keys = [keys[place] for place in missing]
+        asked = self._lm.get_batched_requests(prompts, missing_keys, gen_kwargs=generation)
+        call = partial(self._call, self._lm.amodel_call)
+        parse = partial(self._parse, self._lm.parse_generations)
+        with replaced(self._lm, amodel_call=call, parse_generations=parse, _batch_size=1):
+            batches = asyncio.run(asked)
+        for place, (reply,) in zip(missing, batches, strict=True):
+            replies[place] = reply
+        if self._why_gone:
+            raise server_is_gone(self._why_gone)
         return [replies[place] for place in range(len(questions))]
 
-    @contextlib.contextmanager
-    def _whole_replies(self) -> Iterator[None]:
-        """Have the client hand over whole replies; its ``parse_generations`` keeps the text."""
-        parse_generations = self._lm.parse_generations
+    def _parse(
+        self, parse_generations: Callable[[Any], list[str]], outputs: Any, **_: Any
+    ) -> list[Answer]:
+        """Keep the whole reply, of which the client's ``parse_generations`` keeps the text."""
+        if self._is_openai:
+            return [answer_in(outputs, self._endpoint)]
+        return [Answer(parse_generations(outputs)[0])]
 
-        def parse(outputs: Any, **_: Any) -> list[Answer]:
-            if self._is_openai:
-                return [answer_in(outputs, self._endpoint)]
-            try:
-                return [Answer(str(parse_generations(outputs)[0]))]
-            except (LookupError, TypeError) as error:
-                raise BadReply(f"a reply without a text: {str(outputs)[:80]!r}") from error
-
-        self._lm.parse_generations = parse
-        try:
-            yield
-        finally:
-            del self._lm.parse_generations
-
-    async def _call_all(self, calls: Sequence[tuple[Any, tuple[Any, ...]]]) -> list[Answer]:
-        """Send prompts, each with its key in the response cache."""
-        from aiohttp import ClientSession, ClientTimeout, TCPConnector
-        from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential
-        from tqdm.asyncio import tqdm_asyncio
-
-        lm = self._lm
-        limit = max(1, lm._concurrent)
-        call = retry(
-            stop=stop_after_attempt(lm.max_retries),
-            wait=wait_exponential(multiplier=0.5, min=1, max=10),
-            retry=retry_if_exception(lambda error: not _is_final(error)),
-            reraise=True,
-        )(lm.amodel_call)
-        turn = asyncio.Semaphore(limit)
-        connector = TCPConnector(limit=limit, ssl=lm.verify_certificate)
-        timeout = ClientTimeout(total=lm.timeout)
-        async with ClientSession(connector=connector, timeout=timeout) as session:
-            send = partial(call, session=session, sem=turn)
-            tasks = []
-            for prompt, key in calls:
-                reply = self._call(send, messages=[prompt], cache_keys=[key], gen_kwargs=key[1])
-                tasks.append(asyncio.ensure_future(reply))
-            try:
-                replies: list[Answer] = await tqdm_asyncio.gather(
-                    *tasks, desc="asking", disable=self._disable_tqdm
-                )
-                return replies
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _call(self, call: Any, **arguments: Any) -> Answer:
-        """Send one prompt.
-
-        Raises:
-            ModelError: So many requests in a row have failed that the server is gone.
-        """
+    async def _call(
+        self, amodel_call: Any, cache_keys: Sequence[Any], **arguments: Any
+    ) -> list[Answer]:
+        """Send one prompt. An error is raised as long as the client is to try again."""
         from aiohttp import ClientError
 
+        if self._why_gone:
+            return [Answer(None)]
+        errors = (ClientError, asyncio.TimeoutError, OSError, ValueError, LookupError, TypeError)
         try:
-            (answer,) = await call(**arguments)
-        except (ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+            answers: list[Answer] = await amodel_call(cache_keys=cache_keys, **arguments)
+        except errors as error:
+            is_final = isinstance(error, BadReply) or is_refusal(error)
+            request = str(cache_keys)
+            self._attempts[request] += 1
+            if not is_final and self._attempts[request] < self._lm.max_retries:
+                raise
+            self._failures = 0 if is_final else self._failures + 1
             # A URL may hold a key, and the client's text of an error holds the URL.
             status = getattr(error, "status", None)
             why = f"HTTP {status}" if status else f"{type(error).__name__}: {error}"
-            self._failures = 0 if _is_final(error) else self._failures + 1
             if self._failures >= MAX_FAILURES:
-                raise ModelError(
-                    f"{self._failures} requests in a row failed, the last with {why}; is the server"
-                    " still there? With --use_cache a new run continues where this one ended."
-                ) from error
-            reason = _REFUSED if _is_final(error) or status == _FORBIDDEN else None
-            return Answer(None, reason, error=f"the server gave no usable answer: {why}")
+                self._why_gone = why
+            reason = _REFUSED if is_final or status == _FORBIDDEN else None
+            return [Answer(None, reason, error=f"the server gave no usable answer: {why}")]
         self._failures = 0
-        return answer  # type: ignore[no-any-return]
-
-
-def _is_final(error: BaseException) -> bool:
-    """Tell whether the server has decided on this one request.
-
-    It would fail again, and others need not.
-    """
-    return isinstance(error, BadReply) or (isinstance(error, Exception) and is_refusal(error))
+        return answers
 
 
 def _by_first_token(reply: Answer, question: Instance) -> WordAnswer:

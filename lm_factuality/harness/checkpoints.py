@@ -3,9 +3,7 @@
 `lm-factuality run` calls it, so that a misspelt name costs a second and not a traceback.
 """
 
-import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,7 @@ from typing import Any
 from lm_factuality.ground.errors import ConfigError, ModelError, did_you_mean
 from lm_factuality.harness.internals import internal
 
-_DEV = Path("/dev")
-_GPU_DEVICES = ("nvidiactl", "nvidia0", "dxg", "kfd")  # where CUDA or ROCm has a GPU
 _PATH_STARTS = ("/", "./", "../", "~")  # no name on the Hub begins so
-_OUTPUT_ENDS = ("folder", "dir", "cache", "store")  # of arguments for what is yet to be made
 _LOADING = ("hf", "vllm", "sglang")  # classes that take a checkpoint's name or folder
 _PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
@@ -37,9 +32,6 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
     if name not in names:
         hint = did_you_mean(name, names)
         raise ConfigError(f"--model {name}: no such model class{hint}; known: {', '.join(names)}")
-    for key, value in arguments.items():
-        if isinstance(value, str) and value.startswith(_PATH_STARTS):
-            _check_path(key, value)
     checkpoint = arguments.get("pretrained")
     if name.startswith("hf") and not checkpoint:
         raise ConfigError(
@@ -49,15 +41,6 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
     if isinstance(checkpoint, str) and name.startswith(_LOADING) and "://" not in checkpoint:
         _check_checkpoint(checkpoint, arguments)
     _check_device(str(arguments.get("device") or device))
-
-
-def _check_path(key: str, value: str) -> None:
-    path = Path(value).expanduser()
-    if key.endswith(_OUTPUT_ENDS) or path.exists():
-        return
-    neighbours = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-    hint = did_you_mean(path.name, neighbours)
-    raise ModelError(f"--model_args {key}={value}: no such file or folder{hint}")
 
 
 def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
@@ -81,6 +64,9 @@ def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
                 f"{where}: a folder without config.json, so no checkpoint as transformers saves it"
             )
         return
+    if name.startswith(_PATH_STARTS):
+        neighbours = [file.name for file in folder.parent.glob("*")]
+        raise ModelError(f"{where}: no such folder{did_you_mean(folder.name, neighbours)}")
     try:
         config = f"{subfolder}/config.json".lstrip("/")
         if isinstance(try_to_load_from_cache(name, config, revision=revision), str):
@@ -106,20 +92,16 @@ def _check_device(device: str) -> None:
     """Check a device such as ``cuda:1``, for which lm_eval would take another without a word."""
     if not device.startswith("cuda"):
         return
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    has_gpu = sys.platform != "linux" or any((_DEV / name).exists() for name in _GPU_DEVICES)
-    if not has_gpu or visible in ("", "-1"):
+    import torch
+
+    count = torch.cuda.device_count()
+    if count == 0:
         raise ModelError(
             f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu"
         )
-    if visible is not None:
-        count = len(visible.split(","))
-    else:  # 0 where only CUDA could tell
-        count = len([path for path in _DEV.glob("nvidia*") if path.name[6:].isdecimal()])
     number = re.fullmatch(r"cuda:(\d+)", device)
-    if number and count and int(number[1]) >= count:
-        gpus = ", ".join(f"cuda:{index}" for index in range(count))
+    if number and int(number[1]) >= count:
         raise ModelError(
-            f"--device {device}: no such GPU, and lm_eval would take the first instead; found"
-            f" {gpus}"
+            f"--device {device}: no such GPU, and lm_eval would take the first instead; expected"
+            f" cuda:0 to cuda:{count - 1}"
         )

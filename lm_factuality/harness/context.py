@@ -6,6 +6,7 @@ tasks, judges and models then look at `current_run`.
 
 from __future__ import annotations
 
+import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from judges.budget import Purse
 from judges.config import JudgeConfig
+from lm_factuality.ground.console import is_first_process
 from lm_factuality.harness.outputs import Rows
 
 if TYPE_CHECKING:
@@ -43,6 +45,15 @@ class Run:
 
     retrieved: Rows = field(default_factory=dict)
     """What the model has retrieved for each row."""
+
+    told: set[str] = field(default_factory=set)
+    """The texts that were logged, which several tasks may have alike."""
+
+    def tell_once(self, logger: logging.Logger, text: str, level: int = logging.WARNING) -> None:
+        """Log a text once in this run, and in the first of several processes alone."""
+        if text not in self.told and is_first_process() and logger.isEnabledFor(level):
+            self.told.add(text)
+            logger.log(level, "%s", text)
 
 
 _run: ContextVar[Run | None] = ContextVar("run", default=None)

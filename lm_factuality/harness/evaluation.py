@@ -22,10 +22,9 @@ from lm_eval import evaluator, evaluator_utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
-from lm_factuality.ground.console import tell_once
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
-from lm_factuality.harness.internals import internal, replaced
+from lm_factuality.harness.internals import internal
 from lm_factuality.scores.statistics import Aggregation, or_not_defined
 
 # In a run lm_eval shows the lines of its own loggers alone.
@@ -64,22 +63,13 @@ def _with_request_types(model: Any) -> Iterator[None]:
     # Other models of several processes may have to work in step, each with as many requests.
     if getattr(model, "world_size", 1) == 1 or requests.is_a(model, "HFLM"):
         methods["generate_until"] = partial(ask_once, model.generate_until)
-    vars(model).update(methods)
-    try:
+    with replaced(model, **methods):
         yield
-    finally:
-        for name in methods:
-            delattr(model, name)
 
 
 @contextmanager
 def _with_stderrs() -> Iterator[None]:
-    try:
-        of_lm_eval = internal("lm_eval.evaluator_utils:stderr_for_metric")
-    except ConfigError as error:
-        tell_once(logging.getLogger(__name__), f"standard errors are absent: {error}")
-        yield
-        return
+    of_lm_eval = internal("lm_eval.evaluator_utils:stderr_for_metric")
 
     def stderr_for_metric(metric: Any, *arguments: Any, **options: Any) -> Any:
         if not isinstance(metric, Aggregation):
@@ -87,7 +77,7 @@ def _with_stderrs() -> Iterator[None]:
         stderr = metric.stderr
         return None if stderr is None else lambda rows: or_not_defined(stderr(rows))
 
-    with replaced(evaluator_utils, "stderr_for_metric", stderr_for_metric):
+    with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
         yield
 
 

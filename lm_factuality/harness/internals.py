@@ -5,8 +5,6 @@ error that says what to install. docs/development.md lists the parts, and what f
 """
 
 import pkgutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -33,14 +31,3 @@ def lacks(name: str) -> ConfigError:
         f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
         f" on; install a version that has it: pip install '{SUPPORTED}'"
     )
-
-
-@contextmanager
-def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
-    """Replace an attribute of a module or class of lm_eval while the block runs."""
-    original = getattr(owner, name)
-    setattr(owner, name, replacement)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)

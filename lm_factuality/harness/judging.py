@@ -38,12 +38,16 @@ logger = logging.getLogger(__name__)
 
 _FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
 
-
-_Saved = tuple[Path, str]  # where the generations of one process are, and a hash of their documents
+_Saved = tuple[Path, str]
+"""Where the generations of one process are, and a hash of their documents."""
 
 
 def raise_failures() -> None:
-    """Raises BackendDown: there are failures."""
+    """Raise what judges that failed in this run said.
+
+    Raises:
+        BackendDown: There are failures.
+    """
     failures = current_run().failures
     if failures:
         raise BackendDown("\n".join(failures))
@@ -51,29 +55,36 @@ def raise_failures() -> None:
 
 @dataclass(frozen=True)
 class Judging(Filter):  # type: ignore[misc]
-    """A task's judge, checked, not yet open. ``metadata`` is the task's, ``settings`` are those
-    given of what the judge does."""
+    """A task's judge, checked, not yet open."""
 
     generation: Generation
     config: JudgeConfig
-    given: str
+
+    name: str
+    """How the user names the judge."""
+
     store: Path | None
+    """The file with the judge's answers; None for the one in the user's cache folder."""
+
     metadata: dict[str, Any]
+    """The task's metadata, which get what the judge used."""
+
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of what the judge does that are not the default."""
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The responses of all documents in, a verdict record for each out, as a JSON text: samples
-        files hold it under ``filtered_resps``, where lm_eval writes anything but a text as Python
-        would."""
-        return [
-            json.dumps(each, ensure_ascii=False)
-            for each in self.judge(docs, [list(each) for each in resps])
-        ]
+        """Turn the responses of all documents into a verdict record for each.
+
+        The record is a JSON text: samples files hold it under ``filtered_resps``, where lm_eval
+        writes anything but a text as Python would.
+        """
+        verdicts = self.judge(docs, [list(texts) for texts in resps])
+        return [json.dumps(verdict, ensure_ascii=False) for verdict in verdicts]
 
     def judge(
         self, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]
     ) -> list[Verdict]:
-        """One record a document, whatever happens to the judge."""
+        """Return one record for each document, whatever happens to the judge."""
         saved = _save(self.generation.name, docs, responses)
         failure = None
         try:
@@ -88,12 +99,9 @@ class Judging(Filter):  # type: ignore[misc]
                 else:
                     logger.warning("%s", self._advice(lost, [saved]))
         except Exception as error:
-            failure = (
-                str(error)
-                if isinstance(error, FactualityError)
-                else f"{type(error).__name__}: {error}"
-            )
+            failure = str(error)
             if not isinstance(error, FactualityError):
+                failure = f"{type(error).__name__}: {error}"
                 logger.exception("%s: an error of ours", self.generation.name)
             reason = f"the judge failed: {failure.splitlines()[0]}"
             verdicts = [
@@ -103,42 +111,35 @@ class Judging(Filter):  # type: ignore[misc]
         except KeyboardInterrupt:
             logger.error("%s", self._advice("interrupted", [saved]))
             raise
-        self._report(saved, failure)
-        return verdicts
-
-    def _report(self, saved: _Saved, failure: str | None) -> None:
-        """Tells of a failure in any process; with several, the first tells of all of them, for its
-        exit code ends the run."""
+        # The first of several processes tells of all of them, for its exit code ends the run.
         outcomes = from_all_processes((saved, failure))
-        reasons = list(dict.fromkeys(reason for _, reason in outcomes if reason is not None))
+        reasons = dict.fromkeys(reason for _, reason in outcomes if reason is not None)
         if reasons and is_first_process():
-            advice = self._advice(" / ".join(reasons), [saved for saved, _ in outcomes])
+            advice = self._advice(" / ".join(reasons), [files for files, _ in outcomes])
             current_run().failures.append(advice)
             logger.error("%s", advice)
+        return verdicts
 
     def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
-        """What happened, and what judges the generations without the model. Processes with the same
-        documents count once."""
-        files = list({digest: str(path) for path, digest in reversed(saved)}.values())[::-1]
-        store = ["--store", str(self.store)] if self.store else []
-        out = str(Path(files[0]).with_suffix(""))
-        settings = ["--metadata", json.dumps(self.settings)] if self.settings else []
-        command = [
-            "judge",
-            self.generation.name,
-            "--samples",
-            *files,
-            "--judge",
-            self.given,
-            *settings,
-            *store,
-            "--out",
-            out,
-        ]
+        """Say what happened, and what judges the generations without the model.
+
+        Processes with the same documents count once.
+        """
+        files: dict[str, str] = {}
+        for path, digest in saved:
+            files.setdefault(digest, str(path))
+        samples = list(files.values())
+        command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples]
+        command += ["--judge", self.name]
+        if self.settings:
+            command += ["--metadata", json.dumps(self.settings)]
+        if self.store:
+            command += ["--store", str(self.store)]
+        command += ["--out", str(Path(samples[0]).with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations"
             " are kept, and so is what was answered. When this is fixed, judge them without the"
-            f" model:\n  {shlex.join(['lm-factuality', *command])}"
+            f" model:\n  {shlex.join(command)}"
         )
 
 
@@ -153,33 +154,37 @@ def _save(
 
 
 class JudgedTask(SuiteTask):
-    """A task whose generations are marked by the judge that ``metadata`` names: ``judge`` (a YAML
-    or the name of one; there is no default) and ``judge_store`` (the file with its answers).
-    ``row_metrics`` is given its ``generation``'s record. Raises ConfigError, DataError: when it is
-    made, if there is no such judge, or its settings, prompts or store cannot be used."""
+    """A task whose generations are marked by the judge that ``metadata`` names.
+
+    ``judge`` is a YAML or the name of one; there is no default. ``judge_store`` is the file with
+    its answers. ``row_metrics`` is given its ``generation``'s record.
+
+    Raises:
+        ConfigError: There is no such judge, or its settings or prompts cannot be used.
+        DataError: Its store cannot be used.
+    """
 
     reads: ClassVar[tuple[str, ...]] = ("judge", "judge_store")
 
     def built(self) -> None:
-        self.config.metadata.pop(
-            "judge_store", None
-        )  # a path of this machine, which is no part of the results
+        """Put the judge in the place of lm_eval's filters."""
+        metadata = self.config.metadata
+        metadata.pop("judge_store", None)  # a path of this machine is no part of the results
         judging = Judging(
             self._generation,
             self._judge_config,
             self._judge,
             self._store,
-            self.config.metadata,
-            self._given,
+            metadata,
+            self._given_settings,
         )
         self._filters = [FilterEnsemble(_FILTER, [lambda: judging])]
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        return (
-            {}
-            if self.only_predicts
-            else self.row_metrics(doc, [parse_json(each) for each in results])
-        )
+        """Read the judge's record, which samples hold as JSON."""
+        if self.only_predicts:
+            return {}
+        return self.row_metrics(doc, [parse_json(text) for text in results])
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (verdict,) = results
@@ -191,40 +196,45 @@ class JudgedTask(SuiteTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[Generation, Settings]:
-        """What the judge does, and the other settings; arguments as of ``settings``."""
+        """Return what the judge does, and the other settings; arguments as of ``settings``."""
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
-        self._judge, store = str(metadata.get("judge") or ""), metadata.get("judge_store")
+        """Return the settings with what the results say of the judge."""
+        self._judge = str(metadata.get("judge") or "")
         self._judge_config = named_judge(str(config.get("task")), self._judge)
+        store = metadata.get("judge_store")
         self._store = Path(str(store)) if store else None
-        self._generation, (own, about) = self.judged(config, metadata)
-        self._given = {
+        self._generation, (config_of_task, about) = self.judged(config, metadata)
+        self._given_settings = {
             name: metadata[name]
             for name in getattr(self._generation, "about", ())
             if metadata.get(name) is not None
         }
-        judge = check_judge(self._judge_config, self._generation, self._store)
+        settings = {"output_type": "generate_until", **config_of_task}
+        about_judge = check_judge(self._judge_config, self._generation, self._store)
         if not self._judge:
-            return Settings({"output_type": "generate_until", **own}, about)
-        cautions = [
-            metadata.get("caution"),
-            about.get("caution"),
-            self._judge_config.capabilities.caution,
-        ]
-        said = {"caution": " ".join(map(str, filter(None, cautions)))} if any(cautions) else {}
-        stated = {each.step: each.text for each in self.declared.certified({**about, **judge})}
-        about = {**about, "judge": self._judge_config.name, **judge, "judge_steps": stated, **said}
-        return Settings({"output_type": "generate_until", **own}, about)
+            return Settings(settings, about)
+        steps = self.declared.certified({**about, **about_judge})
+        about = {
+            **about,
+            "judge": self._judge_config.name,
+            **about_judge,
+            "judge_steps": {step.step: step.text for step in steps},
+        }
+        caution_of_judge = self._judge_config.capabilities.caution
+        cautions = [metadata.get("caution"), about.get("caution"), caution_of_judge]
+        if any(cautions):
+            about["caution"] = " ".join(str(caution) for caution in cautions if caution)
+        return Settings(settings, about)
 
     @classmethod
     def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """As of any task; who judges is said when it is run."""
+        """Check as any task; who judges is said when it is run."""
         metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
         return super().check(target, {**config, "metadata": metadata}, data_dir)
 
     def override_metric(self, metric_name: str) -> None:
-        """For ``--predict_only``, which asks for generations and no more: no judge; ``lm-factuality
-        judge`` reads the samples."""
+        """Ask no judge with ``--predict_only``; ``lm-factuality judge`` reads the samples."""
         super().override_metric(metric_name)
         if metric_name == "bypass":
             self._filters = [FilterEnsemble("none", [TakeFirstFilter])]

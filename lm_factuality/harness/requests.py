@@ -13,6 +13,7 @@ alone has.
 import hashlib
 import logging
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,8 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ModelError, curable
+from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.prefix_cache import try_prefix_cache
@@ -42,8 +43,6 @@ document, and the window of each, which is all that they may show themselves.
 MAX_FAILURES = 8  # in a row, after which the server counts as gone
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
-_MOST_ROWS = 20  # that a warning lists
-_SEAM = 12  # characters on either side of where prefix and completion meet
 _WEIGHTS = (".safetensors", ".bin", ".gguf")
 
 _TOO_LONG = curable(
@@ -94,7 +93,6 @@ def scored_loglikelihood(
         return _without_tokenizer(lm, requests)
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     encoded = [encoder.encode(request) for request in bar]
-    encoder.warn_of_changed_tokens()
     to_score = [request for request in encoded if isinstance(request, Encoded)]
     answers = iter(score(lm, to_score, disable_tqdm))
     results = []
@@ -137,8 +135,6 @@ class Encoder:
     def __init__(self, lm: TemplateLM) -> None:
         self._lm = lm
         self._contexts: dict[str, list[int]] = {}
-        # By task and row: where a context has other tokens alone than with its continuation.
-        self._changed: dict[str, dict[int, str]] = {}
         self.longest = _longest_input(lm)
         self._fingerprint = _fingerprint(lm)
         adds_bos = bool(getattr(lm, "add_bos_token", False))
@@ -152,10 +148,6 @@ class Encoder:
         if context == "" and self._lm.prefix_token_id is None:
             return _result("the prefix is empty and the tokenizer has no first token", 0, False)
         context_ids, continuation_ids = self._split(context, continuation)
-        if context and context_ids != self._contexts[context]:
-            seam = f"{context[-_SEAM:]!r} + {continuation[:_SEAM]!r}"
-            rows = self._changed.setdefault(str(request.task_name), {})
-            rows.setdefault(int(request.doc_id or 0), seam)
         count = len(continuation_ids)
         if count == 0:
             return _result("the completion has no tokens of its own", 0, False)
@@ -201,19 +193,6 @@ class Encoder:
         ids = list(self._lm.tok_encode(text))
         return ids if self._bos is None or ids[:1] == [self._bos] else [self._bos, *ids]
 
-    def warn_of_changed_tokens(self) -> None:
-        """Warn of rows whose prefix has other tokens alone than with a completion."""
-        for task, rows in self._changed.items():
-            numbers = ", ".join(map(str, sorted(rows)[:_MOST_ROWS]))
-            logger.warning(
-                "%s: in %d rows the prefix has other tokens alone than with a completion, which"
-                " begins inside one: %s; row %d: %s",
-                task,
-                len(rows),
-                f"{numbers}, ..." if len(rows) > _MOST_ROWS else numbers,
-                *min(rows.items()),
-            )
-
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         lm = self._lm
         if context == "":
@@ -233,8 +212,6 @@ class Encoder:
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
     """Answer requests in order, from lm_eval's response cache where it has them."""
     answers: dict[int, Answer] = cached(lm, "loglikelihood", [request.key for request in encoded])
-    if answers:
-        logger.info("%d of %d answers are in the cache", len(answers), len(encoded))
     missing = [place for place in range(len(encoded)) if place not in answers]
     rest = [encoded[place] for place in missing]
     if rest and is_a(lm, "VLLM"):
@@ -354,7 +331,7 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):
-        tell_once(
+        current_run().tell_once(
             logger,
             f"lm_eval's hf sums log-probabilities in {dtype}: rounded so, different choices become"
             " equal, and rows wrong; add softmax_dtype=float32 to --model_args, or use --model"
@@ -370,40 +347,40 @@ def _score_on_server(
     Raises:
         ModelError: So many requests in a row fail that the server is gone.
     """
-    chunk = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
+    size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
+    chunks = deque(encoded[start : start + size] for start in range(0, len(encoded), size))
     answers: list[Answer] = []
     failures = 0
     with tqdm(total=len(encoded), desc="requests to the server", disable=disable_tqdm) as progress:
-        for start in range(0, len(encoded), chunk):
-            part = encoded[start : start + chunk]
+        while chunks:
+            chunk = chunks.popleft()
             try:
-                answers += _score_tokens(lm, part, True)
+                answers += _score_tokens(lm, chunk, True)
                 failures = 0
-            except Exception as error:  # noqa: BLE001  any fault of the transport or of an answer
-                logger.warning(
-                    "a batch of %d requests failed (%s); sending them one by one", len(part), error
-                )
-                for request in part:
-                    answer, failures = _score_one(lm, request, failures)
-                    answers.append(answer)
-            progress.update(len(part))
+            except Exception as error:  # any fault of the transport or of an answer
+                if len(chunk) > 1:
+                    logger.warning(
+                        "a batch of %d requests failed (%s); sending them one by one",
+                        len(chunk),
+                        error,
+                    )
+                    chunks.extendleft([request] for request in reversed(chunk))
+                    continue
+                why = f"{type(error).__name__}: {error}"
+                failures = 0 if is_refusal(error) else failures + 1
+                if failures >= MAX_FAILURES:
+                    raise server_is_gone(why) from error
+                answers.append(f"the server gave no usable answer: {why}")
+            progress.update(len(chunk))
     return answers
 
 
-def _score_one(lm: TemplateLM, request: Encoded, failures: int) -> tuple[Answer, int]:
-    """Return the answer to one request, and how many have failed in a row with it."""
-    try:
-        (answer,) = _score_tokens(lm, [request], True)
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        failures = 0 if is_refusal(error) else failures + 1
-        if failures >= MAX_FAILURES:
-            raise ModelError(
-                f"{failures} requests in a row failed, the last with {why}; is the server still"
-                " there? With --use_cache a new run continues where this one ended."
-            ) from error
-        return f"the server gave no usable answer: {why}", failures
-    return answer, 0
+def server_is_gone(why: str) -> ModelError:
+    """Return the error after `MAX_FAILURES`, of which the last failed because of ``why``."""
+    return ModelError(
+        f"{MAX_FAILURES} requests in a row failed, the last with {why}; is the server still there?"
+        " With --use_cache a new run continues where this one ended."
+    )
 
 
 def _without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:

@@ -3,10 +3,11 @@ number of tokens.
 
 lm_eval's own ``loglikelihood_rolling`` gives no token count, and its windows are disjoint: the
 first tokens of each have next to no context. Here a text is tokenized once, as the model's own
-tokenizer does, and every token is scored exactly once: the first window scores all its tokens,
-given the model's first token (``prefix_token_id``) alone; each later one the ``stride`` tokens
-after the last that was scored, given the ``window - stride`` tokens before them, or more where the
-text ends."""
+tokenizer does, and every token is scored exactly once. The first window scores all its tokens,
+given the model's first token (``prefix_token_id``) alone. Each later one scores the ``stride``
+tokens after the last that was scored, given the ``window - stride`` tokens before them, or more
+where the text ends.
+"""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
 from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
@@ -23,13 +25,55 @@ from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "scored_rolling"
+_EMPTY = "the document is empty"
+
+
+def scored_rolling(
+    lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False
+) -> list[ScoredText]:
+    """Score whole texts.
+
+    Args:
+        lm: Any model of lm_eval.
+        instances: Their arguments are the text, the window and the stride, in tokens. None stands
+            for as much as the model can see, and for half of the window.
+        disable_tqdm: Whether to show no progress.
+
+    Raises:
+        ModelError: The model has no tokenizer and needs one, scores no texts at all, or its server
+            is gone.
+    """
+    encoder = requests.encoder_of(lm)
+    if encoder is None:
+        return _without_tokenizer(lm, instances)
+    bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
+    texts = [_cut(lm, encoder, instance) for instance in bar]
+    pieces = [piece for text in texts if not isinstance(text, ScoredText) for piece in text]
+    # With its cache, ``hf`` runs requests once whose tokens but the last are equal. It then gives
+    # wrong sums if they are split into context and continuation at different points, as windows of
+    # a repetitive text can be.
+    with replaced(lm, logits_cache=False):
+        answers = iter(requests.score(lm, pieces, disable_tqdm))
+    results = []
+    for text, instance in zip(texts, instances, strict=True):
+        if isinstance(text, ScoredText):
+            results.append(text)
+            continue
+        of_text = [next(answers) for _ in text]
+        num_tokens = sum(len(piece.continuation) for piece in text)
+        longest = _longest(encoder, instance)
+        total, problem = _sum(of_text)
+        results.append(ScoredText(total, num_tokens, len(text), longest, problem))
+    return results
 
 
 def windows(
     prefix: int, tokens: Sequence[int], window: int, stride: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """(context, tokens to score) of each window, as the module says; both together have at most
-    ``window`` tokens."""
+    """Yield the context and the tokens to score of each window.
+
+    Both together have at most ``window`` tokens.
+    """
     whole = [prefix, *tokens]
     done = 1
     while done < len(whole):
@@ -38,95 +82,45 @@ def windows(
         done = end
 
 
-def scored_rolling(
-    lm: LM, instances: Sequence[Instance], disable_tqdm: bool = False
-) -> list[ScoredText]:
-    """Scores requests with arguments (text, window, stride); by default as much as the model can
-    see, and half of the window. Raises ModelError: it has no tokenizer and needs one, scores no
-    texts at all, or its server is gone."""
-    encoder = requests.encoder_of(lm)
-    if encoder is None:
-        return _without_tokenizer(lm, instances)
-    bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    cut = [_cut(lm, encoder, instance) for instance in bar]
-    pieces = [piece for each in cut if not isinstance(each, ScoredText) for piece in each[0]]
-    answers = iter(_score(lm, pieces, disable_tqdm))
-    return [
-        (
-            each
-            if isinstance(each, ScoredText)
-            else _sum([next(answers) for _ in each[0]], each[0], each[1])
-        )
-        for each in cut
-    ]
+def _longest(encoder: Encoder, instance: Instance) -> int:
+    """Return how many tokens the model sees at once."""
+    window = instance.args[1]
+    return encoder.longest if window is None else min(window, encoder.longest)
 
 
-def _cut(
-    lm: TemplateLM, encoder: Encoder, instance: Instance
-) -> tuple[list[Encoded], int] | ScoredText:
+def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | ScoredText:
+    """Return the windows of a text, or why it has no score."""
     text, window, stride = instance.args
-    longest = encoder.longest if window is None else min(window, encoder.longest)
+    longest = _longest(encoder, instance)
     if lm.backend != "causal":
-        return ScoredText(
-            None, None, None, longest, "an encoder-decoder reads no text from left to right"
-        )
-    if not text.strip():
-        return ScoredText(None, 0, 0, longest, "the document is empty")
-    if lm.prefix_token_id is None:
-        return ScoredText(
-            None,
-            0,
-            0,
-            longest,
-            "the tokenizer has no first token, so nothing comes before the text",
-        )
+        problem = "an encoder-decoder reads no text from left to right"
+        return ScoredText(None, None, None, longest, problem)
     tokens = encoder.tokens(text)
     if tokens[:1] == [lm.prefix_token_id]:  # the tokenizer has put it there
         del tokens[:1]
-    if not tokens:
-        return ScoredText(None, 0, 0, longest, "the document has no tokens")
+    problem = ""
+    if not text.strip():
+        problem = _EMPTY
+    elif lm.prefix_token_id is None:
+        problem = "the tokenizer has no first token, so nothing comes before the text"
+    elif not tokens:
+        problem = "the document has no tokens"
+    if problem:
+        return ScoredText(None, 0, 0, longest, problem)
     step = longest // 2 if stride is None else min(stride, longest - 1)
     pieces = windows(lm.prefix_token_id, tokens, longest, step)
-    return [encoder.request(*piece, instance, window, "", False) for piece in pieces], longest
+    return [encoder.request(*piece, instance, window, "", False) for piece in pieces]
 
 
-def _score(lm: TemplateLM, pieces: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Answers in order. ``hf`` runs requests once whose tokens but the last are equal, and gives
-    wrong sums if they are split into context and continuation at different points, as windows of a
-    repetitive text can be: those go in rounds of their own."""
-    rounds: list[
-        dict[int, int]
-    ] = []  # what is run: hash of the tokens but the last, and length of the context
-    members: list[list[int]] = []
-    for index, piece in enumerate(pieces):
-        run, split = hash((*piece.context, *piece.continuation[:-1])), len(piece.context)
-        number = next(
-            (n for n, taken in enumerate(rounds) if taken.get(run, split) == split), len(rounds)
-        )
-        if number == len(rounds):
-            rounds.append({})
-            members.append([])
-        rounds[number][run] = split
-        members[number].append(index)
-    answers: dict[int, Answer] = {}
-    for indices in members:
-        found = requests.score(lm, [pieces[index] for index in indices], disable_tqdm)
-        answers.update(zip(indices, found, strict=True))
-    return [answers[index] for index in range(len(pieces))]
-
-
-def _sum(answers: Sequence[Answer], pieces: Sequence[Encoded], window: int) -> ScoredText:
-    found = [logprob_of(answer) for answer in answers]
-    wrong = (
-        f"window {number} of {len(found)}: {problem}"
-        for number, (_, problem) in enumerate(found, 1)
-        if problem
-    )
-    problem = next(wrong, "")
-    total = None if problem else sum(logprob for logprob, _ in found if logprob is not None)
-    return ScoredText(
-        total, sum(len(piece.continuation) for piece in pieces), len(pieces), window, problem
-    )
+def _sum(answers: Sequence[Answer]) -> tuple[float | None, str]:
+    """Return the sum of log-probabilities, or None and why there is none."""
+    logprobs = []
+    for number, answer in enumerate(answers, start=1):
+        logprob, problem = logprob_of(answer)
+        if logprob is None:
+            return None, f"window {number} of {len(answers)}: {problem}"
+        logprobs.append(logprob)
+    return sum(logprobs), ""
 
 
 def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText]:
@@ -136,22 +130,20 @@ def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText
         " byte_perplexity and bits_per_byte are reported, from windows of the model's own making",
         name,
     )
-    full = [each for each in instances if each.args[0].strip()]
-    plain = [
-        Instance("loglikelihood_rolling", each.doc, each.args[:1], each.idx, each.metadata)
-        for each in full
-    ]
+    plain = []
+    for instance in instances:
+        if instance.args[0].strip():
+            arguments = (instance.doc, instance.args[:1], instance.idx, instance.metadata)
+            plain.append(Instance("loglikelihood_rolling", *arguments))
     try:
-        found = iter(lm.loglikelihood_rolling(plain) if plain else [])
+        logprobs = iter(lm.loglikelihood_rolling(plain) if plain else ())
     except NotImplementedError as error:
         raise ModelError(
             f"{name} scores no whole texts, so it has no perplexity; leave out the perplexity tasks"
         ) from error
-    answers: Iterator[Answer] = (
-        (next(found), False) if each.args[0].strip() else "the document is empty"
-        for each in instances
-    )
-    return [
-        ScoredText(logprob, None, None, None, problem)
-        for logprob, problem in map(logprob_of, answers)
-    ]
+    results = []
+    for instance in instances:
+        is_empty = not instance.args[0].strip()
+        logprob, problem = logprob_of(_EMPTY if is_empty else (next(logprobs), False))
+        results.append(ScoredText(logprob, None, None, None, problem))
+    return results

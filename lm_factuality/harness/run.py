@@ -20,14 +20,16 @@ from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import check_writable
-from lm_factuality.ground.packages import first_line
+from lm_factuality.ground.packages import first_line, replaced
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.context import Run, begin_run
-from lm_factuality.harness.internals import internal, replaced
+from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
+
+_YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ def run(
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]
     parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
-    options = _Options.of(parsed)
-    tasks = [task for text in options.texts("tasks") for task in text.split(",") if task]
+    options = _read_options(parsed)
+    tasks = [task for text in _texts(options, "tasks") for task in text.split(",") if task]
     _check_options(options)
 
     # Imported only now, since these import datasets and more, which takes long.
@@ -82,27 +84,32 @@ def run(
     from lm_factuality.harness.tasks import check_tasks, with_suite
 
     internal("lm_eval.utils:setup_logging")()
+    output = options.get("output_path")
+    folder = Path(output) if output else None
+    if folder and folder.suffix == ".json":  # lm_eval takes the name of a file in the folder, too
+        folder = folder.parent
     current = begin_run(
         Run(
-            folder=options.folder,
-            only_predicts=bool(options.value("predict_only")),
-            has_response_cache=bool(options.value("use_cache")),
+            folder=folder,
+            only_predicts=bool(options.get("predict_only")),
+            has_response_cache=bool(options.get("use_cache")),
         )
     )
-    if current.folder:
-        check_writable(current.folder, "results")
-    is_only_suites = check_tasks(
-        tasks, options.texts("include_path"), options.model_args, options.metadata
-    )
-    parsed.include_path = with_suite(options.texts("include_path")) or None
-    parsed.use_cache = options.cache_of_model()
-    parsed.metadata = options.metadata_with_folder(tasks)
+    if folder:
+        check_writable(folder, "results")
+    include_path = _texts(options, "include_path")
+    model_args, metadata = options["model_args"], options["metadata"]
+    is_only_suites = check_tasks(tasks, include_path, model_args, metadata)
+    parsed.include_path = with_suite(include_path) or None
+    parsed.use_cache = _cache_of_model(options)
+    yaml_folders = {Path(task).resolve().parent for task in tasks if task.endswith(_YAML)}
+    if len(yaml_folders) == 1:  # lm_eval forgets where the YAML of a task lies
+        parsed.metadata = {**metadata, YAML_FOLDER: str(yaml_folders.pop())}
     current.tasks.clear()
 
-    output = options.value("output_path")
     earlier_files = _results_files(output)
     printed: list[Mapping[str, Any]] = []
-    with _readable_tables(current, printed), _task_index(is_only_suites), _plain_errors(options):
+    with _readable_tables(current, printed), _task_index(is_only_suites), _plain_errors():
         parsed.func(parsed)
     saved = _save_retrieved(current, output, earlier_files)
     if printed:
@@ -113,8 +120,8 @@ def run(
                 path=max(saved, default=None),
                 output=Path(output) if saved else None,
                 unscored=unscored,
-                judge=str(options.metadata.get("judge") or ""),
-                has_template=bool(options.value("apply_chat_template")),
+                judge=str(metadata.get("judge") or ""),
+                has_template=bool(options.get("apply_chat_template")),
             )
         )
     raise_failures()
@@ -136,94 +143,55 @@ def register_models() -> None:
             model_registry.register(point.name, target=point.value)
 
 
-@dataclass(frozen=True)
-class _Options:
-    """lm_eval's options: those of the command line, otherwise those of ``--config``'s file."""
+def _read_options(parsed: Any) -> dict[str, Any]:
+    """Return lm_eval's options: those of the command line before those of ``--config``'s file.
 
-    parsed: Any
-    configured: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, parsed: Any) -> "_Options":
-        """Read the file that ``--config`` names, if it does."""
-        if not parsed.config:
-            parsed.config = None
-            return cls(parsed, {})
+    Raises:
+        ConfigError: The file cannot be read or holds something else.
+    """
+    options: Any = {}
+    if parsed.config:
         parsed.config = str(find_config(Path(parsed.config)))
-        configured = read_config(Path(parsed.config))
-        if not isinstance(configured, dict):
+        options = read_config(Path(parsed.config))
+        if not isinstance(options, dict):
             raise ConfigError(
-                f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of"
+                f"{parsed.config}: found a {type(options).__name__}, expected a mapping of"
                 " lm_eval's options"
             )
-        return cls(parsed, configured)
-
-    def value(self, name: str) -> Any:
-        """Return the value of an option."""
-        return getattr(self.parsed, name, None) or self.configured.get(name)
-
-    def texts(self, name: str) -> list[str]:
-        """Return an option as a list of texts."""
-        value = self.value(name) or []
-        return [str(item) for item in (value if isinstance(value, list) else [value])]
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        """Return an option such as ``a=1,b=2`` as a mapping."""
-        value = self.value(name) or {}
+    named = {name: value for name, value in vars(parsed).items() if value}
+    options = {"model": "hf", **options, **named}
+    for name in ("model_args", "metadata"):
+        value = options.get(name) or {}
         if isinstance(value, str):
             value = internal("lm_eval.utils:simple_parse_args_string")(value)
-        return dict(value)
-
-    @property
-    def model(self) -> str:
-        """The name of the model's class."""
-        return str(self.value("model") or "hf")
-
-    @property
-    def model_args(self) -> dict[str, Any]:
-        """The arguments of the model."""
-        return self.mapping("model_args")
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The settings that lm_eval hands to all tasks."""
-        return self.mapping("metadata")
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the output, which may be named by a file in it."""
-        output = self.value("output_path")
-        if not output:
-            return None
-        return Path(output).parent if output.endswith(".json") else Path(output)
-
-    def cache_of_model(self) -> str | None:
-        """Return the path of the response cache, with what tells the model from others."""
-        cache = self.value("use_cache")
-        if not cache:
-            return None
-        identity = json.dumps([self.model, self.model_args], sort_keys=True, default=str)
-        return f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-
-    def metadata_with_folder(self, tasks: Sequence[str]) -> Any:
-        """Return the metadata with the folder of a task's YAML, which lm_eval forgets."""
-        paths = [Path(task) for task in tasks if task.endswith((".yaml", ".yml"))]
-        folders = {path.resolve().parent for path in paths}
-        if len(folders) != 1:
-            return self.parsed.metadata
-        return {**self.metadata, YAML_FOLDER: str(folders.pop())}
+        options[name] = dict(value)
+    return options
 
 
-def _check_options(options: _Options) -> None:
+def _texts(options: Mapping[str, Any], name: str) -> list[str]:
+    """Return an option as a list of texts."""
+    value = options.get(name) or []
+    return [str(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _cache_of_model(options: Mapping[str, Any]) -> str | None:
+    """Return the path of the response cache, with what tells the model from others."""
+    cache = options.get("use_cache")
+    if not cache:
+        return None
+    model = [str(options["model"]), options["model_args"]]
+    identity = json.dumps(model, sort_keys=True, default=str)
+    return f"{cache}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
     """Refuse credentials, a model that cannot be had, and a judge that cannot be read."""
-    given = {name: value for name, value in vars(options.parsed).items() if value}
-    mappings = {"model_args": options.model_args, "metadata": options.metadata}
-    for place, problem in secrets_within(given | mappings):
+    for place, problem in secrets_within(options):
         raise ConfigError(
             f"--{place}: {problem}, which lm_eval would write to the results file; {INSTEAD}"
         )
-    check_model(options.model, options.model_args, str(options.value("device") or ""))
-    judge = options.metadata.get("judge")
+    check_model(options["model"], options["model_args"], str(options.get("device") or ""))
+    judge = options["metadata"].get("judge")
     if judge:
         load_judge_config(str(judge))
 
@@ -236,7 +204,7 @@ def _task_index(is_only_suites: bool) -> Iterator[None]:
         return
     manager = internal("lm_eval.tasks:TaskManager")
     without_defaults = functools.partialmethod(manager.__init__, include_defaults=False)
-    with replaced(manager, "__init__", without_defaults):
+    with replaced(manager, __init__=without_defaults):
         yield
 
 
@@ -259,7 +227,7 @@ def _readable_tables(current: Run, printed: list[Mapping[str, Any]]) -> Iterator
             }
         return str(make_table({**content, column: rows}, column, sort_results))
 
-    with replaced(internal("lm_eval.utils"), "make_table", make_readable_table):
+    with replaced(internal("lm_eval.utils"), make_table=make_readable_table):
         yield
 
 
@@ -271,7 +239,7 @@ def is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> boo
 
 
 @contextmanager
-def _plain_errors(options: _Options) -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     """Say what to do about what lm_eval raises for unknown tasks and torch for lack of memory."""
     try:
         yield
@@ -284,14 +252,11 @@ def _plain_errors(options: _Options) -> Iterator[None]:
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
             raise
-        cure = "dtype=bfloat16 in --model_args, or a device with more memory that is free"
-        if options.model == "hf":
-            cure = (
-                "a smaller --batch_size, --model hf-tree, which makes its passes smaller by"
-                f" itself, or {cure}"
-            )
-        what = ". ".join(first_line(error).split(". ")[:2])
-        raise ModelError(f"{what}; take {cure}") from error
+        raise ModelError(
+            f"{first_line(error)}; take a smaller --batch_size, --model hf-tree in place of hf,"
+            " which makes its passes smaller by itself, dtype=bfloat16 in --model_args, or a device"
+            " with more memory that is free"
+        ) from error
 
 
 def _save_retrieved(current: Run, output: str | None, earlier_files: set[Path]) -> set[Path]:

@@ -3,10 +3,9 @@
 import abc
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import datasets
@@ -14,14 +13,12 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
-from lm_factuality.ground.console import tell_once
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.harness import evaluation, thinking
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.own_data import YAML_FOLDER
-from lm_factuality.harness.tasks import wrong_name
 from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
@@ -29,18 +26,18 @@ logger = logging.getLogger(__name__)
 SPLIT = "test"
 UNSCORED = "unscored"  # the metric that counts rows without a score; their values are the reasons
 _KEPT = ("task", "task_alias", "tag")
-_SHOWN = 300  # characters of a text that a report's example shows
-_OURS = (
+_LONGEST_NAME = 150  # characters, beside which the name of a file has a date
+_LONGEST_EXAMPLE = 300  # characters of a text that a report's example shows
+_OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests"
     " apply_filters dump_config"
 )
 
 
 evaluation.install()
-for _method in _OURS.split():
-    internal(
-        f"lm_eval.api.task:ConfigurableTask.{_method}"
-    )  # never called under another name, ours would change nothing
+for _method in _OVERRIDDEN.split():
+    # If lm_eval called it by another name, ours would change nothing.
+    internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
 
 
 class Settings(NamedTuple):
@@ -124,7 +121,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                 " count the same answer several times; leave out --use_cache"
             )
         if caution := self.config.metadata.get("caution"):
-            tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
+            current_run().tell_once(logger, f"{self.config.task}: {' '.join(str(caution).split())}")
         self.unscored: Sequence[str] = ()  # why rows are, once the scores are known
         current_run().tasks[str(self.config.task)] = self
         if self.generates:
@@ -146,8 +143,13 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """A YAML says what lm_eval's own do, the metrics included, though they are the benchmark's:
         so it has to be true."""
         task = config.get("task")
-        if problem := wrong_name(task):
-            raise ConfigError(problem)
+        # lm_eval names the file of samples by it, and goes on without samples if it cannot.
+        is_text = isinstance(task, str)
+        if is_text and (len(task) > _LONGEST_NAME or set(task) & set("/\\\0")):
+            raise ConfigError(
+                f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters"
+                " without slashes, as in file names"
+            )
         for key in self.states:
             if config.get(key, own.get(key)) != own.get(key):
                 raise ConfigError(
@@ -194,18 +196,21 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """How each metric becomes one number; why rows are unscored is kept for the end of the
-        run."""
-        found: dict[str, Aggregation] = self.declared.aggregations(**self.families())
-        if counts := found.get(UNSCORED):
-            found[UNSCORED] = replace(counts, value=partial(self._count_unscored, counts.value))
-        return found
+        """Return how each metric becomes one number.
 
-    def _count_unscored(
-        self, how_many: Callable[[Sequence[Any]], float], values: Sequence[Any]
-    ) -> float:
-        self.unscored = self.why_unscored(values)
-        return how_many(values)
+        Why rows are unscored is kept for the end of the run.
+        """
+        aggregations: dict[str, Aggregation] = self.declared.aggregations(**self.families())
+        counts = aggregations.get(UNSCORED)
+        if counts is None:
+            return aggregations
+        how_many = counts.value
+
+        def count_unscored(values: Sequence[Any]) -> float:
+            self.unscored = self.why_unscored(values)
+            return how_many(values)
+
+        return {**aggregations, UNSCORED: replace(counts, value=count_unscored)}
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """The reasons that the ``unscored`` metric holds for the rows; None stands for a row with a
@@ -219,8 +224,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return metric == UNSCORED or bool(score is not None and score.label)
 
     def higher_is_better(self) -> dict[str, bool]:
-        found: dict[str, bool] = self.declared.higher_is_better(tuple(self.aggregation()))
-        return found
+        """Return for each metric whether more of it is better."""
+        directions: dict[str, bool] = self.declared.higher_is_better(tuple(self.aggregation()))
+        return directions
 
     def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:
         """Reads the rows; called by the constructor of lm_eval's base class."""
@@ -230,22 +236,20 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         self.dataset = {SPLIT: datasets.Dataset.from_list(documents)}
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """As lm_eval does, but never from its request cache, which does not notice that the data
-        has changed."""
-        if cache_requests:
-            logger.info(
-                "%s: building requests without the request cache, which does not know the data",
-                self.config.task,
-            )
-        model = self.config.metadata.get("pretrained")
+        """Build the requests as lm_eval does, but never from its request cache.
+
+        That cache does not notice that the data has changed.
+        """
+        metadata = self.config.metadata
+        model = metadata.get("pretrained")
         has_template = bool(kwargs.get("apply_chat_template"))
         if self.instructs and model and not has_template and thinking.chat_template_of(str(model)):
             advice = "has a chat template, but is asked without it: add --apply_chat_template"
-            tell_once(logger, f"{self.config.task}: {model} {advice}")
-        if self.generates and (
-            tokens := thinking.thinking_tokens(self.config.task, self.config.metadata, has_template)
-        ):
-            self.config.metadata[thinking.SETTING] = tokens
+            current_run().tell_once(logger, f"{self.config.task}: {model} {advice}")
+        if self.generates:
+            tokens = thinking.thinking_tokens(self.config.task, metadata, has_template)
+            if tokens:
+                metadata[thinking.SETTING] = tokens
         super().build_all_requests(cache_requests=False, **kwargs)
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
@@ -326,9 +330,9 @@ def check_built(
 
 def shortened(text: str, keep_end: bool = False) -> str:
     """As much of a text as a report shows."""
-    if len(text) <= _SHOWN:
+    if len(text) <= _LONGEST_EXAMPLE:
         return text
-    return f"... {text[-_SHOWN:]}" if keep_end else f"{text[:_SHOWN]} ..."
+    return f"... {text[-_LONGEST_EXAMPLE:]}" if keep_end else f"{text[:_LONGEST_EXAMPLE]} ..."
 
 
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ expected."""
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow
@@ -27,14 +26,19 @@ OTHER = example_row(doc_id="d2", turncated_prefixes="The mill burned down. ")
 
 # name: (YAML, data file, its content, what the report must say)
 KINDS = {
-    "not YAML": ("task: [", "rows.jsonl", SOUND, ["t.yaml: not valid YAML"]),
-    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "UTF-8"]),
+    "not YAML": (
+        "task: [",
+        "rows.jsonl",
+        SOUND,
+        ["t.yaml: cannot be loaded as a task's YAML: ParserError"],
+    ),
+    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "utf-8"]),
     "YAML is a list": ("- task\n", "rows.jsonl", SOUND, ["t.yaml: ", "Expected YAML dict"]),
     "include that does not exist": (
         "include: gone.yaml\ntask: t\n",
         "rows.jsonl",
         SOUND,
-        ["include: ", "gone.yaml does not exist"],
+        ["t.yaml: ", "No such file or directory", "gone.yaml"],
     ),
     "no base": ("task: t\ndataset_path: rows.jsonl\n", "rows.jsonl", SOUND, ["no FACTOR task"]),
     "unknown key": (
@@ -50,24 +54,17 @@ KINDS = {
         ["metric_list: no score 'factor_accuracy'; did you mean factor_acc?"],
     ),
     "no data named": (BASE, "rows.jsonl", SOUND, ["no data: give dataset_path"]),
-    "data_files missing": (
+    "reader in the place of a file": (
         BASE + "dataset_path: csv\n",
         "rows.jsonl",
         SOUND,
-        ["dataset_kwargs.data_files names no file"],
+        ["dataset_path: found 'csv', which reads files; name the file itself"],
     ),
     "file that does not exist": (
         BASE + "dataset_path: gone.csv\n",
         "rows.jsonl",
         SOUND,
         ["gone.csv: no such file"],
-    ),
-    "wrong split": (
-        BASE
-        + "dataset_path: json\ndataset_kwargs: {data_files: {train: rows.jsonl}}\ntest_split: validation\n",
-        "rows.jsonl",
-        SOUND,
-        ["test_split is 'validation', but data_files has the splits train"],
     ),
     "wrong output type": (
         ON_ROWS + "output_type: generate_until\n",
@@ -122,13 +119,13 @@ KINDS = {
         ON_ROWS,
         "rows.jsonl",
         jsonl({"prefix": "a", "completion": "b"}),
-        ["no columns contradiction_0"],
+        ["no column 'contradiction_0'"],
     ),
     "bare word in a template": (
         ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n",
         "rows.jsonl",
         SOUND,
-        ["doc_to_text is 'prefx': neither a column"],
+        ["doc_to_text is 'prefx', expected a column"],
     ),
     "unknown variable in a template": (
         ON_ROWS + "doc_to_text: completion\ndoc_to_choice: '{{[complition, contradiction_0]}}'\n",
@@ -187,17 +184,11 @@ KINDS = {
         SOUND,
         ["dataset_path is ['rows.jsonl']; expected text"],
     ),
-    "several files for a split": (
-        BASE + "dataset_path: json\ndataset_kwargs: {data_files: {test: [rows.jsonl]}}\n",
-        "rows.jsonl",
-        SOUND,
-        ["data_files.test: found ['rows.jsonl'], expected one file name"],
-    ),
     "option that has no effect": (
-        BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.csv, delimiter: ';'}\n",
+        BASE + "dataset_path: rows.csv\ndataset_kwargs: {delimiter: ';'}\n",
         "rows.csv",
         "a;b\n",
-        ["dataset_kwargs.delimiter"],
+        ["dataset_kwargs: found delimiter, expected none"],
     ),
     "columns and templates": (
         ON_ROWS
@@ -210,7 +201,7 @@ KINDS = {
         ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: {a: completion}\n",
         "rows.jsonl",
         SOUND,
-        ["doc_to_choice is a dict, expected"],
+        ["doc_to_choice is {'a': 'completion'}, expected"],
     ),
     "half a surrogate pair": (
         ON_ROWS,
@@ -280,14 +271,6 @@ KINDS = {
         jsonl(example_row(turncated_prefixes="Note. " + example_row()["completion"] + " ")),
         ["rows.jsonl:1: the prefix holds the completion"],
     ),
-    "leaked spacing": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(
-            *(example_row(doc_id=str(i), completion=f"It fell in {1900 + i} .") for i in range(30))
-        ),
-        ["spacing gives answers away: in 30 of 30 rows"],
-    ),
     "text decoded wrongly": (
         ON_ROWS,
         "rows.jsonl",
@@ -298,7 +281,7 @@ KINDS = {
         BASE + "dataset_path: rows.csv\n",
         "rows.csv",
         b"prefix,completion,contradiction_0\na,caf\xe9,c\nb,d,\xff\n",
-        ["rows.csv:2: byte 0xe9 is not UTF-8", "rows.csv:3: byte 0xff is not UTF-8"],
+        ["rows.csv:2: byte 0xe9 is not UTF-8"],
     ),
     "cells missing": (
         BASE + "dataset_path: rows.csv\n",
@@ -330,12 +313,6 @@ KINDS = {
         "rows.parquet",
         "plain text",
         ["rows.parquet: not a readable Parquet file"],
-    ),
-    "unknown format": (
-        BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.xlsx}\n",
-        "rows.xlsx",
-        "x",
-        ["expected one of .csv"],
     ),
 }
 
@@ -470,17 +447,6 @@ def test_templates_are_sandboxed(tmp_path, capsys):
     assert "a template fails" in capsys.readouterr().out
 
 
-def test_the_published_expert_file_is_known_to_leak(shared, tmp_path, capsys):
-    shutil.copy(shared / "data" / "factor" / "expert_factor.csv", tmp_path)
-    assert main(["validate", "expert_factor", "--data-dir", str(tmp_path)]) == 1
-    assert (
-        "in 148 of 236 rows only the true completion has a space before punctuation, in 0"
-        in capsys.readouterr().out
-    )
-    main(["validate", "expert_factor_clean", "--data-dir", str(tmp_path)])
-    assert "spacing" not in capsys.readouterr().out
-
-
 TEXTS = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"
 
 # the same for perplexity tasks; the file is texts.jsonl
@@ -488,7 +454,7 @@ TEXT_KINDS = {
     "unknown key": (
         TEXTS + "dataset_pat: texts.jsonl\n",
         "",
-        ["unknown key 'dataset_pat'; did you mean dataset_path?", "no texts"],
+        ["unknown key 'dataset_pat'; did you mean dataset_path?"],
     ),
     "FACTOR's keys": (
         TEXTS + "dataset_path: texts.jsonl\ndoc_to_choice: text\ndoc_to_text: text\n",
@@ -533,7 +499,7 @@ TEXT_KINDS = {
     "wrong stride": (
         TEXTS + "metadata: {documents_of: texts.jsonl, stride: 2000}\n",
         "",
-        ["metadata.stride: found 2000, expected less than"],
+        ["stride: found 2000, expected less than"],
     ),
 }
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from factor_gen.cli import main as factor_gen
 from lm_factuality.cli import main as lm_factuality
-from lm_factuality.ground import records, tables
+from lm_factuality.ground import records
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import MOST_NESTED, parse_json, whole_folder
 from tests.conftest import TASKS
@@ -42,10 +42,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report FILE --out OUT": (".json", ""),
     "compare FILE": (".json", ""),
     "compare --with FILE": (".yaml", ""),
-    "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
-    "judge ambigbio --generations GENERATIONS --knowledge FILE --judge lexical --store STORE --out OUT": (
+    "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical --store STORE --out OUT": (
         ".db",
         "",
     ),
@@ -203,8 +202,7 @@ BLOCK = b"0" * 2**20
 def test_a_small_file_that_unpacks_to_a_large_one_is_not_unpacked(
     read, tmp_path, monkeypatch, capsys
 ):
-    for module in (records, tables):
-        monkeypatch.setattr(module, "MOST_LINE", 2**22)
+    monkeypatch.setattr(records, "MOST_LINE", 2**22)
     monkeypatch.setattr(records, "MOST_TEXT", 2**22)
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(BLOCK) * 200)
@@ -356,7 +354,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
         for name, command in {
             "report": f"report {results} --out {folder / 'site'}",
             "compare": f"compare {results}",
-            "hub": f"export hub {results} --benchmark news_factor=a/b --out {folder / 'hub'}",
             "people": f"people sheet {results.parent} --task felm --rows 1 --out {folder / 'sheet.html'} --csv-only",
         }.items()
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from tests.conftest import TASKS, run_command
+from tests.conftest import run_command
+from tests.judges.server import Act, JudgeServer
 
 PAIRS = [
     {
@@ -68,7 +70,7 @@ def test_verdict_score_and_reason_are_added(run, capsys):
         for each in found
     ] == PAIRS
     assert found[0]["score"] > found[1]["score"]
-    assert "number 1923 is nowhere in the passages" in found[1]["reason"]
+    assert "not in the passages: 1923" in found[1]["reason"]
     assert (found[2]["score"], found[2]["reason"], found[2]["said"]) == (None, "no evidence", [])
     assert json.loads(found[0]["said"][0])["verdict"] == "supported"
     output = capsys.readouterr().out
@@ -129,11 +131,11 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
     for number, said in enumerate(
         (
             "not JSON",
-            "found list",
-            "claim: missing",
-            "claim: found int",
-            "passages: missing",
-            "passages: found str",
+            "found []",
+            "claim is missing",
+            "claim is 3",
+            "passages is missing",
+            "passages is 'p'",
             "passages[1]",
             "passages[0]",
             "has verdict already",
@@ -172,19 +174,18 @@ def test_an_empty_file_is_no_input(run):
         run([])
 
 
-def test_a_local_model_finds_its_device_and_its_probability_is_the_score(run, tmp_path, capsys):
-    model = TASKS / "sample" / "models" / "larger"
-    config = tmp_path / "local.yaml"
-    config.write_text(
-        f"backend: lm_eval\nmodel: hf\nmodel_args: {{pretrained: {model}}}\nverdicts: logprobs\ndecoding: {{max_tokens: 4}}\n",
-        encoding="utf-8",
-    )
-    found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
-    assert found[0]["verdict"] == ("supported" if found[0]["score"] > 0.5 else "not_supported")
-    assert 0 < found[0]["score"] < 1
+def test_the_probability_of_true_is_the_score(run, tmp_path):
+    config = tmp_path / "server.yaml"
+    token = {"token": "True", "logprob": -0.5, "top_logprobs": [{"token": "False", "logprob": -1}]}
+    with closing(JudgeServer()) as server:
+        server.script = lambda prompt, attempt: Act(text="True", logprobs={"content": [token]})
+        content = {"backend": "openai", "model": "m", "base_url": server.base_url}
+        config.write_text(json.dumps({**content, "verdicts": "logprobs"}), encoding="utf-8")
+        run(PAIRS[1:2], "--judge", str(config), "--dry-run")
+        assert not server.bodies
+        found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
+    assert found[0]["verdict"] == "supported"
+    assert 0.5 < found[0]["score"] < 1
     assert "by log-probabilities: true " in found[0]["reason"]
-    assert len(found[0]["said"]) == 1
+    assert found[0]["said"] == ["True"]
     assert found[1]["reason"] == "no evidence"
-    assert "by log-probabilities: true " in capsys.readouterr().out
-    run(PAIRS[1:2], "--judge", str(config), "--dry-run")
-    assert "would be asked" in capsys.readouterr().out

@@ -157,7 +157,7 @@ def test_other_tables_are_filtered_alike(tmp_path: Path, ending: str) -> None:
             "says nothing; expected a value, a list of values, or some of equals",
         ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
-        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
+        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
         (
             {"text": "{{ title | nothing }}"},
             "corpus.text is not a usable template: No filter named 'nothing'",

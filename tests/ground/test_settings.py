@@ -98,7 +98,7 @@ def test_sound_settings_are_typed() -> None:
             {"judge": {"backend": "serve", "address": "x"}},
             "judge.backend is 'serve'; expected 'server'",
         ),
-        ({"judge": {"backend": "server"}}, "judge.address is missing; found backend"),
+        ({"judge": {"backend": "server"}}, "judge.address is missing; found {'backend': 'server'}"),
         (
             {"judge": {"backend": "server", "address": "x", "retires": 1}},
             "unknown key 'retires' of judge; did you mean retries?; known: backend, address, retries",

@@ -60,4 +60,4 @@ def test_json_that_python_does_not_read_is_a_problem(tmp_path, value):
     path = tmp_path / "t.jsonl"
     path.write_text('{"a": 1}\n{"a": ' + value + "}\n", encoding="utf-8")
     (problem,) = read_table(path).problems
-    assert problem.startswith(f"{path}:2: JSON that cannot be read")
+    assert problem.startswith(f"{path}:2: not valid JSON: ")

@@ -11,8 +11,8 @@ import pytest
 from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
 from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
-from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.harness.context import Run, begin_run
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
@@ -84,7 +84,7 @@ def test_a_chat_model_without_its_template_is_warned_of(
     is_applied,
     expected,
 ):
-    monkeypatch.setattr(console, "_told", set())
+    begin_run(Run())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:
@@ -212,48 +212,6 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
 def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evaluate, data_dir):
     with pytest.raises((ConfigError, DataError), match=message):
         judge(evaluate, ["felm_claim_vanilla"], metadata.pop("data_dir", data_dir), **metadata)
-
-
-def test_a_real_model_judges_the_sample_from_the_command_line(checkpoint, tmp_path, capsys):
-    run(
-        [
-            "--model",
-            "hf",
-            "--model_args",
-            f"pretrained={checkpoint},dtype=float32",
-            "--tasks",
-            "sample_felm",
-            "--limit",
-            "6",
-            "--gen_kwargs",
-            "max_gen_toks=8",
-            "--device",
-            "cpu",
-            "--batch_size",
-            "4",
-            "--output_path",
-            str(tmp_path),
-            "--log_samples",
-        ]
-    )
-    (path,) = tmp_path.rglob("samples_sample_felm_*.jsonl")
-    samples = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(samples) == 6
-    assert all(each["unscored"] or sum(each["response_f1"]) == 1 for each in samples)
-
-
-def test_all_published_rows_through_lm_eval(evaluate, shared):
-    found = judge(
-        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: 1-38"
-    )
-    assert found["results"]["felm_segment_vanilla"]["unscored,none"] > 800
-    found = judge(
-        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: ALL_CORRECT"
-    )
-    results = found["results"]["felm_segment_vanilla"]
-    assert (results["unscored,none"], results["segment_recall,none"]) == (0, 0)
-    counts = [each["segment_f1"] for each in found["samples"]["felm_segment_vanilla"]]
-    assert [sum(column) for column in zip(*counts, strict=True)] == [0, 0, 787, 3639]
 
 
 def test_several_samples_and_a_response_cache_are_refused_together(data_dir, tmp_path):

@@ -90,9 +90,7 @@ def test_a_cache_without_log_probabilities_is_refused(score):
 def test_a_cache_that_is_left_aside_is_used(score):
     model, results = score(stale=False)
     assert results["unscored,none"] == 0
-    assert (
-        model.calls == 4 * len(ROWS) + 4 * 3
-    )  # three prompts, asked for twice, and once in two parts
+    assert model.calls == 4 * len(ROWS) + 2 * 3  # three prompts, asked for twice
 
 
 def test_what_earlier_requests_left_in_the_cache_is_forgotten_first(score, monkeypatch):

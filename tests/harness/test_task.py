@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from lm_eval.models.huggingface import HFLM
 
-from lm_factuality.ground import console
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.harness.context import Run, begin_run
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 from tests.conftest import TASKS, example_row
@@ -218,7 +218,7 @@ def test_a_caution_is_said_once_and_by_the_first_process(
     evaluate, data_dir, caplog, monkeypatch, rank, expected
 ):
     """Though the task is made twice."""
-    monkeypatch.setattr(console, "_told", set())
+    begin_run(Run())
     monkeypatch.setenv("RANK", rank)
     for _ in range(2):
         evaluate(

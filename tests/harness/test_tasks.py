@@ -9,6 +9,7 @@ import pytest
 
 from lm_factuality.cli import main
 from lm_factuality.cli.validation import check_targets as validate
+from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import checkpoints
 from lm_factuality.harness.tasks import _is_lm_evals, find_configs, settings_of
 from tests.conftest import REPOSITORY, TASKS
@@ -83,7 +84,7 @@ def test_tasks_settings_judges_and_data(said, arguments, expected):
         ({"pretrained": None}, "--model hf: which one?"),
         (
             {"pretrained": "./lager"},
-            "pretrained=./lager: no such file or folder; did you mean larger?",
+            "pretrained=./lager: no such folder; did you mean larger?",
         ),
         ({"pretrained": "checkpoints"}, "pretrained=checkpoints: a folder without config.json"),
         ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it: no such folder"),
@@ -148,24 +149,23 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
     assert "did you mean sample_factor" in said("--tasks", "mine", "--include_path", str(tmp_path))
 
 
-def test_a_gpu_that_is_not_there(said, monkeypatch, tmp_path):
-    monkeypatch.setattr(checkpoints, "_DEV", tmp_path)
-    monkeypatch.setattr(checkpoints.sys, "platform", "linux")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert "--device cuda:0: this machine shows no GPU" in said(
-        "--tasks", "sample_factor", "--device", "cuda:0"
-    )
-    for name in ("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"):
-        (tmp_path / name).touch()
-    for device in ("cuda", "cuda:1"):
-        with pytest.raises(AssertionError, match="goes on to load"):
-            said("--tasks", "sample_factor", "--device", device)
-    assert "--device cuda:2: no such GPU" in (
-        told := said("--tasks", "sample_factor", "--device", "cuda:2")
-    )
-    assert "found cuda:0, cuda:1" in told
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert "found cuda:0" in said("--tasks", "sample_factor", "--device", "cuda:1")
+@pytest.mark.parametrize(
+    ("device", "gpus", "expected"),
+    [
+        ("cuda:0", 0, "--device cuda:0: this machine shows no GPU"),
+        ("cuda:2", 2, "--device cuda:2: no such GPU, and lm_eval would take the first instead"),
+        ("cuda", 2, None),
+        ("cuda:1", 2, None),
+    ],
+)
+def test_a_gpu_that_is_not_there(monkeypatch, device, gpus, expected):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    arguments = {"pretrained": CHECKPOINT}
+    if expected is None:
+        checkpoints.check_model("hf", arguments, device)
+    else:
+        with pytest.raises(ModelError, match=expected):
+            checkpoints.check_model("hf", arguments, device)
 
 
 def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypatch):
@@ -179,7 +179,8 @@ def test_memory_that_runs_out_ends_in_a_line_that_says_what_to_do(said, monkeypa
     monkeypatch.setattr("lm_eval._cli.run.Run._execute", too_large)
     told = said("--tasks", "sample_factor")
     assert told.startswith(
-        "CUDA out of memory. Tried to allocate 2.25 GiB; take a smaller --batch_size, --model hf-tree"
+        "CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.18 GiB.;"
+        " take a smaller --batch_size, --model hf-tree"
     )
 
 

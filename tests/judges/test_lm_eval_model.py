@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -77,42 +76,6 @@ def test_a_stop_ends_the_text(backend):
     assert answer.finish_reason == "stop"
 
 
-def test_the_choices_of_a_subject_are_scored(backend, checkpoint):
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    prompt, words = "The harbour town lies", ("on", "under")
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(checkpoint),
-        AutoModelForCausalLM.from_pretrained(checkpoint),
-    )
-    start = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    expected = {}
-    for word in words:
-        tokens = tokenizer(f"{prompt} {word}", add_special_tokens=False)["input_ids"]
-        with torch.no_grad():
-            logprobs = model(torch.tensor([tokens])).logits[0].log_softmax(-1)
-        places = range(len(start), len(tokens))
-        expected[f" {word}"] = sum(logprobs[place - 1, tokens[place]].item() for place in places)
-    asking = Decoding(max_tokens=4, top_logprobs=5)
-    with_choices, without = (
-        Request(prompt, asking, subject={"choices": words}),
-        Request(f"{prompt} on", asking),
-    )
-    answers = dict(backend.answer([without, with_choices]))
-    assert answers[0].first_token_logprobs is None
-    found = answers[1].first_token_logprobs
-    assert dict(found) == pytest.approx(expected, abs=1e-4)
-    assert found[0][1] > found[1][1]
-    assert answers[1].text
-    assert (
-        dict(backend.answer([Request(prompt, GREEDY, subject={"choices": words})]))[
-            0
-        ].first_token_logprobs
-        is None
-    )
-
-
 def test_samples_differ_and_come_again(backend):
     hot = Decoding(temperature=1.5, max_tokens=8, seed=4)
     requests = [Request("The harbour town lies", hot, sample) for sample in range(4)]
@@ -123,13 +86,6 @@ def test_samples_differ_and_come_again(backend):
     assert (
         texts(backend, [Request("The harbour town lies", later)]) == first[1:2]
     )  # later samples count up from the seed
-
-
-def test_a_system_text_comes_first(backend):
-    apart = Request("The harbour town lies", GREEDY, system="Old tales.")
-    assert texts(backend, [apart]) == texts(
-        backend, [Request("Old tales.\n\nThe harbour town lies", GREEDY)]
-    )
 
 
 def test_a_chat_template_is_applied_and_missed(checkpoint, tmp_path: Path, caplog):
@@ -182,24 +138,6 @@ def test_the_identity_follows_the_checkpoint_not_its_place(checkpoint, tmp_path:
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert identity(copy) != identity(checkpoint)
-
-
-@pytest.mark.parametrize("place", [0, 1 << 20, 3 << 20, (6 << 20) - 1])
-def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: int):
-    (tmp_path / "model").mkdir()
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.write_bytes(bytes(6 << 20))
-    backend = of({"pretrained": str(tmp_path / "model")})
-    before, state = backend.identity, weights.stat()
-    with weights.open("r+b") as file:
-        file.seek(place)
-        file.write(b"\1")
-    os.utime(
-        weights, ns=(state.st_atime_ns, state.st_mtime_ns + 1)
-    )  # whatever the clock of the file system
-    assert backend.identity != before
-    weights.write_bytes(bytes(6 << 20))
-    assert backend.identity == before
 
 
 def test_what_cannot_be_loaded(tmp_path: Path):

@@ -350,7 +350,7 @@ def test_layers_that_cannot_be_contrasted_are_refused(wanted, said):
     [
         (HFDoLa, {"early_exit_layer": 9}, r"hf-dola: layers is 9, which is \[9\] of the model's 4"),
         (HFDoLa, {"early_exit_layer": 1, "layers": "high"}, "exclude each other"),
-        (HFDoLa, {"layers": True}, "hf-dola: layers is True; expected"),
+        (HFDoLa, {"layers": True}, r"layers.list\[int\] is True; expected"),
         (HFDoLa, {"formula": "fixed"}, "hf-dola: formula is 'fixed'; expected 'paper' or 'code'"),
         (HFDoLa, {"relative_top": 1.5}, "relative_top is 1.5; expected less than or equal to 1"),
         (HFDoLa, {"relative_top_value": -math.inf}, "relative_top_value is -inf; expected"),

@@ -11,16 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import httpx
 
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.records import lines_of
 
 Address = IPv4Address | IPv6Address
 Endpoint = tuple[Address, int]
@@ -35,7 +33,7 @@ KINDS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
 # A link starts at http(s):// unless that is inside another link, as in
 # web.archive.org/web/2020/https://... or ?to=https%3A//. Links without a space between them are
 # told apart.
-_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})https?://", re.IGNORECASE)
+_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})(?=https?://)", re.IGNORECASE)
 _EXTENT = re.compile(r"[^\s<>\"]+")
 _WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
@@ -107,14 +105,8 @@ def links_in(text: str) -> tuple[str, ...]:
         >>> links_in("see (https://a.example/Boots_(film)).")
         ('https://a.example/Boots_(film)',)
     """
-    starts = [match.start() for match in _START.finditer(text)]
-    if not starts:
-        candidates = [text]
-    else:
-        candidates = []
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-            extent = _EXTENT.match(text, start, end)
-            candidates.append(extent[0] if extent else "")
+    _, *parts = _START.split(text)
+    candidates = [_EXTENT.match(part)[0] for part in parts] or [text]  # type: ignore[index]
     urls = [clean(candidate) for candidate in candidates]
     return tuple(url for url in urls if url)
 
@@ -173,19 +165,6 @@ def normalise(url: str) -> str:
     if not host or "%" in host or (parsed.port or 0) > 65535:
         raise DeadLink("malformed", f"its host is {host!r}, expected a name or an IP address")
     return f"{scheme}://{parsed.netloc.decode('ascii')}{parsed.raw_path.decode('ascii')}"
-
-
-def read_urls(path: Path) -> list[str]:
-    """Read a list of links, one per line. Lines that begin with ``#`` are comments.
-
-    Raises:
-        DataError: The file is missing or holds no link.
-    """
-    lines = [line.strip() for _, line in lines_of(path, "expected links, one per line")]
-    urls = [line for line in lines if not line.startswith("#")]
-    if not urls:
-        raise DataError(f"{path}: no links; expected one per line")
-    return urls
 
 
 def parse_endpoint(text: str) -> Endpoint:
