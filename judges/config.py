@@ -206,8 +206,8 @@ class JudgeConfig:
                 "verdicts: logprobs reads the first token of an answer, which is of a thought where"
                 " there are thinking_tokens"
             )
-        if self.verify == "page" and self.verdicts == "logprobs":
-            yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
+        if self.verdicts == "logprobs" and (self.verify == "page" or self.backend != "openai"):
+            yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 

@@ -156,10 +156,10 @@ def test_the_newest_run_counts_and_the_report_says_so(tmp_path):
         tmp_path / "r", {"my_factor": factor_task([True, True])}, date="2026-01-02T03-04-05.000002"
     )
     built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert len(built.notes) == 1
-    assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in built.notes[0]
+    assert len(built.chosen.notes) == 1
+    assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in built.chosen.notes[0]
     shown = text_of(read(tmp_path / "out", "index.html"))
-    assert built.notes[0] in shown
+    assert built.chosen.notes[0] in shown
     assert "100.0" in shown
     assert "50.0" not in shown
 
@@ -167,7 +167,7 @@ def test_the_newest_run_counts_and_the_report_says_so(tmp_path):
 def test_missing_samples_are_named_with_the_option_that_keeps_them(tmp_path):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)}, with_samples=False)
     built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert (built.without_samples, built.pages) == (1, ("index.html", "factor.html"))
+    assert built.pages == ("index.html", "factor.html")
     shown = text_of(read(tmp_path / "out", "index.html"))
     assert "No samples" in shown
     assert "org/small-125m on my_factor" in shown
