@@ -17,7 +17,8 @@ from lm_factuality.benchmarks.chosen import both_ways, figure, newest, series
 from lm_factuality.benchmarks.declaration import Run, Table
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import Pair, Scored, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import Pair, adjusted, compare, written
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground import plots
 from lm_factuality.ground.model_names import family, short_name, size_in_name, size_label
 from lm_factuality.ground.plots import Dot, dots, save_figure, scatter

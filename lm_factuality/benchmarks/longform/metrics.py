@@ -125,7 +125,6 @@ SCORES = (
         "Gap",
         False,
         note="FActScore minus D-FActScore",
-        unit="points",
     ),
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
