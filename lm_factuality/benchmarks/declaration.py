@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judges.templates import register_prompts
 from lm_factuality.benchmarks.asked import People
@@ -262,16 +262,6 @@ class Table(NamedTuple):
     notes: Sequence[str] = ()
 
 
-class Comparison(Protocol):
-    """What a benchmark compares besides headlines: tables, and plots in a folder."""
-
-    def tables(self, runs: Sequence[Run]) -> list[Table]:
-        """Return tables of all runs."""
-
-    def draw(self, runs: Sequence[Run], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
-        """Return the files that were written, and notes on what is in none."""
-
-
 def scored_of(task: TaskResult) -> int:
     """How many rows have a score. Items that are counted otherwise than in rows can be more than
     these."""
@@ -369,8 +359,8 @@ class Comparing:
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
     """Says what sets a run apart besides its data and limits."""
 
-    comparison: Comparison | None = None
-    """Tables and plots besides those of the headlines."""
+    comparison: Callable[[Sequence[Run]], list[Table]] | None = None
+    """Makes tables besides those of the headlines, out of all runs."""
 
     shown_beside: str | None = None
     """The kind of the benchmark whose comparison shows this one's headline."""

@@ -168,7 +168,7 @@ def tables(
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.comparison is not None:
-            yield from benchmark.comparing.comparison.tables(runs)
+            yield from benchmark.comparing.comparison(runs)
     rows = _rows_of_other_scores(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
@@ -191,26 +191,6 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
                 f"--scores: no rows have a score {name!r}{did_you_mean(name, choices)}; known:"
                 f" {', '.join(choices)}"
             )
-
-
-def draw(runs: Sequence[Run], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
-    """Draw the plots of all benchmarks.
-
-    Returns:
-        The files, and notes on runs that are in no plot.
-
-    Raises:
-        DataError: ``folder`` cannot be written to.
-    """
-    paths: list[Path] = []
-    notes: list[str] = []
-    for benchmark in all_benchmarks():
-        comparison = benchmark.comparing.comparison
-        if comparison is not None:
-            new_paths, new_notes = comparison.draw(runs, folder, file_format)
-            paths += new_paths
-            notes += new_notes
-    return paths, notes
 
 
 def _headline_table(

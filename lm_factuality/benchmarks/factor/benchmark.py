@@ -175,7 +175,7 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=notes,
-        comparison=compare,
+        comparison=compare.tables,
     ),
     checks=Checks(
         audit=FactorAudit,
