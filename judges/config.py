@@ -206,8 +206,8 @@ class JudgeConfig:
                 "verdicts: logprobs reads the first token of an answer, which is of a thought where"
                 " there are thinking_tokens"
             )
-        if self.verify == "page" and self.verdicts == "logprobs":
-            yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
+        if self.verdicts == "logprobs" and (self.verify == "page" or self.backend != "openai"):
+            yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
@@ -329,6 +329,6 @@ def _find(path: Path) -> Path:
         return file
     known = sorted(judge.stem for judge in find_config(FOLDER).glob("*.yaml"))
     raise ConfigError(
-        f"{path}: no such judge{did_you_mean(path.name, known)}; expected a YAML file, or one of"
-        f" {', '.join(known)}"
+        f"no judge is called {str(path)!r}{did_you_mean(path.name, known)}; expected a YAML file,"
+        f" or one of {', '.join(known)}"
     )

@@ -16,9 +16,9 @@ from lm_factuality.benchmarks.pairs import (
     compare_all,
     compared_scores,
     row_of,
-    scored_rows,
     written,
 )
+from lm_factuality.benchmarks.rows import scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
@@ -167,8 +167,8 @@ def tables(
         for table in pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
-        if benchmark.comparing.comparison is not None:
-            yield from benchmark.comparing.comparison(runs)
+        if benchmark.comparing.tables is not None:
+            yield from benchmark.comparing.tables(runs)
     rows = _rows_of_other_scores(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")

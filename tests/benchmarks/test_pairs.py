@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import norm, ttest_rel
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.pairs import Scored, compare, compare_all, compared_scores, stderr_of
+from lm_factuality.benchmarks.pairs import compare, compare_all, compared_scores, stderr_of
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
@@ -134,11 +135,6 @@ def test_scores_per_token_are_not_compared():
         "factor_acc",
         "factor_acc_vs_entity",
     ]
-    labels = [
-        metric.label
-        for metric in compared_scores(find_benchmark("felm"), ["segment_f1", "response_f1_math"])
-    ]
-    assert labels == ["F1, segments", "F1, responses, math"]
 
 
 def test_what_both_models_gain_alike_changes_nothing():

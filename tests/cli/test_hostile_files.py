@@ -42,7 +42,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report FILE --out OUT": (".json", ""),
     "compare FILE": (".json", ""),
     "compare --with FILE": (".yaml", ""),
-    "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
     "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical --store STORE --out OUT": (
@@ -54,10 +53,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "score ambigbio --decisions FILE --out OUT": (".json", ""),
     "score felm --outputs FILE --data-dir FELM --out OUT": (".jsonl", ""),
-    "score felm --outputs OUTPUTS --claims FILE --data-dir FELM --out OUT": (
-        ".jsonl",
-        "empty blank bom",
-    ),
     "claims extract --judge rules --data-dir FELM_FOLDER --out OUT": (".jsonl", ""),
     "claims extract --judge FILE --data-dir FELM --store STORE --out OUT": (".yaml", ""),
     "certify --judge FILE --sample --store STORE": (".yaml", ""),
@@ -355,7 +350,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str]
         for name, command in {
             "report": f"report {results} --out {folder / 'site'}",
             "compare": f"compare {results}",
-            "hub": f"export hub {results} --benchmark news_factor=a/b --out {folder / 'hub'}",
             "people": f"people sheet {results.parent} --task felm --rows 1 --out {folder / 'sheet.html'} --csv-only",
         }.items()
     }

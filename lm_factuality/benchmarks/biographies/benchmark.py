@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
 from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.chosen import Chosen, Entry
+from lm_factuality.benchmarks.chosen import Chosen
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -109,12 +109,11 @@ def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
     }
 
 
-def _judged_texts(entry: Entry) -> str:
+def _judged_texts(result: TaskResult, title: str) -> str:
     """Return the page with the judged texts of a run."""
-    assert entry.result.samples is not None
-    biographies = [from_record(verdict_of(sample)) for sample in read_samples(entry.result.samples)]
-    metadata = entry.result.metadata
-    title = f"{entry.model.label}, {entry.result.task}"
+    assert result.samples is not None
+    biographies = [from_record(verdict_of(sample)) for sample in read_samples(result.samples)]
+    metadata = result.metadata
     protocol = str(metadata.get("protocol", "paper"))
     return build_page(biographies, title, protocol, metadata.get("linking"))
 

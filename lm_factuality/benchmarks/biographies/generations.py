@@ -148,7 +148,7 @@ def read_names(path: Path) -> list[str]:
     Raises:
         DataError: The file cannot be read or holds no names.
     """
-    names = {}
+    names: dict[str, None] = {}
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
         name = line.partition("\t")[0].removeprefix(_QUERY)
         names[" ".join(_DISAMBIGUATION.sub(" ", name).split())] = None

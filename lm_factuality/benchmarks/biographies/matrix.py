@@ -127,8 +127,8 @@ def judge_pairs(
         answers = judge.ask(
             f"{folder}/verify_true_false", _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS
         )
-        for (key, pair), samples in zip(asked.items(), answers, strict=True):
-            judgements[key] = vote(pair.evidence, [*map(read_by_logprobs, samples)])
+        for (key, pair), texts in zip(asked.items(), answers, strict=True):
+            judgements[key] = vote(pair.evidence, [*map(read_by_logprobs, texts)])
         return judgements
 
     if judge.config.verify == "page":

@@ -175,7 +175,7 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=notes,
-        comparison=compare.tables,
+        tables=compare.tables,
     ),
     checks=Checks(
         audit=FactorAudit,

@@ -14,7 +14,8 @@ from lm_factuality.benchmarks.chosen import both_ways, figure, newest
 from lm_factuality.benchmarks.declaration import Run, Table
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import Pair, Scored, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import Pair, adjusted, compare, written
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground.model_names import size_in_name
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.scores.paired import normal_p

@@ -366,9 +366,8 @@ SCORES = (
         "AUROC",
         times=1,
         digits=3,
-        unit="",
     ),
-    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3, unit=""),
+    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3),
     Score(
         "ece",
         _CALIBRATION,
@@ -378,7 +377,6 @@ SCORES = (
         1,
         3,
         f"expected, {BINS} bins",
-        "",
     ),
     Score(
         "p_true_bias",
@@ -389,7 +387,6 @@ SCORES = (
         1,
         3,
         "mean probability of True minus the share of true",
-        "",
     ),
     Score(f"{POSITION}*", MEAN, SHARE, higher=None),
     Score("unreadable", MEAN, SHARE, "Unreadable answers", False),

@@ -17,7 +17,7 @@ from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import ACCURACY as ACCURACY_MEASURE
-from lm_factuality.benchmarks.declaration import SHARE, Score
+from lm_factuality.benchmarks.declaration import SHARE, Score, is_bound
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
 from lm_factuality.scores.statistics import (
@@ -163,8 +163,9 @@ class Totals(NamedTuple):
         return "no generation is marked true or false" if is_undefined else ""
 
 
-def add(tallies: Iterable[RowTally]) -> Totals:
-    return Totals.of(_sum([tally.vector() for tally in tallies]))
+def add(tallies: Iterable[RowTally | Sequence[float]]) -> Totals:
+    """Add up rows, or sums of rows."""
+    return Totals.of(_sum([row.vector() if isinstance(row, RowTally) else row for row in tallies]))
 
 
 def by_document(tallies: Iterable[RowTally]) -> list[list[float]]:
@@ -197,7 +198,8 @@ def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Return what a row adds to the scores of its marks, as ``Totals`` adds it up."""
     doc_id, group, counts, *pairs = sample[ACCURACY]
     vector = tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector())
-    return {score.name: vector for score in SCORES if score.of_sums}
+    names = [score.name for score in SCORES if score.name.startswith((ACCURACY, *MARKS))]
+    return {name: vector for name in names if not is_bound(name)}
 
 
 def _score(name: str, value: Callable[[Totals], float], **about: Any) -> Score:
@@ -236,7 +238,6 @@ def _scores() -> Iterator[Score]:
                 note="weighted as in section 6 of the paper"
                 if is_weighted and score == ACCURACY
                 else "",
-                of_sums=lambda vector, value=value: value(Totals.of(vector)),
             )
     for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
         of_totals = _score("", methodcaller("bound", WEIGHTED, mark)).aggregation

@@ -54,10 +54,8 @@ class Tally:
         """F1@K; None if there are facts and none has a verdict."""
         if not self.supported:
             return None if self.unscored and not self.not_supported else 0.0
-        precision, recall = (
-            self.supported / (self.supported + self.not_supported),
-            min(self.supported / k, 1.0),
-        )
+        precision = self.supported / (self.supported + self.not_supported)
+        recall = min(self.supported / k, 1.0)
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
@@ -127,7 +125,6 @@ SCORES = (
         "Gap",
         False,
         note="FActScore minus D-FActScore",
-        unit="points",
     ),
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
