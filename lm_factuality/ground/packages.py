@@ -5,15 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
-
-_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
 
 
 def need(module: str, what: str, extra: str) -> Any:
@@ -69,23 +66,6 @@ def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
         raise ModelError(
             f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}"
         ) from error
-
-
-def require_engine() -> None:
-    """Raises ConfigError if ``import judges`` would find another project's package (the package
-    index has one), or none."""
-    spec = find_spec("judges")
-    origin = spec.origin if spec is not None else None
-    if origin is None:
-        raise ConfigError(
-            "the package 'judges' of lm-factuality is missing: install lm-factuality again"
-        )
-    if _MARK not in Path(origin).read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError(
-            f"{origin}: another project's package 'judges' is installed in place of"
-            " lm-factuality's: pip uninstall judges, then install lm-factuality again (pip install"
-            " --force-reinstall --no-deps)"
-        )
 
 
 def load_yaml(package: str, name: str) -> Any:

@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_yaml, replaced
 
 # Why what a model wrote is unscored that never came to an answer.
-UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")
+UNFINISHED = "thinking without an end"
 ROOM_TO_THINK = 4096  # tokens, for a model that turns out to think
 
 _FORMATS: Mapping[str, Any] = load_yaml(__package__, "thinking.yaml")

@@ -10,20 +10,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_words
 
-_LONGER = "a larger --gen_kwargs max_gen_toks=N"
-_AS_CHAT = f"try --apply_chat_template, or {_LONGER}"
-NO_ANSWER, NOTHING = (
-    curable("no answer line", _AS_CHAT),
-    curable("nothing after 'Answer:'", _AS_CHAT),
-)
+NO_ANSWER = "no answer line"
+NOTHING = "nothing after 'Answer:'"
 MORE, DIFFER = "more than ids after 'Answer:'", "two answers that differ"
-CUT_BEFORE, CUT_WITHIN = (
-    curable("cut off before the answer", _LONGER),
-    curable("cut off in the answer", _LONGER),
-)
+CUT_BEFORE = "cut off before the answer"
+CUT_WITHIN = "cut off in the answer"
 
 _WORDS = load_words(__package__)
 _HEAD = re.compile(rf"^[ >#-]*(?:{_WORDS['answer']}) ?(?::|$)", re.IGNORECASE | re.MULTILINE)
