@@ -14,24 +14,22 @@ from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module that ``what`` needs, from the suite's ``extra``. Raises ConfigError: not
-    installed, or cannot be imported."""
-    name = module.partition(".")[0]
+    """Return the module that something needs, from an extra of the suite.
+
+    Raises:
+        ConfigError: It is not installed, or cannot be imported.
+    """
     try:
         return import_module(module)
     except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == name:
-            raise missing(name, what, extra) from error
-        again = f"pip install --force-reinstall {name}"
-        raise ConfigError(
-            f"{what} needs {name}, which cannot be imported ({first_line(error)}): {again}"
-        ) from error
+        raise missing(module.partition(".")[0], what, extra, error) from error
 
 
-def missing(name: str, what: str, extra: str) -> ConfigError:
-    """The error that says how to install the package ``name``."""
+def missing(name: str, what: str, extra: str, error: ImportError) -> ConfigError:
+    """Return the error that says how to install a package."""
     return ConfigError(
-        f"{what} needs {name}, which is not installed: pip install 'lm-factuality[{extra}]'"
+        f"{what} needs {name}, which cannot be imported ({first_line(error)}): pip install"
+        f" 'lm-factuality[{extra}]'"
     )
 
 
