@@ -21,7 +21,6 @@ from lm_factuality.ground.published import cache_folder
 
 # The usual ways of a judge, which identities leave out.
 _USUAL = {"verdicts": "text", "verify": "fact", "thinking_tokens": None, "schema": True}
-_FEWEST = 20  # units in a bin by which its rate of errors can be told
 # A certificate in short: what it is about, so that whoever has only the results can tell whose it
 # is, and what was found.
 _SHORT = (
@@ -129,56 +128,15 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
         return False  # a prompt that the suite has no more
 
 
-def find_calibration(
-    config: JudgeConfig, identity: str, error: float
-) -> tuple[tuple[float, float], ...]:
-    """Where a judge is unsure, by its certificates.
-
-    Returns:
-        The bands of probability in which more than a share ``error`` of its verdicts were wrong, or
-        it gave too few to tell.
-
-    Raises:
-        ConfigError: The judge has no certificate with a calibration.
-        DataError: A certificate is damaged.
-    """
-    folder = certificates_folder(certified_identity(config, identity))
-    for path in sorted(folder.glob("*.json")):
-        bins = _read(path).get("calibration")
-        if bins:
-            return tuple(
-                (band["low"], band["high"])
-                for band in bins
-                if band["units"] < _FEWEST or band["wrong"] > error * band["units"]
-            )
-    raise ConfigError(
-        f"unsure: calibrated: {config.name} has no certificate that says where it errs; certify it"
-        f" first (lm-factuality certify --judge {config.name}.yaml), or give a band such as"
-        " [0.2, 0.8]"
-    )
-
-
 def _in_short(path: Path) -> dict[str, Any]:
-    certificate = _read(path)
     try:
+        certificate = parse_json(path.read_text(encoding="utf-8"))
         return {
             **{key: certificate[key] for key in _SHORT},
             "scores": certificate["scores"]["ALL"],
             "unscored": certificate["scores"]["unscored"]["responses"],
         }
-    except (KeyError, TypeError) as error:
-        raise _damaged(path, error) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        certificate: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-    return certificate
-
-
-def _damaged(path: Path, error: Exception) -> DataError:
-    return DataError(
-        f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
-    )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"
+        ) from error

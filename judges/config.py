@@ -1,20 +1,17 @@
 """A judge as a YAML file: which model answers, how it is asked and within which limits."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from judges.answers import Decoding, Prices
-from judges.backends import BACKENDS, Capabilities, capabilities
+from judges.capabilities import BACKENDS, Capabilities, capabilities
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.secrets import secrets_in_text
 from lm_factuality.ground.settings import (
     FORBID,
     Integer,
@@ -28,7 +25,6 @@ from lm_factuality.ground.suite import find_config, read_config
 
 FOLDER = Path("configs/judges")
 _COMMON = ("backend", "decoding", "samples", "prompts", "system")
-_FROM_ENVIRONMENT = "keys come from the environment only: name the variable by api_key_env"
 _MORE_TOKENS = (
     "n",
     "best_of",
@@ -44,43 +40,35 @@ def _is_known(backend: str) -> str:
 
 
 def _is_variable(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or secrets_in_text(name):
+    if not name.isidentifier():  # the value is not shown, for it may be the key
         raise ValueError("must be the name of an environment variable, not the key itself")
     return name
-
-
-def _is_address(base_url: str) -> str:
-    try:
-        url = urlsplit(base_url)
-        is_web = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        is_web = False
-    if not is_web:
-        raise ValueError("is not an address; expected something like http://localhost:8000/v1")
-    if url.username is not None or url.password is not None or url.query or url.fragment:
-        raise ValueError(
-            f"must hold no user, password or ?query (keys included); {_FROM_ENVIRONMENT}"
-        )
-    return base_url
 
 
 String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
-Share = Annotated[Number, Field(ge=0, le=1)]
-Band = Annotated[
-    tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8], or calibrated")
+Address = Annotated[
+    String,
+    Field(
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$",
+        description="an address such as http://localhost:8000/v1 without user, password or ?query",
+    ),
 ]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8]")]
 # A cascade has these from its second judge.
-_OF_SECOND = (
-    "decoding",
-    "samples",
-    "prompts",
-    "system",
-    "schema",
-    "thinking_tokens",
-    "prices",
-    "max_cost",
+_OF_SECOND = frozenset(
+    {
+        "decoding",
+        "samples",
+        "prompts",
+        "system",
+        "schema",
+        "thinking_tokens",
+        "prices",
+        "max_cost",
+    }
 )
 
 
@@ -100,7 +88,7 @@ class JudgeConfig:
     model: String = ""
     """openai: as the server calls it. lm_eval: the name of the model class (hf, vllm, ...)."""
 
-    base_url: Annotated[String, AfterValidator(_is_address)] = "https://api.openai.com/v1"
+    base_url: Address = "https://api.openai.com/v1"
 
     api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = None
     """The environment variable that holds the key; see `judges.backends.server`."""
@@ -165,11 +153,8 @@ class JudgeConfig:
     then: "JudgeConfig | None" = None
     """cascade: who is asked where the first is unsure."""
 
-    unsure: Band | Literal["calibrated"] | None = None
-    """Probabilities at which the first judge is unsure. calibrated: as its certificate says."""
-
-    error: Annotated[Number, Field(gt=0, lt=1)] = 0.1
-    """calibrated: the rate of errors above which the first judge is unsure."""
+    unsure: Band | None = None
+    """cascade: from which probability to below which the first judge is unsure."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """lexical: see its backend."""
@@ -202,15 +187,13 @@ class JudgeConfig:
         except ValidationError as error:
             if not isinstance(values, ArgsKwargs):
                 raise
-            name = (*values.args, (values.kwargs or {}).get("name"))[0]
             problems = problems_of(cls, error)
-            lines = [f"judge {name}: {problem}" for problem in problems]
-            raise ConfigError("\n".join(lines)) from error
+            raise ConfigError("\n".join(f"judge: {problem}" for problem in problems)) from error
 
     def __post_init__(self) -> None:
         wrong = [*self._contradictions(), *self._wrong_cascade(), *self._wrong_costs()]
         if wrong:
-            raise ValueError("; ".join(wrong))
+            raise ConfigError("\n".join(f"judge {self.name}: {problem}" for problem in wrong))
 
     def _contradictions(self) -> Iterator[str]:
         model_is = BACKENDS[self.backend].model_is
@@ -226,10 +209,7 @@ class JudgeConfig:
         if self.verify == "page" and self.verdicts == "logprobs":
             yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
         if self.samples > 1 and not self.capabilities.reads_prompts:
-            yield (
-                f"samples: {self.samples} of backend {self.backend} would be the same; take"
-                " them out"
-            )
+            yield f"samples of backend {self.backend} would all be the same; take them out"
 
     def _wrong_costs(self) -> Iterator[str]:
         if self.max_cost is None:
@@ -247,25 +227,13 @@ class JudgeConfig:
         if self.backend != "cascade":
             return
         if self.first is None or self.then is None or self.unsure is None:
-            yield (
-                "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8] or"
-                " calibrated"
-            )
+            yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
             return
-        if "cascade" in (self.first.backend, self.then.backend):
-            yield "a cascade cannot be part of another cascade"
-        elif self.first.capabilities.reads_prompts:
-            yield (
-                f"first: {self.first.name} reads prompts; expected one that gives probabilities:"
-                " backend classifier, or lexical"
-            )
-        if self.then.verdicts != "text":
-            yield "then: a cascade reads replies; take verdicts: logprobs out of that judge"
-        if self.then.verify != "fact":
-            yield (
-                "then: a cascade decides on one fact at a time; take verify: page out of that judge"
-            )
-        if isinstance(self.unsure, tuple) and self.unsure[0] > self.unsure[1]:
+        if self.first.capabilities.reads_prompts or self.then.backend == "cascade":
+            yield "a cascade has a classifier or lexical as first, and as then a judge of its own"
+        if self.then.verdicts != "text" or self.then.verify != "fact":
+            yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
+        if self.unsure[0] > self.unsure[1]:
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
 
     @property
@@ -277,8 +245,6 @@ class JudgeConfig:
         then = self.then.capabilities
         return replace(
             then,
-            is_reproducible=False,
-            runs_here=then.runs_here and first.runs_here,
             by_words=then.by_words or first.by_words,
             caution=then.caution or first.caution,
         )
@@ -319,19 +285,18 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     """
     path = _find(Path(path_or_name))
     content = read_config(path)
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+    if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
-    backend = content.get("backend")
-    if not isinstance(backend, str) or backend not in BACKENDS:
-        fault = "is missing"
-        if backend is not None:
-            fault = f"{backend!r} is unknown{did_you_mean(str(backend), BACKENDS)}"
-        raise ConfigError(f"{path}: backend {fault}; expected one of {', '.join(BACKENDS)}")
-    allowed = known_keys(backend)
+    backend = str(content.get("backend"))
+    keys = known_keys(backend) or content.keys()
     if backend == "cascade":
-        allowed = allowed.difference(_OF_SECOND)
-    wrong = [f"{path}: {_why_unknown(key, backend)}" for key in content if key not in allowed]
-    values = {key: _value_in(path, key, value) for key, value in content.items() if key in allowed}
+        keys = keys - _OF_SECOND
+    wrong = [
+        f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
+        for key in content
+        if key not in keys
+    ]
+    values = {key: _value_in(path, key, value) for key, value in content.items() if key in keys}
     second = values.get("then")
     if isinstance(second, JudgeConfig):
         values |= {key: getattr(second, key) for key in _OF_SECOND}
@@ -349,17 +314,12 @@ def _value_in(path: Path, key: str, value: Any) -> Any:
     if key in ("first", "then") and isinstance(value, str):
         neighbour = path.parent / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
-    if not isinstance(value, dict):
-        return value
-    if key == "decoding":  # a parameter may be left empty
-        return {name: parameter for name, parameter in value.items() if parameter is not None}
-    files = {"prompts": tuple(value), "options": ("coefficients",)}.get(key, ())
-    places = {name: str(path.parent / value[name]) for name in files if _is_text(value, name)}
-    return {**value, **places}
-
-
-def _is_text(values: Mapping[str, Any], name: str) -> bool:
-    return isinstance(values.get(name), str)
+    if key in ("prompts", "options") and isinstance(value, dict):
+        return {
+            name: str(path.parent / file) if isinstance(file, str) else file
+            for name, file in value.items()
+        }
+    return value
 
 
 def _find(path: Path) -> Path:
@@ -368,21 +328,7 @@ def _find(path: Path) -> Path:
     if file.is_file():
         return file
     known = sorted(judge.stem for judge in find_config(FOLDER).glob("*.yaml"))
-    if is_name:
-        raise ConfigError(
-            f"no judge is called {path.name!r}{did_you_mean(path.name, known)}; known:"
-            f" {', '.join(known)}, or a file"
-        )
     raise ConfigError(
-        f"{path}: no such file; expected the YAML of a judge, or the name of one:"
+        f"{path}: no such judge{did_you_mean(path.name, known)}; expected a YAML file, or one of"
         f" {', '.join(known)}"
     )
-
-
-def _why_unknown(key: str, backend: str) -> str:
-    if backend == "cascade" and key in _OF_SECOND:
-        return f"{key} of a cascade is that of its second judge; set it there"
-    others = [other for other in BACKENDS if key in known_keys(other)]
-    if others:
-        return f"{key} is for backend {' and '.join(others)}, but the backend is {backend}"
-    return unknown_key(key, sorted(known_keys(backend)))

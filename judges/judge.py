@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tqdm import tqdm
 
 from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage
-from judges.backends import BACKENDS
+from judges.capabilities import BACKENDS
 from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
@@ -174,13 +174,6 @@ class Judge(AbstractContextManager["Judge"]):
         """What `ask` would send, or with ``reply`` the first questions of `ask_typed`."""
         schema = self._schema(reply) if reply else ""
         requests = self._requests(prompt_name, subjects, samples, decoding, schema)
-        if self.config.thinking_tokens is None:
-            stored = self._store.get_many(_keys(self._backend, requests))
-            cut_off = {key for key, answer in stored.items() if is_cut_off_in_thought(answer)}
-            requests = [
-                _with_room(request, ROOM_TO_THINK) if key in cut_off else request
-                for key, request in zip(_keys(self._backend, requests), requests, strict=True)
-            ]
         if reply is None or not self.config.capabilities.reads_prompts:
             return plan(self._backend, self._store, requests)
 
@@ -391,8 +384,6 @@ def ask(
         def keep(key: str, answer: Answer) -> None:
             answers[key] = store.put(key, answer, backend.identity)
             if missing.pop(key, None) is not None:
-                if backend.usage is not None:
-                    bar.set_postfix_str(str(backend.usage), refresh=False)
                 bar.update()
 
         def read_stored() -> int:
@@ -431,22 +422,25 @@ def _send(
     """Have a backend answer requests, and keep each answer as it comes."""
     keys = list(requests)
     unanswered = set(keys)
+
+    def hand_over(arrival: tuple[int, Answer]) -> None:
+        keep(keys[arrival[0]], arrival[1])
+        unanswered.discard(keys[arrival[0]])
+
     arrivals = backend.answer(list(requests.values()))
     current: tuple[int, Answer] | None = None
     try:
         for current in arrivals:
-            keep(keys[current[0]], current[1])
-            unanswered.discard(keys[current[0]])
+            hand_over(current)
     except KeyboardInterrupt as interrupt:
         if current is not None:
             # The interrupt may have come before it was kept. Keeping twice does no harm.
-            keep(keys[current[0]], current[1])
+            hand_over(current)
         if isinstance(arrivals, Generator):  # it still has in hand what came before the interrupt
             with suppress(KeyboardInterrupt, StopIteration):
-                number, answer = arrivals.throw(interrupt)
-                keep(keys[number], answer)
-                for number, answer in arrivals:
-                    keep(keys[number], answer)
+                hand_over(arrivals.throw(interrupt))
+                for current in arrivals:
+                    hand_over(current)
         raise
     finally:
         if isinstance(arrivals, Generator):

@@ -6,24 +6,23 @@ An SQLite file holds the answers. Several threads and processes may share it.
 import json
 import sqlite3
 import threading
-import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import TypeAdapter, ValidationError
 
 from judges.answers import Answer
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.records import to_model
 
 _BUSY = 60.0  # seconds to wait for another process's transaction
 _APPLICATION = 0x6C6D6661  # marks the file as ours
-_ANSWER = TypeAdapter(Answer)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL,"
     " time TEXT NOT NULL, model TEXT NOT NULL) WITHOUT ROWID",
@@ -150,29 +149,22 @@ class AnswerStore:
                 for statement in _TABLES:
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
-        deadline = time.monotonic() + _BUSY
-        while self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
-                self._database.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:  # another process is at it: SQLite does not wait here
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
+        # If another process is at it, SQLite does not wait here, and the mode stays with the file.
+        with suppress(sqlite3.OperationalError):
+            self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
 
     def _read(self, key: str, text: str) -> Answer:
         try:
-            answer = _ANSWER.validate_json(text, strict=True)
-            problem = "it has no text" if answer.text is None else ""
-        except ValidationError as error:
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
-        if problem:
+            answer = to_model(Answer, parse_json(text))
+            if answer.text is None:
+                raise ValueError("it has no text")
+        except ValueError as error:
             raise DataError(
-                f"{self.path}: the answer {key} cannot be read ({problem}): it is damaged, or of a"
+                f"{self.path}: the answer {key} cannot be read: {error}; it is damaged, or of a"
                 " later version of the suite; update the suite, or delete that row of the table"
                 " answers and its request is sent again, or name another file"
-            )
+            ) from error
         return answer
 
     def _lock_of(self, owner: str) -> FileLock:
@@ -203,17 +195,9 @@ class AnswerStore:
         with self._lock:
             try:
                 yield
-            except sqlite3.OperationalError as error:
+            except (sqlite3.Error, OSError) as error:
                 raise DataError(
-                    f"{self.path}: the answer store cannot be used: {error}; it needs a folder on a"
-                    " local disk that can be written to and has space"
-                ) from error
-            except sqlite3.DatabaseError as error:
-                raise DataError(
-                    f"{self.path}: not an SQLite file of judges' answers, or a damaged one"
-                    f" ({error}); move it away to begin a new one, or name another file"
-                ) from error
-            except OSError as error:
-                raise DataError(
-                    f"{self.path}: the folder of the answer store cannot be made: {error}"
+                    f"{self.path}: the store of judges' answers cannot be used: {error}; it needs a"
+                    " folder on a local disk with space; if the file is another one or damaged,"
+                    " move it away or name another"
                 ) from error

@@ -62,7 +62,7 @@ def schema_of(reply: type[Reply]) -> str:
         if "properties" in part:
             part["required"] = list(part["properties"])
             part["additionalProperties"] = False
-    return json.dumps(_without_titles(schema))
+    return json.dumps(json.loads(json.dumps(schema), object_hook=_without_title))
 
 
 def read_reply(
@@ -179,14 +179,8 @@ def _json_in(text: str) -> Any:
     return _NO_JSON
 
 
-def _without_titles(node: Any) -> Any:
-    """A schema without the titles that pydantic makes of names."""
-    if isinstance(node, list):
-        return [_without_titles(item) for item in node]
-    if not isinstance(node, dict):
-        return node
+def _without_title(node: dict[str, Any]) -> dict[str, Any]:
+    """A part of a schema without the title that pydantic makes of a name."""
     return {
-        name: _without_titles(value)
-        for name, value in node.items()
-        if name != "title" or not isinstance(value, str)
+        name: value for name, value in node.items() if name != "title" or not isinstance(value, str)
     }

@@ -48,15 +48,14 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figures:
-    """``megabytes`` of a submission; seconds of single checks, of building with nothing and with
-    all known; bytes of the site's first view and of all of it."""
+    """``megabytes`` of a submission; seconds of single checks and of building; bytes of the site's
+    first view and of all of it."""
 
     num_submissions: int
     num_rows: int
     megabytes: float
     check_seconds: tuple[float, ...]
-    build_seconds: float
-    rebuild_seconds: tuple[float, ...]
+    build_seconds: tuple[float, ...]
     first_view: int
     site: int
 
@@ -78,9 +77,8 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
         _timed(lambda place=place: _accepted(place, rules))
         for place in found[:: max(1, count // _CHECKED)]
     ]
-    build = partial(build_site, submissions, folder / "site", cache=folder / "cache", rules=rules)
-    first = _timed(lambda: build(workers=WORKERS))
-    again = [_timed(lambda: build(workers=WORKERS)) for _ in range(runs)]
+    build = partial(build_site, submissions, folder / "site", rules=rules)
+    seconds_of_builds = [_timed(lambda: build(workers=WORKERS)) for _ in range(runs)]
     built = build()
     size = (
         sum(path.stat().st_size for path in submissions.rglob("*") if path.is_file())
@@ -92,8 +90,7 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
         sum(sizes.values()),
         size,
         tuple(seconds),
-        first,
-        tuple(again),
+        tuple(seconds_of_builds),
         built.first_view,
         built.bytes,
     )

@@ -39,7 +39,7 @@ def read_benchmark(target: str) -> Benchmark:
         DataError: The file is missing, or no row of it can be read.
     """
     corpus = parse_corpus(_config(target))
-    table, provenance = find_table(corpus)
+    table, provenance = find_table(corpus, corpus.metadata.source)
     rows = []
     for row in table_rows(corpus, table):
         # the same on every machine

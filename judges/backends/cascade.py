@@ -12,7 +12,6 @@ from dataclasses import replace
 from judges.answers import Answer, Backend, Estimate, Request, Usage
 from judges.backends.classifier import claims_of, to_answer
 from judges.budget import Purse
-from judges.certificates import find_calibration
 from judges.config import JudgeConfig
 from judges.judge import ask, open_backend
 from judges.store import AnswerStore
@@ -26,8 +25,8 @@ class CascadeBackend(Backend):
     """Asks a second judge where the first is unsure.
 
     The first judge says how probable it is that passages support each claim of a question. The
-    second is asked the question if one of these lies in a band in which the first is ``unsure``, or
-    there is none. Reasons name the judge that decided.
+    second is asked the question if one of these lies in the band in which the first is ``unsure``,
+    or there is none. Reasons name the judge that decided.
     """
 
     reads_subject = True
@@ -37,20 +36,17 @@ class CascadeBackend(Backend):
         """Open both judges. ``purse`` pays the second.
 
         Raises:
-            ConfigError: There is no such judge, or no certificate says where the first is unsure.
+            ConfigError: There is no such judge.
         """
-        assert config.first is not None
-        assert config.then is not None
+        assert config.first
+        assert config.then
+        assert config.unsure
         self._first_config = config.first
         self._then_config = config.then
+        self._unsure = config.unsure
         self._first = open_backend(config.first)
         self._then = open_backend(replace(config.then, max_cost=config.max_cost), purse)
-        self._bands: tuple[tuple[float, float], ...] = ()
-        if config.unsure == "calibrated":
-            self._bands = find_calibration(config.first, self._first.identity, config.error)
-        elif isinstance(config.unsure, tuple):
-            self._bands = (config.unsure,)
-        parts = [self._first.identity, self._then.identity, self._bands]
+        parts = [self._first.identity, self._then.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
 
@@ -121,12 +117,11 @@ class CascadeBackend(Backend):
         return ask(backend, self._store, requests, description)
 
     def _is_sure(self, reply: SupportReply) -> bool:
-        """Whether a reply has a probability outside the bands. A band that ends at 1 includes 1."""
+        """Whether a reply has a probability outside the band. A band that ends at 1 includes 1."""
+        low, high = self._unsure
         probability = reply.probability
-        if probability is None:
-            return False
-        return not any(
-            low <= probability < high or probability == high == 1 for low, high in self._bands
+        return probability is not None and not (
+            low <= probability < high or probability == high == 1
         )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Backend, Estimate, Request, Usage
-from judges.backends import Capabilities, capabilities
 from judges.backends.lm_eval_model import fingerprint
+from judges.capabilities import Capabilities, capabilities
 from judges.inference import FAMILIES, Pair, Support, family_of
 from judges.lexical.words import Passage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply

@@ -243,9 +243,7 @@ def _device(model_class: type[LM]) -> dict[str, str]:
 
     if not issubclass(model_class, HFLM):
         return {}
-    if torch.cuda.is_available():
-        return {"device": "cuda:0"}
-    return {"device": "mps" if torch.backends.mps.is_available() else "cpu"}
+    return {"device": "cuda:0" if torch.cuda.is_available() else "cpu"}
 
 
 def _seed(model: LM, seed: int) -> dict[str, int]:

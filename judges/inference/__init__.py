@@ -75,8 +75,8 @@ class Family:
     pattern: str
     """What is found in the name of a model that belongs to it, or in its ``model_type``."""
 
-    head: Literal["sequence", "tokens", "seq2seq"] = "sequence"
-    """A label for the whole text or for its first token, or a first word 1 or 0."""
+    head: Literal["sequence", "seq2seq"] = "sequence"
+    """A label for the whole text, or a first word 1 or 0."""
 
     text: str = ""
     """What premise and claim are made into. Empty: a pair, as the tokenizer joins them."""

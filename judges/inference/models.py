@@ -1,5 +1,6 @@
 """Models that say whether passages support a claim, by transformers."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -27,7 +28,6 @@ _READABLE = 0.5  # probability that the first word is 1 or 0
 _NEITHER = "the model answers neither 1 nor 0"
 _OTHERWISE = "its folder, or --nli lexical"
 _T5 = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
-_FLAN = "google/flan-t5-base"
 
 
 class SupportModel:
@@ -66,11 +66,6 @@ class SupportModel:
             self._zero, self._one = (
                 tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in "01"
             )
-            if self._zero == self._one:
-                raise ModelError(
-                    f"{name}: its tokenizer begins 0 and 1 with the same token, so the first word"
-                    " tells nothing"
-                )
             return
         count = model.config.num_labels
         if count == 1:  # a single label is a score
@@ -96,25 +91,30 @@ class SupportModel:
         """
         cut = Windows(self._tokenizer)
         claims = self._encode([("", pair.claim) for pair in pairs])
-        windows: list[list[str]] = []
-        for pair, ids in zip(pairs, claims.get("input_ids", ()), strict=True):
+        premises: list[tuple[str, str]] = []
+        owners: list[int] = []  # the pair of each premise
+        for number, ids in enumerate(claims.get("input_ids", ())):
             room = min(self._window, self._longest - len(ids) - _SPARE)
-            is_enough = room >= min(_FEWEST, self._window)
-            windows.append(cut.of(pair.passages, room) if is_enough else [])
-        owners = [number for number, texts in enumerate(windows) for _ in texts]
-        texts = [text for own_texts in windows for text in own_texts]
-        premises = [(text, pairs[owner].claim) for text, owner in zip(texts, owners, strict=True)]
+            if room < min(_FEWEST, self._window):
+                continue
+            pair = pairs[number]
+            windows = cut.of(pair.passages, room)
+            premises += [(window, pair.claim) for window in windows]
+            owners += [number] * len(windows)
         found: list[list[float]] = [[] for _ in pairs]
         for place, probability in self._probabilities(premises):
             if probability is not None:
                 found[owners[place]].append(probability)
         no_room = f"the claim leaves no room for passages in {self._longest} tokens"
-        return [
-            Support(max(chances), len(own_texts))
-            if chances
-            else Support(None, len(own_texts), _NEITHER if own_texts else no_room)
-            for chances, own_texts in zip(found, windows, strict=True)
-        ]
+        num_windows = Counter(owners)
+        results = []
+        for number, probabilities in enumerate(found):
+            count = num_windows[number]
+            if probabilities:
+                results.append(Support(max(probabilities), count))
+            else:
+                results.append(Support(None, count, _NEITHER if count else no_room))
+        return results
 
     def _probabilities(
         self, texts: Sequence[tuple[str, str]]
@@ -154,8 +154,6 @@ class SupportModel:
         if self._family.head == "seq2seq":
             return self._first_words(inputs)
         logits = self._model(**inputs).logits.float()
-        if logits.dim() == 3:
-            logits = logits[:, 0]
         if logits.shape[-1] == 1:
             probabilities = logits.sigmoid()[:, 0]
         else:
@@ -207,33 +205,13 @@ def load_model(
         family = family_of(name, about, family)
         if FAMILIES[family].head == "sequence":
             model, tokenizer, longest = load_classifier(name, revision, device, _OTHERWISE)
-            return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
-        if family == "hhem":
-            model, tokenizer = _load_hhem(name, revision, about.get("foundation") or _FLAN)
         else:
             tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 name, revision=revision, dtype=dtype_of(device)
-            )
-        model = model.to(device, dtype_of(device))
-        return SupportModel(name, family, model, tokenizer, _MOST_T5, batch_size, window)
-
-
-def _load_hhem(name: str, revision: str | None, foundation: str) -> tuple[Any, Any]:
-    """Load HHEM, whose own code, which need not be run, wraps a class of transformers."""
-    model, info = transformers.T5ForTokenClassification.from_pretrained(
-        name,
-        config=AutoConfig.from_pretrained(foundation, num_labels=2),
-        key_mapping={"^t5\\.": ""},
-        revision=revision,
-        output_loading_info=True,
-    )
-    missing = sorted(info["missing_keys"])
-    if missing:  # transformers would make these weights up
-        raise ModelError(
-            f"{name}: has no weights for {', '.join(missing[:3])}; does it belong to that family?"
-        )
-    return model, AutoTokenizer.from_pretrained(foundation)
+            ).to(device)
+            longest = _MOST_T5
+        return SupportModel(name, family, model, tokenizer, longest, batch_size, window)
 
 
 def load_classifier(

@@ -60,11 +60,10 @@ def is_adverbial(text: str) -> bool:
 def _facts_of_half(text: str) -> list[str]:
     facts: list[str] = []
     born_first = _GRAMMAR["born_first"].match(text)
-    if born_first:
-        clause = _clause(born_first["rest"])
-        if clause:
-            facts += _born(clause["subject"], f"born {born_first['born']}")
-            text = born_first["rest"]
+    clause = _clause(born_first["rest"]) if born_first else None
+    if born_first and clause:
+        facts += _born(clause["subject"], f"born {born_first['born']}")
+        text = born_first["rest"]
     statement, life = _without_life(text)
     for introduction, plain in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain, statement)
@@ -74,12 +73,11 @@ def _facts_of_half(text: str) -> list[str]:
     subject, predicate, apposition = clause.group("subject", "predicate", "apposition")
     for piece in life:
         facts += _verb_phrase(subject, piece)
-    if apposition.startswith("who "):
-        facts += _predicates(subject, apposition[4:])
-    elif apposition:
+    if apposition:
         is_present = predicate.startswith(("is ", "has ", "also is ", "also has "))
         be = "is" if is_present and not apposition.startswith("born ") else "was"
-        facts += _predicates(subject, f"{be} {apposition}")
+        more = f"{be} {apposition}"
+        facts += _predicates(subject, apposition[4:] if apposition.startswith("who ") else more)
     return facts + _predicates(subject, predicate)
 
 
@@ -89,17 +87,15 @@ def _without_life(text: str) -> tuple[str, list[str]]:
     Example: of ``Ada (1872-1934) sang`` it is ``Ada sang``, and ``was born in 1872`` and ``died in
     1934``.
     """
-    span = _GRAMMAR["life_span"].search(text, 1, _LIFE_BEFORE)
-    if span:
-        life = [f"was born {_with_preposition(span['born'])}"]
-        life.append(f"died {_with_preposition(span['died'].strip())}")
-        return text[: span.start()] + text[span.end() :], life
-    date = _GRAMMAR["life_date"].search(text, 1, _LIFE_BEFORE)
-    if date:
-        deed = "was born" if date["deed"].startswith("b") else "died"
-        life = [f"{deed} {_with_preposition(date['when'])}"]
-        return text[: date.start()] + text[date.end() :], life
-    return text, []
+    bracket = _GRAMMAR["life"].search(text, 1, _LIFE_BEFORE)
+    if bracket is None:
+        return text, []
+    deeds = (
+        ("was born", bracket["born"] or bracket["only_born"]),
+        ("died", bracket["died"] or bracket["only_died"]),
+    )
+    life = [f"{deed} {_with_preposition(date.strip())}" for deed, date in deeds if date]
+    return text[: bracket.start()] + text[bracket.end() :], life
 
 
 def _with_preposition(date: str) -> str:
@@ -130,11 +126,7 @@ def _born(subject: str, text: str) -> list[str]:
 
 def _predicates(subject: str, predicate: str) -> list[str]:
     """The coordinated verb phrases, each with the subject."""
-    pieces = [
-        piece.strip(" ,")
-        for part in _GRAMMAR["and_verb"].split(predicate)
-        for piece in _GRAMMAR["comma_verb"].split(part)
-    ]
+    pieces = [piece.strip(" ,") for piece in _GRAMMAR["between_verbs"].split(predicate)]
     facts: list[str] = []
     auxiliary = ""  # of a passive that goes on: "was fined and imprisoned"
     verbs = ""  # that share their object with the next one: "directed and presented a play"
@@ -167,16 +159,18 @@ def _verb_phrase(subject: str, phrase: str) -> list[str]:
     if relative:
         return _verb_phrase(subject, relative["main"]) + _predicates(subject, relative["more"])
     nouns = _GRAMMAR["nouns"].match(phrase)
-    items = _GRAMMAR["joint"].split(nouns["list"]) if nouns else []
-    if nouns is None or not all(_is_person(item.strip()) for item in items[:-1]):
+    items = [item.strip() for item in _GRAMMAR["joint"].split(nouns["list"])] if nouns else []
+    if nouns is None or not all(map(_is_person, items[:-1])):
         return [f"{subject} {phrase}"]
-    facts = [f"{subject} {nouns['be']} {nouns['article']} {items[0].strip()}"]
-    for item in items[1:]:
-        article = "an " if item[:1].lower() in "aeiou" else "a "
-        if _GRAMMAR["has_article"].match(item):
-            article = ""
-        facts.append(f"{subject} {nouns['be']} {article}{item.strip()}")
-    return facts
+    first, *rest = items
+    with_articles = [f"{nouns['article']} {first}", *map(_with_article, rest)]
+    return [f"{subject} {nouns['be']} {item}" for item in with_articles]
+
+
+def _with_article(noun: str) -> str:
+    if _GRAMMAR["has_article"].match(noun):
+        return noun
+    return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
 
 
 def _is_person(item: str) -> bool:
@@ -195,6 +189,7 @@ class _Individual:
 
     names: list[_Name] = field(default_factory=list)
     births: set[str] = field(default_factory=set)  # years
+    facts: list[int] = field(default_factory=list)
     is_introduced: bool = False
 
     def can_be_called(self, name: _Name) -> bool:
@@ -225,9 +220,8 @@ def split_individuals(
     target = _name_words(name)
     individuals = [_Individual()]
     current = individuals[0]
-    members: dict[int, list[int]] = {}  # facts by the place of their individual
     for number, sentence in enumerate(sentences):
-        current = _individual_of(sentence, target, individuals, current, is_first=not members)
+        current = _individual_of(sentence, target, individuals, current)
         is_first_half = False
         for fact, owner in enumerate(owners):
             if owner != number:
@@ -237,8 +231,8 @@ def split_individuals(
                 current = _Individual(is_introduced=True)
                 individuals.append(current)
             is_first_half = not is_other_half
-            members.setdefault(id(current), []).append(fact)
-    return list(members.values())
+            current.facts.append(fact)
+    return sorted(individual.facts for individual in individuals if individual.facts)
 
 
 def _individual_of(
@@ -246,7 +240,6 @@ def _individual_of(
     target: _Name,
     individuals: list[_Individual],
     current: _Individual,
-    is_first: bool,
 ) -> _Individual:
     """The individual that ``sentence`` is about. A new one is added to ``individuals``."""
     name, rest = _leading_name(sentence, target)
@@ -264,7 +257,7 @@ def _individual_of(
             is_new = True
         elif current.is_introduced:
             is_new = _WORDING["describes_again"].match(rest) is not None
-    if is_new and not is_first:
+    if is_new and any(individual.facts for individual in individuals):
         current = _Individual()
         individuals.append(current)
     if is_full_name:

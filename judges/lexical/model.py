@@ -13,16 +13,18 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from scipy.special import expit
 
 from judges.lexical.comparison import Comparison
 from judges.lexical.words import ADDITIVES, KINSHIP, Passage, Text, Word
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.records import to_model
 from lm_factuality.ground.settings import Number
 
 COEFFICIENTS = Path(__file__).resolve().parent / "coefficients.json"
-_SHOWN = 3  # missing things of a kind that a reason names
+_SHOWN = 5  # missing names and words that a reason tells
 
 # What is measured of a claim beside its passages. Every feature is a share in [0, 1], or a yes (1)
 # or no (0), so that the length of the texts does not change its scale. Of a claim without content
@@ -40,7 +42,10 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
         default=0.0,
     ),
     # The share of the second half of the claim, where what is new stands, that no passage has.
-    "missing_end": lambda pair: _share(*_second_half(pair)),
+    "missing_end": lambda pair: _share(
+        [word for word in _second_half(pair.claim) if word in pair.missing],
+        _second_half(pair.claim),
+    ),
     # The claim has a number: there is more to get wrong, and more to check it by.
     "has_numbers": lambda pair: bool(_numbers(pair.claim.content)),
     # The shares of the claim's numbers, words of names, and names that no passage has.
@@ -85,11 +90,8 @@ def _share(part: Sequence[Any], whole: Sequence[Any]) -> float:
     return len(part) / len(whole) if whole else 0.0
 
 
-def _second_half(pair: Comparison) -> tuple[list[Word], list[Word]]:
-    """The missing content words of the claim's second half, and all of that half."""
-    content = pair.claim.content
-    half = list(content[len(content) // 2 :])
-    return [word for word in half if word in pair.missing], half
+def _second_half(claim: Text) -> Sequence[Word]:
+    return claim.content[len(claim.content) // 2 :]
 
 
 def _numbers(words: Sequence[Word]) -> list[Word]:
@@ -156,16 +158,15 @@ class LexicalModel:
 
 def reason(pair: Comparison) -> str:
     """What was found and what is missing, in one line."""
-    count = len(pair.claim.content)
-    if not count:
+    content = pair.claim.content
+    if not content:
         return "no content words to look for"
+    parts = [f"{len(content) - len(pair.missing)} of {len(content)} content words covered"]
     names = [" ".join(word.text for word in name) for name in pair.missing_names]
-    numbers = [word.text for word in _numbers(pair.missing)]
-    words = [word.text for word in pair.missing if not word.is_number and not word.is_name]
-    parts = [f"{count - len(pair.missing)} of {count} content words covered"]
-    for kind, missing in (("number", numbers), ("name", names), ("word", words)):
-        if missing:
-            parts.append(_nowhere(kind, missing))
+    words = [word.text for word in pair.missing if not word.is_name]
+    missing = [*names, *words]
+    if missing:
+        parts.append(f"not in the passages: {', '.join(missing[:_SHOWN])}")
     if pair.negation_differs:
         parts.append("negation differs")
     if pair.namesakes:
@@ -174,36 +175,20 @@ def reason(pair: Comparison) -> str:
     return "; ".join(parts)
 
 
-def _nowhere(kind: str, missing: Sequence[str]) -> str:
-    shown = ", ".join(missing[:_SHOWN])
-    if len(missing) > _SHOWN:
-        shown = f"{shown} and {len(missing) - _SHOWN} more"
-    are = "s {} are" if len(missing) > 1 else " {} is"
-    return f"{kind}{are.format(shown)} nowhere in the passages"
-
-
 def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
     """Read the model that ``python -m bench.lexical.fit`` wrote to ``path``.
 
     Raises:
         DataError: There is no such file, or it is not one that the command writes.
     """
-    expected = (
-        "expected a file that 'python -m bench.lexical.fit --citations FILE --out FILE' wrote in a"
-        " checkout of the suite"
-    )
     try:
-        model = TypeAdapter(LexicalModel).validate_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file; {expected}") from error
-    except (OSError, ValidationError) as error:
+        model = to_model(LexicalModel, parse_json(path.read_text(encoding="utf-8")))
+        unknown = [name for name in model.coefficients if name not in FEATURES]
+        if unknown:
+            raise ValueError(f"no feature is called {', '.join(unknown)}")
+    except (OSError, ValueError) as error:
         raise DataError(
-            f"{path}: not coefficients of the lexical judge ({error}); {expected}"
+            f"{path}: not coefficients of the lexical judge: {error}; expected a file that 'python"
+            " -m bench.lexical.fit --citations FILE --out FILE' wrote in a checkout of the suite"
         ) from error
-    unknown = [name for name in model.coefficients if name not in FEATURES]
-    if unknown:
-        raise DataError(
-            f"{path}: no feature is called {', '.join(unknown)}; known: {', '.join(FEATURES)};"
-            f" {expected}"
-        )
     return model

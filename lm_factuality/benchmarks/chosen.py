@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 
 from markupsafe import Markup
 
-from judges.backends import capabilities
+from judges.capabilities import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from judges.typed import Reply
@@ -17,13 +18,13 @@ from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, 
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.published import Source, blob_id
-from lm_factuality.ground.tables import FORMATS, Record, read_table
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.published import Source
+from lm_factuality.ground.tables import Record
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.own_data import own_data
+from lm_factuality.harness.own_data import read_records
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.harness.suite_task import Settings
 from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
@@ -43,6 +44,7 @@ def graded(
     best_grade: str,
     unreadable: Mapping[str, str] | None = None,
     sources: Sequence[Source] = (),
+    prompts: Path | None = None,
     order: int = 100,
 ) -> Benchmark:
     """Declare a benchmark in which a judge grades each answer by a reference.
@@ -63,6 +65,7 @@ def graded(
         unreadable: By the name of a protocol, the grade of an answer for which the judge's reply
             cannot be read. In the protocol ``paper``, such an answer is unscored.
         sources: The published files.
+        prompts: The folder of the judge's prompts, for benchmarks outside this package.
         order: The place of the benchmark in lists.
 
     Returns:
@@ -96,6 +99,7 @@ def graded(
         questions=(_question(answers),),
         scores=_declared_scores(answers.scores),
         headline=headline,
+        prompts=prompts,
         kind=name,
         title=title,
         data=Data(tuple(sources), settings=("protocol",)),
@@ -129,7 +133,9 @@ class GradedTask(JudgedTask):
         Raises:
             DataError: The data cannot be read, a row lacks a text, or rows are missing.
         """
-        records, self.config.metadata["data"] = _read_records(self._dataset)
+        records, self.config.metadata["data"] = read_records(
+            self._dataset, "a table with a column of questions and one of answers"
+        )
         documents = []
         for number, record in enumerate(records):
             question = _text_in(record, self._answers.question_column)
@@ -161,48 +167,6 @@ def _declared_scores(scores: Sequence[GradeScore]) -> tuple[Score, ...]:
         declared += [shown, *shown.bounds()]
     declared.append(Score("unscored", Aggregation(how_many), higher=False))
     return tuple(declared)
-
-
-def _read_records(config: Mapping[str, Any]) -> tuple[Sequence[Record], dict[str, Any]]:
-    """The rows that a YAML names, and what results say of the data.
-
-    Of a dataset of the Hub, the rows are those of the split ``test_split``, or of its only split.
-
-    Raises:
-        ConfigError: The YAML names no data, or a file that does not exist.
-        DataError: The data cannot be read.
-    """
-    task, path = config.get("task"), str(config.get("dataset_path") or "")
-    if path.endswith(tuple(FORMATS)):
-        file = own_data(config, "a table with a column of questions and one of answers")
-        assert file is not None
-        table = read_table(file)
-        refuse(table.problems)
-        about = {"file": file.name, "git_blob": blob_id(file), "is_published": False}
-        return table.records, about
-    if not path:
-        raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
-
-    import datasets
-
-    options = config.get("dataset_kwargs") or {}
-    try:
-        splits = datasets.load_dataset(path, config.get("dataset_name"), **options)
-    except Exception as error:  # the loader raises many kinds of error, most without the name
-        raise DataError(
-            f"{task}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
-            " table elsewhere and name the file under dataset_path"
-        ) from error
-    split = str(config.get("test_split") or "test")
-    if len(splits) == 1:
-        split = next(iter(splits))
-    if split not in splits:
-        raise DataError(f"{task}: test_split: found {split!r}, expected one of {', '.join(splits)}")
-    rows = splits[split]
-    records = [
-        Record(f"{path}, row {number}", values) for number, values in enumerate(rows, start=1)
-    ]
-    return records, {"dataset": path, "fingerprint": rows._fingerprint}
 
 
 def _text_in(record: Record, column: str) -> str:

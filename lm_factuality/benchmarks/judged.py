@@ -7,6 +7,7 @@ declaration out of these: how scores are found again from samples, and what peop
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from judges.judge import Judge, Plan
@@ -123,6 +124,7 @@ def judged_benchmark(
     scores: Sequence[Score],
     headline: str,
     scoring: Mapping[str, Any] | None = None,
+    prompts: Path | None = None,
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -134,6 +136,7 @@ def judged_benchmark(
         scores: Every number that the tasks report.
         headline: The name of the score that the benchmark is about.
         scoring: Other fields of `Scoring`.
+        prompts: The folder of the judge's prompts, for benchmarks outside this package.
         **parts: Other fields of `Benchmark`.
     """
 
@@ -152,7 +155,7 @@ def judged_benchmark(
 
     return Benchmark(
         scoring=Scoring(tuple(scores), (headline,), keep_verdict, recount, **(scoring or {})),
-        judging=Judging(method_of, tuple(steps)),
+        judging=Judging(method_of, tuple(steps), prompts),
         people=People(tuple(questions), items, relabelling(items, change, recount)),
         **parts,
     )

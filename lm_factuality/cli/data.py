@@ -12,7 +12,7 @@ from typer import Argument, Option
 from lm_factuality import __version__
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 
 if TYPE_CHECKING:
     from lm_factuality.ground.published import Source
@@ -204,8 +204,6 @@ def fetch_references(
     if urls and data_dir:
         raise typer.BadParameter("give --urls or --data-dir, not both")
     if report:
-        if report.suffix.lower() != ".json":
-            raise ConfigError(f"--report {report}: expected a name that ends in .json")
         check_writable(report.parent, "the report")  # before hours of fetching
     settings = {"user_agent": user_agent, "delay": delay, "obeys_robots": not ignore_robots}
     manners = read_settings(Manners, settings, "fetch-references")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -67,22 +67,6 @@ def judge(
     ] = None,
     store: Store = None,
     dry_run: DryRun = False,
-    knowledge: Annotated[
-        Path | None,
-        Option(help="ambigbio: pages (default: the given documents)."),
-    ] = None,
-    linking: Annotated[
-        Literal["greedy", "hungarian"] | None,
-        Option(help="ambigbio: how individuals get entities."),
-    ] = None,
-    facts: Annotated[
-        Literal["standalone", "as_written"] | None,
-        Option(help="ambigbio: whether facts name whom they are about."),
-    ] = None,
-    protocol: Annotated[
-        Literal["paper", "code"] | None,
-        Option(help="ambigbio: the paper's choices or its code's."),
-    ] = None,
     metadata: Annotated[
         str,
         Option(metavar="KEY=VALUE", help="Settings, such as knowledge=INDEX,k=64, or JSON."),
@@ -96,7 +80,8 @@ def judge(
       lm-factuality judge felm_gen --samples samples_felm_gen_*.jsonl --judge lexical --out judged
       lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
       lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
-      lm-factuality judge ambigbio --generations alce.json.gz --judge lexical --out judged
+      lm-factuality judge ambigbio --generations FILE --judge lexical --out judged \\
+        --metadata knowledge=wikipedia.db,linking=hungarian
       lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
 
     FILE is a samples file of lm_eval (--log_samples), or what a run saved before its judge began.
@@ -112,10 +97,8 @@ def judge(
 
     if bool(samples) == bool(generations):
         raise typer.BadParameter("give either --samples or --generations")
-    options = {"knowledge": knowledge, "linking": linking, "facts": facts, "protocol": protocol}
-    given = {name: value for name, value in options.items() if value is not None}
     config = read_judge(judge, max_cost)
-    generation = _find_generation(task, metadata, given, bool(generations))
+    generation = _find_generation(task, metadata, bool(generations))
     refuse_unable(config, generation)
     if samples:
         docs, responses = read_samples(samples, generation)
@@ -174,22 +157,19 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
     return config if max_cost is None else replace(config, max_cost=max_cost)
 
 
-def _find_generation(
-    task: str, metadata: str, options: dict[str, Any], are_generations: bool
-) -> "Generation":
+def _find_generation(task: str, metadata: str, are_generations: bool) -> "Generation":
     """Return how a task's generations are judged, with the settings given."""
     from lm_factuality.benchmarks import find_generation
     from lm_factuality.benchmarks.biographies.judging import AmbigBio
 
-    settings = {**_read_metadata(metadata), **options}
-    known = list(getattr(find_generation(task), "about", {}))
-    known = [name for name in known if name != "knowledge_identity"]
-    for name in settings:
-        if name not in known:
-            option = f"--{name}" if name in options else "--metadata"
-            raise ConfigError(
-                f"{option}: {task} has no setting {name!r}; known: {', '.join(known) or 'none'}"
-            )
+    settings = _read_metadata(metadata)
+    known = {*getattr(find_generation(task), "about", ())} - {"knowledge_identity"}
+    unknown = settings.keys() - known
+    if unknown:
+        raise ConfigError(
+            f"--metadata: {task} has no setting {', '.join(map(repr, sorted(unknown)))}; known:"
+            f" {', '.join(sorted(known)) or 'none'}"
+        )
     if are_generations and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
     return find_generation(task, settings)

@@ -98,7 +98,7 @@ def pack(
     submission = read_submission(folder)
     size = sum(file.bytes for file in submission.files) / 2**20
     sys.stdout.write(
-        f"{folder}: {len(submission.tasks)} tasks of the leaderboard {submission.leaderboard},"
+        f"{folder}: a submission to the leaderboard {submission.leaderboard},"
         f" {submission.model.name} at {submission.model.revision}, {size:.1f} MiB; every score"
         f" follows from its samples{_by_rules(rules)}\n"
     )
@@ -162,10 +162,6 @@ def build(
     submissions: Submissions,
     out: Annotated[Path, Option(help="Folder of the site; an earlier one is replaced.")],
     title: Annotated[str, Option(help="Title of the site.")] = "Factuality leaderboard",
-    cache: Annotated[
-        Path | None,
-        Option(help="Where checks are kept (default: in your cache folder)."),
-    ] = None,
     workers: Annotated[int, Option(help="Processes that check.")] = 1,
     rules: Rules = None,
     reports: Annotated[
@@ -179,8 +175,7 @@ def build(
       lm-factuality leaderboard build submissions --out site
       lm-factuality leaderboard build submissions --out site --reports --workers 4
 
-    The site needs no server: open site/index.html, or give the folder to any static host. What was
-    checked before and has not changed is not checked again (--cache).
+    The site needs no server: open site/index.html, or give the folder to any static host.
     """
     from lm_factuality.leaderboard.rules import leaderboard_names
     from lm_factuality.leaderboard.site.build import build_site
@@ -191,7 +186,6 @@ def build(
         out,
         workers=max(1, workers),
         title=title,
-        cache=cache,
         reports=reports,
         rules=rules,
     )
@@ -284,8 +278,8 @@ def changed(
       lm-factuality leaderboard changed submissions --base origin/main
 
     For the workflow of a repository of submissions: checks those that the commits since --base
-    touch. The exit code is 1 if one is refused, if an earlier one is changed, or if the files that
-    check submissions are changed.
+    add. The exit code is 1 if one is refused, if an earlier one is changed, or if something else is
+    changed beside it.
     """
     from lm_factuality.ground.files import write_text
     from lm_factuality.leaderboard.check import check_every
@@ -293,7 +287,7 @@ def changed(
     from lm_factuality.leaderboard.workflow import changed_submissions
 
     leaderboard_names(rules)
-    change = changed_submissions(submissions, base, rules)
+    change = changed_submissions(submissions, base)
     outcomes = []
     problems = [f"{code} {sentence}" for code, sentence in change.problems]
     for checked in check_every(change.submissions, rules):

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 import lm_factuality.benchmarks.felm_gen.steps  # noqa: F401  declares what cures "no evidence"
 from judges.config import JudgeConfig
@@ -26,14 +28,28 @@ from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
-from lm_factuality.ground.records import read_lines
+from lm_factuality.ground.records import read_lines, to_model
 
 _WRITTEN = ("verdict", "score", "reason", "said")
-_KEYS = (
-    ("claim", str, "a text"),
-    ("passages", list, "a list of texts, or of objects with text and title"),
-)
 _SHOWN = 3  # pairs of which the screen tells what the judge said
+
+
+class _Passage(BaseModel):
+    """A passage of a line, if it is no text alone."""
+
+    text: Annotated[str, Field(strict=True)]
+    title: Annotated[str, Field(strict=True)] | None = None
+
+    def __str__(self) -> str:
+        title = " ".join((self.title or "").split())
+        return f"Title: {title}\n{self.text}" if title else self.text
+
+
+class _Line(BaseModel):
+    """A line of the file. Other keys are copied to the output."""
+
+    claim: Annotated[str, Field(strict=True)]
+    passages: list[Annotated[str, Field(strict=True)] | _Passage]
 
 
 def verify_file(
@@ -105,44 +121,15 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
     """Check a line of the file, and return it as it is and as a pair for the judge."""
-    if not isinstance(content, dict):
-        raise ValueError(  # noqa: TRY004  the reader adds the line to it
-            f"found {type(content).__name__}, expected an object with claim and passages"
-        )
-    for key, kind, expected in _KEYS:
-        if not isinstance(content.get(key), kind):
-            wrong = f"found {type(content[key]).__name__}" if key in content else "missing"
-            raise ValueError(f"{key}: {wrong}, expected {expected}")  # noqa: TRY004
+    line = to_model(_Line, content)
     taken = [key for key in _WRITTEN if key in content]
     if taken:
         raise ValueError(
             f"has {', '.join(taken)} already, which the output would replace; rename or drop it"
         )
-    passages = []
-    for number, value in enumerate(content["passages"]):
-        passage = _passage(value)
-        if passage is None:
-            raise ValueError(
-                f"passages[{number}]: expected a text, or an object with text (and title)"
-            )
-        passages.append(passage)
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("holds half a surrogate pair, which is not valid text") from error
-    return content, Pair(content["claim"], tuple(passages))
-
-
-def _passage(value: object) -> str | None:
-    """Return a passage as the judge reads it; None if it is none."""
-    match value:
-        case str():
-            return value
-        case {"text": str(text), "title": str(title)} if title.strip():
-            return f"Title: {' '.join(title.split())}\n{text}"
-        case {"text": str(text), **rest} if not rest.get("title"):
-            return text
-    return None
+    # Half a surrogate pair, which no file can hold, is an error before anybody is asked.
+    json.dumps(content, ensure_ascii=False).encode()
+    return content, Pair(line.claim, tuple(map(str, line.passages)))
 
 
 def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:

@@ -1,6 +1,7 @@
 """Packages that not every installation has, what they load of the Hub, what is replaced in them for
 a while, and data that lies beside the code that reads it."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -85,6 +86,21 @@ def load_words(package: str) -> dict[str, str]:
         name, *words = paragraph.strip().split("\n  ")
         found[name] = "|".join(words)
     return found
+
+
+def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
+    """The regular expressions of a package's ``patterns.yaml``, by name.
+
+    In each, ``@NAME@`` stands for the list of that name in ``words.txt``, or for an earlier
+    expression.
+    """
+    texts = load_words(package)
+    patterns = {}
+    for name, text in load_yaml(package, "patterns.yaml").items():
+        whole = re.sub("@([a-z_]+)@", lambda match: texts[match[1]], text)
+        patterns[name] = re.compile(whole)
+        texts.setdefault(name, whole)
+    return patterns
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:

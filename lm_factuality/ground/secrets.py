@@ -119,8 +119,13 @@ def _look(text: str) -> str | None:
             return (
                 f"an address with {'a user name' if url.username else f'the key {names[0][:40]!r}'}"
             )
-    for name, held in os.environ.items():
-        if len(held) >= _LONG_ENOUGH and held in text and is_secret(name, held):
+    return secret_of_environment(text)
+
+
+def secret_of_environment(text: str) -> str | None:
+    """Say which credential in an environment variable a text holds, or None if it holds none."""
+    for name, value in os.environ.items():
+        if len(value) >= _LONG_ENOUGH and value in text and is_secret(name, value):
             return f"the value of the environment variable {name}"
     return None
 

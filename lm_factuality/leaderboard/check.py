@@ -9,13 +9,12 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from judges.backends import capabilities
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
@@ -33,24 +32,20 @@ from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.runs import (
     THINKING,
     Run,
-    describe_task,
     is_judged,
     items_of,
-    num_parameters_of,
     thinking_tokens_of,
     unscored_of,
     without_folder,
 )
 from lm_factuality.leaderboard.submission import (
     FILE,
-    REVISION,
-    REVISIONS,
     Refusal,
     Refused,
     Submission,
     read_submission,
 )
-from lm_factuality.results.read import date_of
+from lm_factuality.results.read import PLAIN_BACKENDS
 
 logger = logging.getLogger(__name__)
 UNFINISHED = ".packing"  # the folder in which pack works
@@ -68,8 +63,8 @@ class Checked:
     """None if the submission cannot be read."""
 
     refusals: tuple[Refusal, ...]
-    tasks: Mapping[str, TaskResult] = field(default_factory=dict)
-    """The results by task. They are shown only if there is no refusal."""
+    evidence: Evidence | None = None
+    """What was read of it, or None if it cannot be read."""
 
 
 def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
@@ -84,7 +79,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
     """
     submission: Submission | None = None
     refusals: list[Refusal] = []
-    tasks: dict[str, TaskResult] = {}
+    evidence: Evidence | None = None
     try:
         submission = read_submission(folder)
         try:
@@ -92,7 +87,6 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         except ConfigError as error:
             raise Refused(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error))) from error
         evidence = read_evidence(folder, submission, rules)
-        tasks = {task.task: task for run in evidence.runs for task in run.file.tasks}
         for check in CHECKS:
             refusals += check(evidence, rules)
     except Refused as error:
@@ -103,7 +97,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         problem = f"{type(error).__name__}: {without_folder(error, folder)}"
         sentence = f"not as lm_eval writes it: {problem}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
-    return Checked(folder, submission, tuple(dict.fromkeys(refusals)), tasks)
+    return Checked(folder, submission, tuple(dict.fromkeys(refusals)), evidence)
 
 
 def find_submissions(folder: Path) -> list[Path]:
@@ -157,7 +151,7 @@ def check_surely(folder: Path, rules: Path | None = None) -> Checked:
 
 
 def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
-    """The files are those that were packed, and ``submission.json`` says what they say."""
+    """The files are those that were packed, with every task of the leaderboard and no other."""
     yield from evidence.file_refusals
     for name in rules.by_task:
         task = evidence.tasks.get(name)
@@ -165,7 +159,7 @@ def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
             advice = _run_again(rules)
             yield Refusal("TASKS_MISSING", name, f"is not in the results; {advice}")
         elif task.samples is None:
-            problem = "its samples are not beside its results; pack again"
+            problem = "its samples are not beside its results; run it with --log_samples"
             yield Refusal("FILE_MISSING", name, problem)
     names = [name for run in evidence.runs for name in run.file.content["results"]]
     for name, times in Counter(names).items():
@@ -174,17 +168,10 @@ def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
             yield Refusal("TASKS_EXTRA", name[:80], f"{problem}; {_run_again(rules)}")
         elif times > 1:
             yield Refusal("TASKS_EXTRA", name, "is in two results files; submit one")
-    yield from _false_claims(evidence)
 
 
 def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """All runs are of the model, revision, number format and backend that the submission names."""
-    model = evidence.submission.model
-    if not REVISION.fullmatch(model.revision):
-        problem = f"expected {REVISIONS}; pack with --revision"
-        yield Refusal("REVISION_MISSING", "model.revision", problem)
-    if not model.dtype.strip():
-        yield Refusal("DTYPE_MISSING", "model.dtype", "is empty; pack with --dtype")
     files = [run.file for run in evidence.runs]
     models = {(file.model, file.revision, file.dtype, file.backend) for file in files}
     if len(models) > 1:
@@ -198,7 +185,7 @@ def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]
 def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """Versions, backends, prompts, decoding and the judge are as the leaderboard wants them."""
     for run in evidence.runs:
-        yield from _backend_refusals(run, rules)
+        yield from _backend_refusals(run)
         yield from _version_refusals(run, rules)
     for evidence_of_task in evidence.tasks.values():
         yield from _setting_refusals(evidence_of_task, rules)
@@ -257,36 +244,6 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _false_claims(evidence: Evidence) -> Iterator[Refusal]:
-    """What ``submission.json`` says otherwise than the results."""
-    submission = evidence.submission
-    runs_by_task = {task.task: (run, task) for run in evidence.runs for task in run.file.tasks}
-    for claim in submission.tasks:
-        if claim.task not in runs_by_task:
-            problem = "submission.json has this task, the results do not"
-            yield Refusal("CLAIM_DIFFERS", claim.task[:80], problem)
-            continue
-        for key, value in describe_task(*runs_by_task[claim.task]):
-            if getattr(claim, key) != value:
-                problem = "submission.json says otherwise than the results"
-                yield Refusal("CLAIM_DIFFERS", f"{claim.task}.{key}", problem)
-    times_claimed = Counter(claim.task for claim in submission.tasks)
-    for name in runs_by_task:
-        if times_claimed[name] != 1:
-            problem = f"is in submission.json {times_claimed[name]} times, expected once"
-            yield Refusal("CLAIM_DIFFERS", name[:80], problem)
-    newest = max((run.file for run in evidence.runs), key=lambda file: file.date)
-    for key, claimed, actual in (
-        ("date", submission.date, date_of(newest)),
-        ("num_parameters", submission.model.num_parameters, num_parameters_of(newest)),
-        ("suite_version", submission.suite_version, newest.versions.get("suite", "")),
-        ("lm_eval_version", submission.lm_eval_version, newest.versions.get("lm_eval", "")),
-    ):
-        if claimed != actual:
-            found = f"submission.json says {str(claimed)[:40]!r}"
-            yield Refusal("CLAIM_DIFFERS", key, f"{found}, the results {str(actual)[:40]!r}")
-
-
 def _model_differences(submission: Submission, run: Run) -> Iterator[str]:
     """In what a run is of another model than the submission says."""
     model, file = submission.model, run.file
@@ -297,16 +254,14 @@ def _model_differences(submission: Submission, run: Run) -> Iterator[str]:
         yield f"of {file.model[:120]!r}, not of {model.name!r}"
     if file.dtype and file.dtype != model.dtype:
         yield f"in {str(file.dtype)[:40]}, not in {model.dtype[:40]}"
-    if file.backend != model.backend:
-        yield f"by {file.backend[:40]}, not by {model.backend[:40]}"
 
 
-def _backend_refusals(run: Run, rules: Rules) -> Iterator[Refusal]:
-    if run.file.backend not in rules.backends:
+def _backend_refusals(run: Run) -> Iterator[Refusal]:
+    if run.file.backend not in PLAIN_BACKENDS:
         found = f"the backend {run.file.backend[:40]!r} does more than score a model"
-        advice = f"take one of {', '.join(rules.backends)}"
+        advice = f"take one of {', '.join(sorted(PLAIN_BACKENDS))}"
         yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; {advice}")
-    if run.adapters and not rules.adapters:
+    if run.adapters:
         found = f"model_args has {', '.join(run.adapters)}: the checkpoint was not run as it is"
         yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; merge it into a model of its own")
 
@@ -359,9 +314,8 @@ def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Any]
         settings[THINKING] = (tokens, max(0, min(tokens, rules.thinking_tokens)))
     if not rules.chat_template:
         settings["chat_template"] = (run.has_template, False)
-    if not rules.system_instruction:
-        instruction = run.file.content.get("system_instruction")
-        settings["system_instruction"] = (bool(instruction), False)
+    instruction = run.file.content.get("system_instruction")
+    settings["system_instruction"] = (bool(instruction), False)
     return settings
 
 
@@ -376,9 +330,7 @@ def _judge_refusals(
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
     backend = str(judge.get("backend"))
-    judge_can = capabilities(backend)
-    own_options = set(mapping(judge.get("options"))) - set(judge_can.portable_options)
-    if judge_can.is_reproducible and own_options:
+    if "coefficients" in mapping(judge.get("options")):
         problem = f"the {backend} judge has coefficients of its own; run with the suite's"
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
     certificates = _certificates(evidence, task)
@@ -388,15 +340,24 @@ def _judge_refusals(
     for place, content in certificates.items():
         for problem in wrong_certificate(content, judge, rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{place}: {problem}")
-    yield from _certificate_refusals(evidence, task, certificates, rules)
+    if rules.certificate == "none":
+        return
+    if not certificates:
+        advice = (
+            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
+            " --certificate"
+        )
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"no certificate: {advice}")
+    elif rules.certificate == "published" and not any(map(is_published, certificates.values())):
+        problem = "no certificate was made on the published data; certify again on that"
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, problem)
 
 
 def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
     """The packed certificate by its path, and those that the run attached by their setting."""
     certificates: dict[str, Mapping[str, Any]] = {}
-    packed = evidence.submission.certificate
-    if packed is not None:
-        certificates[packed.path] = packed.content
+    if evidence.submission.certificate is not None:
+        certificates[evidence.submission.certificate] = evidence.certificate
     for setting, content in mapping(task.metadata.get("judge_certificate")).items():
         if isinstance(content, dict):
             certificates[f"judge_certificate.{setting}"[:80]] = content
@@ -420,29 +381,6 @@ def _prompt_problems(
         if digest != (certified if is_replaced else expected).get(name):
             origin = "that was certified" if is_replaced else "of the leaderboard"
             yield f"the judge's prompt {str(name)[:60]} is not the one {origin}"
-
-
-def _certificate_refusals(
-    evidence: Evidence,
-    task: TaskResult,
-    certificates: Mapping[str, Mapping[str, Any]],
-    rules: Rules,
-) -> Iterator[Refusal]:
-    packed = evidence.submission.certificate
-    if packed is not None and evidence.certificate_file != packed.content:
-        problem = f"the content is not that of {packed.path}; pack again"
-        yield Refusal("CLAIM_DIFFERS", "certificate", problem)
-    if rules.certificate == "none":
-        return
-    if not certificates:
-        advice = (
-            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
-            " --certificate"
-        )
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"no certificate: {advice}")
-    elif rules.certificate == "published" and not any(map(is_published, certificates.values())):
-        problem = "no certificate was made on the published data; certify again on that"
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, problem)
 
 
 def _size_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:

@@ -14,11 +14,12 @@ from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import TaskResult, beside
-from lm_factuality.harness.samples import read_every_sample, read_samples
-from lm_factuality.leaderboard.contents import check_contents
+from lm_factuality.harness.samples import read_every_sample
+from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.runs import Run, read_runs, thinking_tokens_of, without_folder
@@ -61,6 +62,9 @@ class SampleEvidence:
     score_problems: tuple[str, ...] = ()
     """What the results say otherwise than the samples."""
 
+    answers: str = ""
+    """A hash of what the model answered, by which the same answers are known elsewhere."""
+
 
 @dataclass(frozen=True)
 class TaskEvidence:
@@ -91,8 +95,8 @@ class Evidence:
     file_refusals: tuple[Refusal, ...]
     """What is wrong with the files themselves, such as credentials in them."""
 
-    certificate_file: Any = None
-    """The content of the certificate's file."""
+    certificate: Mapping[str, Any]
+    """What was packed as the judge's certificate; empty if nothing was, or no JSON object."""
 
 
 def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidence:
@@ -102,7 +106,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         Refused: The files are not those that were packed, or a results file is not as lm_eval
             writes it. Nothing outside the folder is opened.
     """
-    file_refusals = tuple(check_contents(folder, submission))
+    file_refusals = tuple(check_files(folder, submission))
     runs = read_runs(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
     for run in runs:
@@ -110,19 +114,8 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             task_rules = rules.by_task.get(task.task)
             if task_rules is not None:
                 tasks[task.task] = _read_task(folder, submission, run, task, task_rules)
-    certificate = submission.certificate
-    content = _read_json(folder / certificate.path) if certificate else None
-    return Evidence(submission, runs, tasks, file_refusals, content)
-
-
-def answers_digest(task: TaskResult) -> str:
-    """A hash of what the model answered, by which the same answers are known elsewhere."""
-    samples = read_samples(task.samples) if task.samples else ()
-    answers = sorted(
-        (str(sample["doc_id"]), json.dumps(sample.get("resps"), sort_keys=True))
-        for sample in samples
-    )
-    return hashlib.sha256(json.dumps(answers).encode()).hexdigest()
+    certificate = _read_certificate(folder, submission)
+    return Evidence(submission, runs, tasks, file_refusals, certificate)
 
 
 def _read_task(
@@ -173,6 +166,7 @@ class _SampleReader:
     doc_ids: list[int] = field(default_factory=list)
     hash_problems: list[str] = field(default_factory=list)
     request_problem: str = ""
+    answers: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.digest = Digest(self.model_outputs)
@@ -195,6 +189,7 @@ class _SampleReader:
             joined_hash=self.joined_hashes.hexdigest(),
             request_problem=self.request_problem,
             score_problems=score_problems,
+            answers=hashlib.sha256(json.dumps(sorted(self.answers)).encode()).hexdigest(),
         )
 
     def _keep(self, sample: Mapping[str, Any]) -> None:
@@ -203,6 +198,7 @@ class _SampleReader:
             self.hash_problems.append(f"doc_id {str(doc_id)[:20]!r} is not a whole number")
             return
         self.doc_ids.append(doc_id)
+        self.answers.append((str(doc_id), json.dumps(sample.get("resps"), sort_keys=True)))
         self.digest.add(doc_id, sample["doc"])
         place = f"doc_id {shown_number(doc_id)}"
         for name, text in self._hashed_texts(sample).items():
@@ -242,6 +238,8 @@ def _correction_problem(folder: Path, submission: Submission, run: Run, task: Ta
     path = beside(run.file.path, f"corrected_{task.task}", ".json")
     if path is None:
         return ""
+    if submission.key is None:
+        return "its key and labels are not in the submission; pack again with --key and --labels"
     key_path = folder / submission.key
     try:
         problem = _draw_problem(key_path, task)
@@ -278,8 +276,10 @@ def shown_number(number: int) -> str:
     return str(number) if abs(number) < _LONGEST_NUMBER else "of more than 15 digits"
 
 
-def _read_json(path: Path) -> Any:
+def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
+    if submission.certificate is None:
+        return {}
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return mapping(parse_json((folder / submission.certificate).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
-        return None
+        return {}

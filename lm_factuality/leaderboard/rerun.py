@@ -1,13 +1,16 @@
-"""A random part of a submission run again, for what its files cannot show: whether the model really
-said what they hold."""
+"""A random part of a submission, run again.
+
+The files of a submission cannot show whether the model really said what they hold.
+"""
 
 import datetime
 import json
 import math
 import random
 import tempfile
-from itertools import repeat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
@@ -18,162 +21,217 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
 from lm_factuality.harness.samples import read_samples, texts
 from lm_factuality.leaderboard.check import check_submission
-from lm_factuality.leaderboard.runs import REPEATED_ARGUMENTS, read_runs, thinking_tokens_of
+from lm_factuality.leaderboard.evidence import Evidence
+from lm_factuality.leaderboard.runs import REPEATED_ARGUMENTS, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
 from lm_factuality.results.read import read_results_files
 
-BESIDE = ".rerun.json"  # behind the name of a submission's folder, whose own files stay as they are
-_TOLERANCES, _OTHER = (
-    {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2},
-    5e-2,
-)  # shares of a log-probability
+BESIDE = ".rerun.json"
+"""What the name of the file adds to that of the submission's folder, whose files stay as they
+are."""
+
+_TOLERANCES = {"float32": 1e-3, "float16": 1e-2, "bfloat16": 3e-2}
+"""By number format, the share by which a log-probability may differ."""
+
+_TOLERANCE_ELSEWHERE = 5e-2
+
+
+class RerunTask(NamedTuple):
+    """What came of running a part of a task again."""
+
+    task: str
+    rows: int
+    same: int
+    """How many rows are as submitted."""
+
+    outcome: str
+    """``same``, ``differs``, or ``sampled``, which nobody can repeat."""
+
+    note: str
 
 
 class Rerun(Strict):
-    """What came of it; ``submission`` is the hash of the folder. ``tasks`` are (task, rows, how
-    many of them are as submitted, outcome, note), the outcome being ``same``, ``differs``, or
-    ``sampled``, which nobody can repeat."""
+    """What came of running a part of a submission again."""
 
     submission: str
+    """The hash of its folder."""
+
     date: str
     seed: int
     model_args: str
-    tasks: tuple[tuple[str, int, int, str, str], ...]
+    tasks: tuple[RerunTask, ...]
 
 
 def rerun(
     folder: Path, rows: int, model_args: str = "", seed: int = 0, rules: Path | None = None
 ) -> Rerun:
-    """Runs ``rows`` of each task again by lm_eval, and writes beside ``folder`` what came of it.
-    ``model_args`` replace those of the submission, such as ``pretrained`` by a local folder; code
-    of a model's own is run only if they say so. Beside ``rules``, a folder (default: the suite's),
-    lies the run config. Raises ConfigError, DataError: not accepted, or it cannot be run."""
+    """Run a random part of a submission again by lm_eval, and write beside it what came of it.
+
+    Args:
+        rows: How many rows of each task to run.
+        model_args: Replaces arguments of the submission's model, such as ``pretrained`` by a local
+            folder. Code of a model's own is run only if they say so.
+        seed: Of the draw of the rows.
+        rules: A folder of rules instead of the suite's. The run config lies beside it.
+
+    Raises:
+        ConfigError: The submission is refused, or cannot be run.
+        DataError: Results cannot be read.
+    """
     checked = check_submission(folder, rules)
-    if checked.submission is None or checked.refusals or rows < 1:
-        raise ConfigError(
-            f"{folder}: {next(map(str, checked.refusals), f'--rows is {rows}, expected 1 or more')}"
-        )
-    config = find_config(
-        (rules.parent if rules else Path("configs/leaderboard"))
-        / f"{checked.submission.leaderboard}.yaml"
-    )
+    evidence = checked.evidence
+    if evidence is None or checked.refusals or rows < 1:
+        reason = next(map(str, checked.refusals), f"--rows is {rows}, expected 1 or more")
+        raise ConfigError(f"{folder}: {reason}")
+    configs = rules.parent if rules else Path("configs/leaderboard")
+    config = find_config(configs / f"{evidence.submission.leaderboard}.yaml")
     if not config.is_file():
         raise ConfigError(
             f"{config}: no such file; expected the leaderboard's run config there, beside the"
             " folder of its rules"
         )
-    (first, *_), tasks, model = (
-        read_runs(folder, checked.submission),
-        checked.tasks,
-        checked.submission.model,
+    arguments = _model_arguments(folder, evidence, model_args)
+    tasks = {name: of_task.task for name, of_task in evidence.tasks.items()}
+    generator = random.Random(seed)
+    drawn = {}
+    for run_of_model in evidence.runs:
+        for task in run_of_model.file.tasks:
+            count = min(rows, task.effective)
+            drawn[task.task] = sorted(generator.sample(range(task.effective), count))
+    with tempfile.TemporaryDirectory() as out:
+        _run_again(config, Path(out), evidence, arguments, drawn)
+        results = read_results_files([Path(out)])
+        again = {task.task: task for file in results for task in file.tasks}
+        dtype = evidence.submission.model.dtype
+        compared = tuple(
+            _compare(tasks[name], again[name], row_ids, dtype) for name, row_ids in drawn.items()
+        )
+    outcome = Rerun(
+        submission=digest_of(folder),
+        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        seed=seed,
+        model_args=arguments,
+        tasks=compared,
     )
-    is_local = model.revision.startswith("sha256:")
-    own = (
-        {"pretrained": first.file.model}
-        if is_local
-        else {"pretrained": model.name, "revision": model.revision}
-    )
-    own |= {
-        "dtype": model.dtype,
-        **{name: first.arguments[name] for name in REPEATED_ARGUMENTS if name in first.arguments},
-    }
-    for name, value in own.items():
-        # Values come from a stranger: a comma would begin another argument of the model.
+    write_json(folder.with_name(folder.name + BESIDE), outcome.model_dump())
+    return outcome
+
+
+def describe_rerun(folder: Path, digest: str) -> str:
+    """Say what came of running a submission again; empty if nobody did.
+
+    Args:
+        digest: The hash of the folder. A rerun of other files does not count.
+    """
+    try:
+        outcome = Rerun.model_validate_json(folder.with_name(folder.name + BESIDE).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    if outcome.submission != digest:
+        return ""
+    sentences = [
+        f"{task.task} {task.outcome} ({task.same} of {task.rows})" for task in outcome.tasks
+    ]
+    return f"{outcome.date[:10]}: {'; '.join(sentences)}"
+
+
+def _model_arguments(folder: Path, evidence: Evidence, replaced: str) -> str:
+    """The ``--model_args`` with which the model of a submission is run again.
+
+    Raises:
+        ConfigError: A value would begin another argument. A stranger wrote the values.
+    """
+    model = evidence.submission.model
+    first = evidence.runs[0]
+    if model.revision.startswith("sha256:"):
+        arguments = {"pretrained": first.file.model}
+    else:
+        arguments = {"pretrained": model.name, "revision": model.revision}
+    arguments["dtype"] = model.dtype
+    for name in REPEATED_ARGUMENTS:
+        if name in first.arguments:
+            arguments[name] = first.arguments[name]
+    for name, value in arguments.items():
         if "," in str(value) or "=" in str(value):
             raise ConfigError(
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
-    own |= dict(each.split("=", 1) for each in model_args.split(",") if "=" in each)
-    arguments, draws = (
-        ",".join(f"{name}={value}" for name, value in own.items()),
-        random.Random(seed),
-    )
-    drawn = {
-        name: sorted(draws.sample(range(task.effective), min(rows, task.effective)))
-        for name, task in tasks.items()
+    arguments.update(pair.split("=", 1) for pair in replaced.split(",") if "=" in pair)
+    return ",".join(f"{name}={value}" for name, value in arguments.items())
+
+
+def _run_again(
+    config: Path,
+    out: Path,
+    evidence: Evidence,
+    model_args: str,
+    drawn: Mapping[str, Sequence[int]],
+) -> None:
+    """Run the drawn rows by lm_eval, without judging what the model says."""
+    first = evidence.runs[0]
+    tokens = max(thinking_tokens_of(of_task.task) for of_task in evidence.tasks.values())
+    # Nobody judges what is only predicted, but judged tasks need the name of a judge.
+    metadata = {"judge": LEXICAL, "thinking_tokens": tokens}
+    options: dict[str, Any] = {
+        "--config": config,
+        "--output_path": out,
+        "--model": first.file.backend,
+        "--model_args": model_args,
+        "--metadata": json.dumps(metadata),
+        "--samples": json.dumps(drawn),
     }
-    # Nobody judges what is only predicted, but judged tasks want a judge.
-    metadata = {"judge": LEXICAL, "thinking_tokens": max(map(thinking_tokens_of, tasks.values()))}
-    with tempfile.TemporaryDirectory() as out:
-        given = ["--config", str(config), "--output_path", out, "--predict_only"]
-        given += [
-            "--model",
-            model.backend,
-            "--model_args",
-            arguments,
-            "--metadata",
-            json.dumps(metadata),
-        ]
-        run(
-            [
-                *given,
-                "--samples",
-                json.dumps(drawn),
-                *(["--apply_chat_template"] if first.has_template else []),
-            ]
-        )
-        found = {task.task: task for file in read_results_files([Path(out)]) for task in file.tasks}
-        compared = tuple(
-            _compare(task, found[name], drawn[name], model.dtype) for name, task in tasks.items()
-        )
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    again = Rerun(
-        submission=digest_of(folder), date=date, seed=seed, model_args=arguments, tasks=compared
-    )
-    write_json(folder.with_name(folder.name + BESIDE), again.model_dump())
-    return again
-
-
-def rerun_of(folder: Path, digest: str) -> str:
-    """What came of running the submission in ``folder``, of this hash, again, in words; empty if
-    nobody did."""
-    try:
-        again = Rerun.model_validate_json(folder.with_name(folder.name + BESIDE).read_bytes())
-    except (OSError, ValueError):
-        return ""
-    said = "; ".join(
-        f"{task} {outcome} ({same} of {rows})" for task, rows, same, outcome, _ in again.tasks
-    )
-    return f"{again.date[:10]}: {said}" if again.submission == digest else ""
+    words = [str(word) for option in options.items() for word in option]
+    template = ["--apply_chat_template"] if first.has_template else []
+    run([*words, "--predict_only", *template])
 
 
 def _compare(
-    task: TaskResult, found: TaskResult, drawn: list[int], dtype: str
-) -> tuple[str, int, int, str, str]:
-    files = [each.samples for each in (task, found) if each.samples]
-    before, now = (
-        {row["doc_id"]: texts(row["resps"]) for row in read_samples(each)} for each in files
-    )
-    decoding = task.config.get("generation_kwargs")
-    share = None if decoding else _TOLERANCES.get(dtype, _OTHER)
-    pairs = [(before[at], now[at]) for at in drawn]
-    same = sum(
-        len(one) == len(other) and all(map(_is_same, one, other, repeat(share)))
-        for one, other in pairs
-    )
-    sizes = [sum(map(len, texts([each[at] for each in pairs]))) // len(pairs) for at in (0, 1)]
-    note = (
-        f"log-probabilities, within {share:.1%}"
-        if share
-        else f"texts, of {sizes[0]} characters per row then, {sizes[1]} now"
-    )
-    outcome = (
-        "same"
-        if same == len(drawn)
-        else "sampled"
-        if decoding and decoding.get("do_sample")
-        else "differs"
-    )
-    return task.task, len(drawn), same, outcome, note
+    submitted: TaskResult, again: TaskResult, row_ids: Sequence[int], dtype: str
+) -> RerunTask:
+    """Compare what the model said of the drawn rows."""
+    decoding = submitted.config.get("generation_kwargs")
+    tolerance = None if decoding else _TOLERANCES.get(dtype, _TOLERANCE_ELSEWHERE)
+    before = _answers_of(submitted)
+    after = _answers_of(again)
+    same = 0
+    for row_id in row_ids:
+        answers = list(zip(before[row_id], after[row_id], strict=False))
+        is_complete = len(before[row_id]) == len(after[row_id])
+        same += is_complete and all(_is_same(*pair, tolerance) for pair in answers)
+    if tolerance:
+        note = f"log-probabilities, within {tolerance:.1%}"
+    else:
+        lengths = [
+            sum(len(text) for row_id in row_ids for text in answers[row_id]) // len(row_ids)
+            for answers in (before, after)
+        ]
+        note = f"texts, of {lengths[0]} characters per row then, {lengths[1]} now"
+    outcome = "same"
+    if same < len(row_ids):
+        outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
+    return RerunTask(submitted.task, len(row_ids), same, outcome, note)
 
 
-def _is_same(one: str, other: str, share: float | None) -> bool:
-    """Whether it is the same text, or the same log-probability but for rounding, which may also
-    decide which token is greedy."""
-    if one == other or share is None or {one, other} <= {"True", "False"}:
-        return one == other or share is not None
+def _answers_of(task: TaskResult) -> dict[int, list[str]]:
+    """By the number of the document, what the model said."""
+    samples = read_samples(task.samples) if task.samples else ()
+    return {sample["doc_id"]: texts(sample["resps"]) for sample in samples}
+
+
+def _is_same(before: str, after: str, tolerance: float | None) -> bool:
+    """Whether it is the same text, or the same log-probability but for rounding.
+
+    Rounding may also decide which token is greedy.
+    """
+    if before == after:
+        return True
+    if tolerance is None:
+        return False
+    if {before, after} <= {"True", "False"}:
+        return True
     try:
-        return "." in one and math.isclose(float(one), float(other), rel_tol=share, abs_tol=share)
+        is_close = math.isclose(float(before), float(after), rel_tol=tolerance, abs_tol=tolerance)
     except ValueError:
         return False
+    return "." in before and is_close

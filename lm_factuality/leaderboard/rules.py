@@ -1,140 +1,144 @@
-"""What a leaderboard takes: ``configs/leaderboard/rules/NAME.yaml``, beside the run config
-``configs/leaderboard/NAME.yaml``."""
+"""What a leaderboard takes: ``configs/leaderboard/rules/NAME.yaml``.
 
-from __future__ import annotations
+The config of its runs is ``configs/leaderboard/NAME.yaml``.
+"""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
-from lm_factuality.results.read import PLAIN_BACKENDS
 
 Names = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
+Settings = Mapping[str, Any]
 
 
 class TaskRules(Strict):
-    """What is expected of one task. ``benchmark`` is the kind that its results must be of, None for
-    any. ``headline`` is the score that it is ranked by, None if it is not ranked. ``documents`` is
-    how many it has, ``digest`` their hash (see ``documents``; None where the rules do not know it),
-    ``git_blob`` the file's. ``metadata`` and ``generation_kwargs`` are what the results must say; a
-    null stands for nothing said. ``judge_prompts`` are the prompts that a judge is asked with and
-    their hashes, none where nobody judges."""
+    """What a leaderboard expects of one task."""
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
-    git_blob: Text
     benchmark: Text | None = None
-    documents: Annotated[int, Field(ge=0)]
+    """The kind of benchmark that its results must be of, or None for any."""
+
     headline: Text | None = None
+    """The score that it is ranked by, or None if it is not ranked."""
+
+    git_blob: Text
+    """The blob id of its data file."""
+
+    documents: Annotated[int, Field(ge=0)]
+    """How many documents it has."""
+
     digest: Text | None = None
-    metadata: Mapping[str, Any] = {}
-    generation_kwargs: Mapping[str, Any] | None = None
+    """The hash of its documents (see `lm_factuality.leaderboard.documents`), if it is known."""
+
+    metadata: Settings = Field(default_factory=dict)
+    """What the results must say. A null stands for nothing said."""
+
+    generation_kwargs: Settings | None = None
     repeats: Annotated[int, Field(ge=1)] = 1
-    judge_prompts: Mapping[str, Text] = {}
+    judge_prompts: Mapping[str, Text] = Field(default_factory=dict)
+    """The hashes of the prompts that a judge is asked with; empty where nobody judges."""
 
 
 class Rules(Strict):
-    """What a leaderboard takes.
-
-    ``max_unscored`` is a share of a task's responses. ``thinking_tokens`` is the most that a model
-    may have to think, beside the tokens of an answer, which are those of ``generation_kwargs``.
-    ``certificate`` says whether a judge needs one: ``none``, ``any``, or ``published`` (measured on
-    FELM as published). ``chat_template`` and ``system_instruction`` say whether a run may have one,
-    ``adapters`` whether the model may be a checkpoint with something added to it, ``backends`` by
-    which of lm_eval's it may be run (default: those that score a checkpoint as it is).
-    ``lm_eval_versions`` are the beginnings of those taken, from ``lm_eval_minimum`` on. In the
-    file, ``all_tasks`` holds what the tasks have in common."""
+    """What a leaderboard takes."""
 
     name: Text
     title: Text
     by_task: Annotated[Mapping[str, TaskRules], Field(alias="tasks", min_length=1)]
     suite_versions: Names
     lm_eval_versions: Names
-    max_unscored: Annotated[float, Field(ge=0, le=1)]
-    thinking_tokens: Annotated[int, Field(ge=0)] = 32768
-    certificate: Literal["none", "any", "published"] = "none"
-    chat_template: bool = False
-    system_instruction: bool = False
-    adapters: bool = False
-    backends: Names = tuple(sorted(PLAIN_BACKENDS))
+    """How the versions of lm_eval that are taken begin."""
+
     lm_eval_minimum: Text = "0"
+    max_unscored: Annotated[float, Field(ge=0, le=1)]
+    """The share of a task's responses that may be unscored."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _merge(cls, content: Any) -> Any:
-        if not isinstance(content, dict):
-            return content
-        rest = {key: value for key, value in content.items() if key != "all_tasks"}
-        common, tasks = content.get("all_tasks", {}), content.get("tasks")
-        if not isinstance(common, dict):
-            raise ValueError("needs a mapping under 'all_tasks'")  # noqa: TRY004 (as pydantic wants it)
-        if isinstance(tasks, dict):
-            rest["tasks"] = {**tasks}
-            for name, given in tasks.items():
-                if isinstance(given, dict):
-                    metadata = {**(common.get("metadata") or {}), **(given.get("metadata") or {})}
-                    rest["tasks"][name] = {**common, **given, "metadata": metadata, "task": name}
-        return rest
+    thinking_tokens: Annotated[int, Field(ge=0)] = 32768
+    """The most tokens that a model may have to think, beside those of an answer."""
 
-    @model_validator(mode="after")
-    def _is_ranked(self) -> Rules:
-        if not self.headlines:
-            raise ValueError("ranks nothing: no task has a headline")
-        return self
+    certificate: Literal["none", "any", "published"] = "none"
+    """Whether a judge needs a certificate, and one that was measured on published data."""
 
-    @property
-    def tasks(self) -> tuple[TaskRules, ...]:
-        return tuple(self.by_task.values())
+    chat_template: bool = False
+    """Whether a run may have a chat template."""
 
     @property
     def headlines(self) -> dict[str, str]:
-        return {each.task: each.headline for each in self.tasks if each.headline}
+        """The scores that are ranked, by task."""
+        return {rules.task: rules.headline for rules in self.by_task.values() if rules.headline}
 
     def takes_lm_eval(self, version: str) -> bool:
-        return version.startswith(self.lm_eval_versions) and _release(version) >= _release(
-            self.lm_eval_minimum
-        )
+        """Whether runs of this version of lm_eval are taken."""
+        is_late_enough = _release(version) >= _release(self.lm_eval_minimum)
+        return version.startswith(self.lm_eval_versions) and is_late_enough
 
 
 def rules_folder(chosen: Path | None = None) -> Path:
-    """``chosen``, or the suite's own folder: never one that only happens to be called so where the
-    command is run."""
+    """The chosen folder, or the suite's own.
+
+    A folder that only happens to be called so where the command is run is never taken.
+    """
     return chosen or configs_folder() / "leaderboard" / "rules"
 
 
 def leaderboard_names(folder: Path | None = None) -> list[str]:
-    """The leaderboards that there are rules for, in ``folder`` or in the suite. Raises ConfigError:
-    ``folder`` has no rules."""
-    found = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
-    if not found:
+    """The leaderboards that there are rules for, in a folder or in the suite.
+
+    Raises:
+        ConfigError: The folder has no rules.
+    """
+    names = sorted(path.stem for path in rules_folder(folder).glob("*.yaml"))
+    if not names:
         raise ConfigError(
             f"{rules_folder(folder)}: no rules of a leaderboard here; expected NAME.yaml"
         )
-    return found
+    return names
 
 
 def read_rules(name: str, folder: Path | None = None) -> Rules:
-    """The rules of the leaderboard called ``name``, from ``folder`` or the suite. Raises
-    ConfigError: there is none in order."""
-    known = leaderboard_names(folder)
-    if name not in known:
+    """Read the rules of a leaderboard from a folder or from the suite.
+
+    In the file, ``all_tasks`` holds what the tasks have in common.
+
+    Raises:
+        ConfigError: There is no such leaderboard, or its rules are not in order.
+    """
+    names = leaderboard_names(folder)
+    if name not in names:
         raise ConfigError(
-            f"no leaderboard is called {name!r}{did_you_mean(name, known)}; known:"
-            f" {', '.join(known)}"
+            f"no leaderboard is called {name!r}{did_you_mean(name, names)}; known:"
+            f" {', '.join(names)}"
         )
     path = rules_folder(folder) / f"{name}.yaml"
     content = read_config(path)
-    return read_settings(
-        Rules, {**content, "name": name} if isinstance(content, dict) else content, str(path)
-    )
+    if isinstance(content, dict):
+        content = {**content, "name": name}
+        common = content.pop("all_tasks", {})
+        tasks = content.get("tasks")
+        if isinstance(common, dict) and isinstance(tasks, dict):
+            content["tasks"] = {task: _merge(task, common, own) for task, own in tasks.items()}
+    rules = read_settings(Rules, content, str(path))
+    if not rules.headlines:
+        raise ConfigError(f"{path}: ranks nothing: no task has a headline")
+    return rules
+
+
+def _merge(task: str, common: Settings, own: Any) -> Any:
+    """The settings of a task, and those that all tasks have in common where it says nothing."""
+    if not isinstance(own, dict):
+        return own
+    metadata = {**(common.get("metadata") or {}), **(own.get("metadata") or {})}
+    return {**common, **own, "metadata": metadata, "task": task}
 
 
 def _release(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d{1,9}(?:\.\d{1,9}){0,9}", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    numbers = re.match(r"\d{1,9}(?:\.\d{1,9}){0,9}", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()

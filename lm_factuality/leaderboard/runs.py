@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.leaderboard.submission import Refusal, Refused, Submission, SubmittedTask
+from lm_factuality.leaderboard.submission import Refusal, Refused, Submission
 from lm_factuality.results.read import read_results_file
 
 _SETTINGS: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
@@ -94,33 +94,16 @@ def read_runs(folder: Path, submission: Submission) -> tuple[Run, ...]:
     Raises:
         Refused: There is none, or one is not as lm_eval writes it.
     """
-    paths = [packed.path for packed in submission.files]
-    names = [path for path in paths if Path(path).name.startswith("results_")]
-    if not names:
+    paths = [folder / packed.path for packed in submission.files]
+    results = [path for path in paths if path.name.startswith("results_")]
+    if not results:
         problem = "no results_*.json; pack the results again"
         raise Refused(Refusal("RESULTS_INVALID", "results", problem))
     try:
-        return tuple(Run(read_results_file(folder / name)) for name in names)
+        return tuple(Run(read_results_file(path)) for path in results)
     except DataError as error:
         problem = without_folder(error, folder)
         raise Refused(Refusal("RESULTS_INVALID", "results", problem)) from error
-
-
-def describe_task(run: Run, task: TaskResult) -> SubmittedTask:
-    """What ``submission.json`` says of a task. Nothing is validated: whoever reads it does that."""
-    data = task.metadata.get("data")
-    judge = task.metadata.get("judge_config")
-    return SubmittedTask.model_construct(
-        task=task.task,
-        version=task.version,
-        results=run.name,
-        samples=task.samples.name if task.samples else "",
-        data=data if isinstance(data, dict) else {},
-        settings=run.settings(task),
-        documents=task.effective,
-        unscored=unscored_of(task),
-        judge=judge if isinstance(judge, dict) else None,
-    )
 
 
 def is_judged(task: TaskResult) -> bool:
@@ -147,11 +130,6 @@ def thinking_tokens_of(task: TaskResult) -> int:
     """The number of tokens that a run gave the model to think, or -1 if it is no number."""
     tokens = task.metadata.get(THINKING) or 0
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else -1
-
-
-def num_parameters_of(file: ResultsFile) -> int | None:
-    """The number of the model's parameters, or None if lm_eval knows none."""
-    return None if file.num_parameters is None else int(file.num_parameters)
 
 
 def without_folder(error: Exception, folder: Path) -> str:

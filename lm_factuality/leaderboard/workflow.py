@@ -1,24 +1,18 @@
-"""A repository of submissions: its skeleton with a workflow for GitHub, and the check of what a
-pull request changes."""
+"""A repository of submissions: its skeleton, and the check of what a pull request changes."""
 
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from string import Template
 
 from lm_factuality import __version__
-from lm_factuality.ground.errors import ConfigError, DataError, listed
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import read_file
 from lm_factuality.leaderboard.submission import FILE
 
-# What a workflow checks by, at the root of a repository: whoever changes it decides what is
-# accepted.
-CHECKING = tuple(
-    map(PurePosixPath, (".github", "configs", ".gitattributes", ".gitmodules", ".lfsconfig"))
-)
 _FILES = {
     ".github/workflows/leaderboard.yml": "workflow.yml",
     "README.md": "README.md",
@@ -33,81 +27,102 @@ _REQUIREMENT = re.compile(
 
 @dataclass(frozen=True)
 class Change:
-    """``submissions`` are the folders to check; ``problems`` say what no pull request with a
-    submission may do, by code."""
+    """What a pull request does to a repository of submissions."""
 
     submissions: tuple[Path, ...]
+    """The folders of new submissions, which are to be checked."""
+
     problems: tuple[tuple[str, str], ...]
+    """What no pull request with a submission may do: a code and a sentence each."""
 
 
-def changed_submissions(folder: Path, base: str, rules: Path | None = None) -> Change:
-    """What the commits since ``base`` do to the submissions in ``folder``, which are checked by the
-    suite's rules or those in ``rules``. Raises ConfigError: ``folder`` is in no git repository, or
-    ``base`` unknown there; DataError: git fails."""
+def changed_submissions(folder: Path, base: str) -> Change:
+    """Find what the commits since ``base`` do to the submissions in a folder.
+
+    A pull request may add submissions, and nothing else beside them. One that touches no
+    submission may change everything: people review it.
+
+    Raises:
+        ConfigError: The folder is in no git repository, or ``base`` is unknown there.
+        DataError: Git cannot be run.
+    """
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     place = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
     before = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(place))
-    checking = list(CHECKING)
-    if rules is not None and rules.resolve().is_relative_to(root.resolve()):
-        checking.append(PurePosixPath(rules.resolve().relative_to(root.resolve()).as_posix()))
-    old = {
-        PurePosixPath(name).parent
-        for name in before.split("\0")
-        if PurePosixPath(name).name == FILE
-    }
-    found: dict[Path, None] = {}
+    earlier = {path.parent for path in _paths(before) if path.name == FILE}
+    added: dict[Path, None] = {}
     problems: list[tuple[str, str]] = []
-    touched: dict[PurePosixPath, None] = {}
-    outside: list[str] = []
-    checks: list[str] = []
-    for name in filter(None, changed.split("\0")):
-        path = PurePosixPath(name)
-        if not path.is_relative_to(place):
-            (checks if any(path.is_relative_to(each) for each in checking) else outside).append(
-                name
-            )
-            continue
-        if (
-            path.parent == place and path.name != FILE
-        ):  # a file beside the folders, such as a README
-            outside.append(name)
-            continue
-        above = takewhile(lambda each: each != place, path.parents)
-        owner = next((root / each for each in above if (root / each / FILE).is_file()), None)
-        if path.parent == place:
-            problems.append(
-                ("FILE_EXTRA", f"{name}: lies beside the submissions; each has a folder of its own")
-            )
+    others = []
+    for path in _paths(changed):
+        # A file beside the folders of submissions, such as a README, belongs to none of them.
+        is_inside = path.is_relative_to(place) and (path.parent != place or path.name == FILE)
+        owner = _submission_of(root, path, place) if is_inside else None
+        if any(path.is_relative_to(submission) for submission in earlier):
+            advice = "belongs to an earlier submission; a new run is a new folder"
+            problems.append(("SUBMISSION_CHANGED", f"{path}: {advice}"))
         elif owner is not None:
-            found[owner] = None
-            whole = PurePosixPath(owner.relative_to(root).as_posix())
-            # Of older ones in the folder of this one it would be said that they are files of it.
-            touched |= dict.fromkeys(
-                each for each in old if path.is_relative_to(each) or each.is_relative_to(whole)
-            )
-        elif not (root / path).exists():
-            problems.append(
-                ("SUBMISSION_REMOVED", f"{name}: is gone; a maintainer removes submissions")
-            )
+            added[owner] = None
+        elif is_inside:
+            problem = f"belongs to no submission, no folder above it has a {FILE}"
+            problems.append(("FILE_EXTRA", f"{path}: {problem}"))
         else:
-            problems.append(
-                ("FILE_EXTRA", f"{name}: belongs to no submission, no folder above it has a {FILE}")
-            )
-    advice = "was there before, and is as it is; a new run is a new folder"
-    problems += [("SUBMISSION_CHANGED", f"{each}: {advice}") for each in touched]
-    if checks:
-        advice = (
-            "submissions are checked by this; a maintainer changes it in a separate pull request,"
-            " and reviews it by hand"
+            others.append(path)
+    if added or problems:
+        for path in others:
+            sentence = "a pull request with a submission changes nothing else"
+            problems.append(("OUTSIDE_SUBMISSIONS", f"{path}: {sentence}"))
+    return Change(tuple(sorted(added)), tuple(problems))
+
+
+def init_repository(folder: Path, requirement: str | None = None, lfs: bool = False) -> list[Path]:
+    """Write the skeleton of a repository of submissions.
+
+    Args:
+        requirement: What pip installs as the suite. Defaults to this version.
+        lfs: Whether samples are kept in Git LFS.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        ConfigError: A file is there already, so that none is written, or pip cannot install
+            ``requirement``.
+        DataError: The folder cannot be written.
+    """
+    suite = requirement or f"lm-factuality=={__version__}"
+    if not _REQUIREMENT.fullmatch(suite):
+        raise ConfigError(
+            f"--suite {suite!r}: expected what pip installs, such as lm-factuality=={__version__}"
         )
-        problems.append(("CHECK_CHANGED", f"{listed(checks)}: {advice}"))
-    if outside and (found or problems):
-        sentence = (
-            f"a pull request with a submission changes nothing else, but this one {listed(outside)}"
+    existing = [name for name in _FILES if (folder / name).exists()]
+    if existing:
+        raise ConfigError(
+            f"{folder}: has {', '.join(existing)} already; choose an empty folder, or move these"
+            " away"
         )
-        problems.append(("OUTSIDE_SUBMISSIONS", sentence))
-    return Change(tuple(sorted(found)), tuple(problems))
+    values = {"requirement": suite, "lfs": str(lfs).lower(), "lfs_comment": "" if lfs else "# "}
+    for name, source in _FILES.items():
+        text = read_file(f"{__package__}/template/{source}")
+        write_text(folder / name, Template(text).substitute(values))
+    return [folder / name for name in _FILES]
+
+
+def _submission_of(root: Path, path: PurePosixPath, place: PurePosixPath) -> Path | None:
+    """The folder of the submission that a file is in, or None if it is in none."""
+    for parent in path.parents:
+        if parent == place:
+            break
+        if (root / parent / FILE).is_file():
+            return root / parent
+    return None
+
+
+def _paths(names: str) -> Iterator[PurePosixPath]:
+    """The paths in an output of git, which ends each with a zero byte."""
+    for name in names.split("\0"):
+        if name:
+            yield PurePosixPath(name)
 
 
 def _git(folder: Path, *arguments: str) -> str:
@@ -117,31 +132,9 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DataError(f"git cannot be run: {error}") from error
     if done.returncode:
-        text = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        problem = lines[0] if lines else "failed"
         raise ConfigError(
-            f"{folder}: git {arguments[0]}: {text[0] if text else 'failed'}; is it a clone with all"
-            " commits?"
+            f"{folder}: git {arguments[0]}: {problem}; is it a clone with all commits?"
         )
     return done.stdout.decode(errors="surrogateescape")
-
-
-def init_repository(folder: Path, requirement: str | None = None, lfs: bool = False) -> list[Path]:
-    """Writes the skeleton into ``folder`` and returns its files. ``requirement`` is what pip
-    installs as the suite (default: this version); ``lfs`` keeps samples in Git LFS. Raises
-    ConfigError: one of the files is there already (none is written then), or ``requirement`` is
-    none. Raises DataError: ``folder`` cannot be written."""
-    wanted = requirement or f"lm-factuality=={__version__}"
-    if not _REQUIREMENT.fullmatch(wanted):
-        raise ConfigError(
-            f"--suite {wanted!r}: expected what pip installs, such as lm-factuality=={__version__}"
-        )
-    there = [name for name in _FILES if (folder / name).exists()]
-    if there:
-        raise ConfigError(
-            f"{folder}: has {', '.join(there)} already; choose an empty folder, or move these away"
-        )
-    values = {"requirement": wanted, "lfs": str(lfs).lower(), "lfs_comment": "" if lfs else "# "}
-    for name, source in _FILES.items():
-        text = read_file(f"{__package__}/template/{source}")
-        write_text(folder / name, Template(text).substitute(values))
-    return [folder / name for name in _FILES]

@@ -60,13 +60,10 @@ def build_index(
     folder = Path(out)
     if words is not None and words < 1:
         raise ConfigError(f"words is {words}, expected at least 1 word a passage")
-    if folder.exists() and not overwrite:
+    is_index = (folder / manifests.NAME).is_file()
+    if folder.exists() and not (overwrite and is_index):
         raise ConfigError(
-            f"{folder} exists; give another folder, or --overwrite to replace the index in it"
-        )
-    if folder.exists() and not (folder / manifests.NAME).is_file():
-        raise ConfigError(
-            f"{folder} exists and is not an index, so it is not replaced; give another folder"
+            f"{folder} exists; give another folder, or --overwrite if it is an index to be replaced"
         )
     fields = fields or Fields()
     opened = open_sources(sources, fields)
@@ -140,17 +137,10 @@ def build_knowledge(
         out: The file.
 
     Raises:
-        ConfigError: ``out`` is a source, or it exists and ``overwrite`` is not set.
+        ConfigError: ``out`` exists and ``overwrite`` is not set.
         DataError: A source cannot be read, or a row has no title.
     """
     path = Path(out)
-    if path.is_dir():
-        raise ConfigError(f"{path}: is a folder, expected the name of a file")
-    for source in [sources] if isinstance(sources, str | Path) else sources:
-        if path.exists() and Path(source).exists() and path.samefile(source):
-            raise ConfigError(
-                f"{path}: is the source {source} itself, which would be lost; give another name"
-            )
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
     fields = fields or Fields()

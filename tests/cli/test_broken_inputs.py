@@ -4,7 +4,6 @@ expected."""
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow
@@ -55,24 +54,17 @@ KINDS = {
         ["metric_list: no score 'factor_accuracy'; did you mean factor_acc?"],
     ),
     "no data named": (BASE, "rows.jsonl", SOUND, ["no data: give dataset_path"]),
-    "data_files missing": (
+    "reader in the place of a file": (
         BASE + "dataset_path: csv\n",
         "rows.jsonl",
         SOUND,
-        ["dataset_kwargs.data_files names no file"],
+        ["dataset_path: found 'csv', which reads files; name the file itself"],
     ),
     "file that does not exist": (
         BASE + "dataset_path: gone.csv\n",
         "rows.jsonl",
         SOUND,
         ["gone.csv: no such file"],
-    ),
-    "wrong split": (
-        BASE
-        + "dataset_path: json\ndataset_kwargs: {data_files: {train: rows.jsonl}}\ntest_split: validation\n",
-        "rows.jsonl",
-        SOUND,
-        ["test_split is 'validation', but data_files has the splits train"],
     ),
     "wrong output type": (
         ON_ROWS + "output_type: generate_until\n",
@@ -127,13 +119,13 @@ KINDS = {
         ON_ROWS,
         "rows.jsonl",
         jsonl({"prefix": "a", "completion": "b"}),
-        ["no columns contradiction_0"],
+        ["no column 'contradiction_0'"],
     ),
     "bare word in a template": (
         ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n",
         "rows.jsonl",
         SOUND,
-        ["doc_to_text is 'prefx': neither a column"],
+        ["doc_to_text is 'prefx', expected a column"],
     ),
     "unknown variable in a template": (
         ON_ROWS + "doc_to_text: completion\ndoc_to_choice: '{{[complition, contradiction_0]}}'\n",
@@ -192,17 +184,11 @@ KINDS = {
         SOUND,
         ["dataset_path is ['rows.jsonl']; expected text"],
     ),
-    "several files for a split": (
-        BASE + "dataset_path: json\ndataset_kwargs: {data_files: {test: [rows.jsonl]}}\n",
-        "rows.jsonl",
-        SOUND,
-        ["data_files.test: found ['rows.jsonl'], expected one file name"],
-    ),
     "option that has no effect": (
-        BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.csv, delimiter: ';'}\n",
+        BASE + "dataset_path: rows.csv\ndataset_kwargs: {delimiter: ';'}\n",
         "rows.csv",
         "a;b\n",
-        ["dataset_kwargs.delimiter"],
+        ["dataset_kwargs: found delimiter, expected none"],
     ),
     "columns and templates": (
         ON_ROWS
@@ -215,7 +201,7 @@ KINDS = {
         ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: {a: completion}\n",
         "rows.jsonl",
         SOUND,
-        ["doc_to_choice is a dict, expected"],
+        ["doc_to_choice is {'a': 'completion'}, expected"],
     ),
     "half a surrogate pair": (
         ON_ROWS,
@@ -285,14 +271,6 @@ KINDS = {
         jsonl(example_row(turncated_prefixes="Note. " + example_row()["completion"] + " ")),
         ["rows.jsonl:1: the prefix holds the completion"],
     ),
-    "leaked spacing": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(
-            *(example_row(doc_id=str(i), completion=f"It fell in {1900 + i} .") for i in range(30))
-        ),
-        ["spacing gives answers away: in 30 of 30 rows"],
-    ),
     "text decoded wrongly": (
         ON_ROWS,
         "rows.jsonl",
@@ -335,12 +313,6 @@ KINDS = {
         "rows.parquet",
         "plain text",
         ["rows.parquet: not a readable Parquet file"],
-    ),
-    "unknown format": (
-        BASE + "dataset_path: csv\ndataset_kwargs: {data_files: rows.xlsx}\n",
-        "rows.xlsx",
-        "x",
-        ["expected one of .csv"],
     ),
 }
 
@@ -475,17 +447,6 @@ def test_templates_are_sandboxed(tmp_path, capsys):
     assert "a template fails" in capsys.readouterr().out
 
 
-def test_the_published_expert_file_is_known_to_leak(shared, tmp_path, capsys):
-    shutil.copy(shared / "data" / "factor" / "expert_factor.csv", tmp_path)
-    assert main(["validate", "expert_factor", "--data-dir", str(tmp_path)]) == 1
-    assert (
-        "in 148 of 236 rows only the true completion has a space before punctuation, in 0"
-        in capsys.readouterr().out
-    )
-    main(["validate", "expert_factor_clean", "--data-dir", str(tmp_path)])
-    assert "spacing" not in capsys.readouterr().out
-
-
 TEXTS = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"
 
 # the same for perplexity tasks; the file is texts.jsonl
@@ -493,7 +454,7 @@ TEXT_KINDS = {
     "unknown key": (
         TEXTS + "dataset_pat: texts.jsonl\n",
         "",
-        ["unknown key 'dataset_pat'; did you mean dataset_path?", "no texts"],
+        ["unknown key 'dataset_pat'; did you mean dataset_path?"],
     ),
     "FACTOR's keys": (
         TEXTS + "dataset_path: texts.jsonl\ndoc_to_choice: text\ndoc_to_text: text\n",
@@ -538,7 +499,7 @@ TEXT_KINDS = {
     "wrong stride": (
         TEXTS + "metadata: {documents_of: texts.jsonl, stride: 2000}\n",
         "",
-        ["metadata.stride: found 2000, expected less than"],
+        ["stride: found 2000, expected less than"],
     ),
 }
 

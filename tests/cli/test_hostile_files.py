@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
-    "judge ambigbio --generations GENERATIONS --knowledge FILE --judge lexical --store STORE --out OUT": (
+    "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical --store STORE --out OUT": (
         ".db",
         "",
     ),

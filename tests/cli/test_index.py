@@ -36,15 +36,6 @@ def test_info_says_what_it_is(folder, capsys):
     assert "passages.sqlite: altered since it was built" in capsys.readouterr().err
 
 
-def test_query_prints_a_table(folder, capsys):
-    assert main(["index", "query", str(folder), "Lianelle Dickess the painter", "-k", "2"]) == 0
-    output = capsys.readouterr().out
-    assert "Lianelle Dickess (painter)" in output
-    assert len(output.splitlines()) == 5
-    assert main(["index", "query", str(folder), "qqqzzz"]) == 0
-    assert "No passage has a word of the query." in capsys.readouterr().out
-
-
 def test_options_reach_the_index(tmp_path, capsys):
     folder = str(tmp_path / "index")
     build = ["index", "build", ENCYCLOPEDIA, "--out", folder, "--stemmer", "none"]

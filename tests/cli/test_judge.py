@@ -126,7 +126,6 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
     assert not server.bodies
     assert not (tmp_path / "judged").exists()
     printed = capsys.readouterr().out
-    assert "cutting" in printed
     assert "marking" in printed
     assert "Nothing was sent" in printed
     assert "USD estimated" in printed
@@ -152,12 +151,6 @@ def test_the_lexical_judge_needs_no_server(judge, tmp_path, capsys):
     metrics, _ = read(tmp_path / "judged")
     assert metrics["unscored"] == {"no evidence": 2}
     assert "Unscored: no evidence 2." in capsys.readouterr().out
-
-
-def test_a_store_of_ones_own(judge, tmp_path):
-    assert judge("--store", str(tmp_path / "mine.sqlite")) == 0
-    assert (tmp_path / "mine.sqlite").is_file()
-    assert not (tmp_path / "home" / "answers.sqlite").exists()
 
 
 def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server, capsys):

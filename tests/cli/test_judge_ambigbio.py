@@ -42,7 +42,7 @@ def test_knowledge_is_named_with_its_identity(judged, tmp_path):
         source.write_text(json.dumps({"title": "Ada Lind", "text": text}) + "\n", encoding="utf-8")
         path = tmp_path / "pages.db"
         build_knowledge(source, path, overwrite=True)
-        about = judged("--knowledge", str(path))[0]["about"]
+        about = judged("--metadata", f"knowledge={path}")[0]["about"]
         assert (about["knowledge"], about["knowledge_identity"]) == (
             "pages.db",
             Knowledge(path).identity,
@@ -54,7 +54,7 @@ def test_knowledge_is_named_with_its_identity(judged, tmp_path):
 
 
 def test_verdicts_name_protocol_and_linking(judged):
-    (line,) = judged("--protocol", "code", "--linking", "hungarian")[1]
+    (line,) = judged("--metadata", "protocol=code,linking=hungarian")[1]
     assert (line.protocol, line.linking) == ("code", "hungarian")
     (line,) = judged()[1]
     assert (line.protocol, line.linking) == ("paper", "greedy")

@@ -97,7 +97,7 @@ def test_a_dense_index(names, tmp_path):
     [
         ({"--k": "0"}, "--k 0: expected at least 1"),
         ({"--names": "gone.csv"}, "gone.csv: no such file"),
-        ({"--index": "gone"}, "gone: no such folder"),
+        ({"--index": "gone"}, "gone: not an index"),
     ],
 )
 def test_wrong_arguments(bm25, names, tmp_path, capsys, changes, expected):

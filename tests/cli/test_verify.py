@@ -68,7 +68,7 @@ def test_verdict_score_and_reason_are_added(run, capsys):
         for each in found
     ] == PAIRS
     assert found[0]["score"] > found[1]["score"]
-    assert "number 1923 is nowhere in the passages" in found[1]["reason"]
+    assert "not in the passages: 1923" in found[1]["reason"]
     assert (found[2]["score"], found[2]["reason"], found[2]["said"]) == (None, "no evidence", [])
     assert json.loads(found[0]["said"][0])["verdict"] == "supported"
     output = capsys.readouterr().out
@@ -129,11 +129,11 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
     for number, said in enumerate(
         (
             "not JSON",
-            "found list",
-            "claim: missing",
-            "claim: found int",
-            "passages: missing",
-            "passages: found str",
+            "found []",
+            "claim is missing",
+            "claim is 3",
+            "passages is missing",
+            "passages is 'p'",
             "passages[1]",
             "passages[0]",
             "has verdict already",

@@ -106,14 +106,6 @@ def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
         assert len(backend.sent) == sent
 
 
-def test_another_model_is_asked_itself(store):
-    backend = Echo()
-    quietly(backend, store, prompts(2))
-    backend.identity = "other"
-    quietly(backend, store, prompts(2))
-    assert len(backend.sent) == 4
-
-
 def test_answers_with_errors_are_returned_and_asked_again(store):
     class Failing(Echo):
         def answer(self, requests):
@@ -140,15 +132,6 @@ def test_what_came_before_an_error_is_kept(store, error):
     second = Echo()
     assert quietly(second, store, prompts(8)) == [f"p{number}/0" for number in range(8)]
     assert second.sent == ["p4", "p3", "p2", "p1", "p0"]
-
-
-def test_a_backend_that_forgets_a_request_is_found_out(store):
-    class Forgetful(Echo):
-        def answer(self, requests):
-            yield from list(super().answer(requests))[:-1]
-
-    with pytest.raises(BackendDown, match="1 of 3 requests came back without an answer"):
-        quietly(Forgetful(), store, prompts(3))
 
 
 def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
@@ -203,17 +186,6 @@ def test_a_plan_sends_nothing_and_counts_what_is_missing(server, config, store):
     )  # a backend without an estimate of its own
 
 
-def test_a_plan_counts_with_a_tokenizer(config, store, checkpoint):
-    from transformers import AutoTokenizer
-
-    text = "The harbour town lies on the coast. " * 3
-    count = len(AutoTokenizer.from_pretrained(checkpoint)(text)["input_ids"])
-    with closing(OpenAIBackend(config(tokenizer=str(checkpoint)))) as backend:
-        estimate = plan(backend, store, [Request(text)]).estimate
-    assert estimate.prompt_tokens == count
-    assert "tokenizer" in estimate.counted_by
-
-
 def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
@@ -266,17 +238,6 @@ def test_killed_at_half_and_started_again_no_finished_call_is_repeated(server, t
 
 def _identity(server: JudgeServer) -> str:
     return f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
-
-
-def test_two_processes_send_each_prompt_once_and_both_have_all(server, tmp_path: Path):
-    server.script = lambda prompt, attempt: Act(text=f"to {prompt}", delay=0.05)
-    outs = [tmp_path / "one.txt", tmp_path / "two.txt"]
-    processes = [_start(server, tmp_path / "a.sqlite", 150, out) for out in outs]
-    assert [process.wait(60) for process in processes] == [0, 0]
-    assert server.attempts == {f"p{number}": 1 for number in range(150)}
-    assert {out.read_text() for out in outs} == {
-        "".join(f"to p{number}\n" for number in range(150))
-    }
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")

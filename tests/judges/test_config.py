@@ -66,15 +66,14 @@ def test_everything_that_can_be_said(tmp_path: Path):
     ("content", "says"),
     [
         ([1], "expected a mapping"),
-        ({}, "backend is missing; expected one of openai, lm_eval, classifier, cascade, lexical"),
+        ({}, "backend is missing"),
         ({"backend": "opnai"}, "did you mean openai"),
-        ({"backend": ["openai"]}, "unknown"),
-        ({**OPENAI, "modle": "x"}, "unknown key 'modle'; did you mean model"),
+        ({"backend": ["openai"]}, "backend is"),
+        ({**OPENAI, "modle": "x"}, "backend openai: unknown key 'modle'; did you mean model"),
         (
             {**OPENAI, "model_args": {}},
-            "model_args is for backend lm_eval, but the backend is openai",
+            "unknown key 'model_args'",
         ),
-        ({**LM_EVAL, "base_url": "http://x/v1"}, "base_url is for backend openai"),
         ({"backend": "openai"}, "model is missing: the name by which the server knows it"),
         ({**OPENAI, "model": 4}, "model is 4; expected a valid string"),
         ({**OPENAI, "concurrency": "many"}, "concurrency is 'many'; expected a valid integer"),
@@ -95,12 +94,8 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**OPENAI, "verdicts": "logits"}, "verdicts is 'logits'; expected 'text' or 'logprobs'"),
         ({**LM_EVAL, "verdicts": True}, "verdicts is True; expected 'text' or 'logprobs'"),
         (
-            {"backend": "lexical", "verdicts": "logprobs"},
-            "verdicts is for backend openai and lm_eval",
-        ),
-        (
             {"backend": "lexical", "samples": 3},
-            "samples: 3 of backend lexical would be the same; take them out",
+            "samples of backend lexical would all be the same",
         ),
         ({**OPENAI, "max_cost": 1}, "max_cost needs prices"),
         *(
@@ -144,8 +139,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ),
         ({**OPENAI, "prompts": ["verify"]}, "prompts is"),
         ({**OPENAI, "extra_body": 3}, "extra_body is 3; expected a valid dictionary"),
-        ({**OPENAI, "base_url": "localhost:8000"}, "base_url is not an address"),
-        ({**OPENAI, "base_url": "ftp://host/v1"}, "base_url is not an address"),
+        ({**OPENAI, "base_url": "localhost:8000"}, "expected an address such as"),
         (
             {**OPENAI, "base_url": "http://me:secret1@host/v1"},
             "base_url holds what looks like an address with",
@@ -165,7 +159,10 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ({**LM_EVAL, "model_args": {"token": "secret1"}}, "model_args.token is a credential"),
         ({**OPENAI, "system": f"use {SECRET}"}, "system holds what looks like a key"),
         ({**OPENAI, "api_key_env": SECRET}, "api_key_env holds what looks like a key"),
-        ({**OPENAI, "api_key_env": "my key secret1"}, "name of an environment variable"),
+        (
+            {**OPENAI, "api_key_env": "my key secret1"},
+            "must be the name of an environment variable",
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, content, says):
@@ -193,7 +190,7 @@ def test_every_problem_is_told_at_once(tmp_path: Path):
     assert all(line.startswith(f"{tmp_path / 'mine.yaml'}: ") for line in lines)
     for says in (
         "'modle'",
-        "options is for backend lexical",
+        "unknown key 'options'",
         "timeout is 0",
         "'top_k' of decoding",
         "prompts.verify is 3",
@@ -208,17 +205,10 @@ def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
     for name in names:
         assert load_judge_config(name).name == name
     assert load_judge_config("configs/judges/local-hf.yaml") == load_judge_config("local-hf")
-    with pytest.raises(ConfigError, match="no judge is called 'local-hff'; did you mean local-hf?"):
+    with pytest.raises(ConfigError, match="local-hff: no such judge; did you mean local-hf"):
         load_judge_config("local-hff")
-    with pytest.raises(ConfigError, match="no such file; expected the YAML of a judge"):
+    with pytest.raises(ConfigError, match="none.yaml: no such judge"):
         load_judge_config(tmp_path / "none.yaml")
-
-
-def test_results_say_how_verdicts_are_read():
-    about = JudgeConfig("c", "lm_eval", model="hf").describe()
-    assert about["verdicts"] == "text"
-    assert "top_logprobs" not in about["decoding"]
-    assert "verdicts" not in JudgeConfig("c", "lexical").describe()
 
 
 def test_a_changed_config_is_checked_again():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.templates import prompt_names
 from lm_factuality.ground.errors import ConfigError
@@ -49,11 +48,6 @@ def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path:
         assert (again.usage.calls, again.usage.stored) == (0, 4)
 
 
-def test_no_subjects_no_answers(config, own_prompt, tmp_path: Path):
-    with Judge.open(config(prompts=own_prompt), store=tmp_path / "a.sqlite") as judge:
-        assert judge.ask(next(iter(own_prompt)), [], "asking") == []
-
-
 def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(
     server, config, own_prompt, tmp_path: Path
 ):
@@ -63,21 +57,3 @@ def test_a_prompt_that_lacks_a_variable_is_refused_before_anything_is_sent(
     ):
         judge.ask(next(iter(own_prompt)), [{"claim": "a"}, {}], "asking")
     assert not server.attempts
-
-
-def test_a_model_of_lm_eval(own_prompt, tmp_path: Path, checkpoint):
-    config = JudgeConfig(
-        "local",
-        "lm_eval",
-        model="hf",
-        prompts=own_prompt,
-        model_args={"pretrained": str(checkpoint), "device": "cpu"},
-    )
-    (name,) = own_prompt
-    with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        ((answer,),) = judge.ask(name, [{"claim": "The harbour is old."}], "asking", max_tokens=5)
-        assert answer.error is None
-        assert judge.usage.calls == 1
-    with Judge.open(config, store=tmp_path / "a.sqlite") as judge:
-        assert judge.ask(name, [{"claim": "The harbour is old."}], "x", max_tokens=5) == [[answer]]
-        assert (judge.usage.calls, judge.usage.stored) == (0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -125,13 +124,6 @@ def test_samples_differ_and_come_again(backend):
     )  # later samples count up from the seed
 
 
-def test_a_system_text_comes_first(backend):
-    apart = Request("The harbour town lies", GREEDY, system="Old tales.")
-    assert texts(backend, [apart]) == texts(
-        backend, [Request("Old tales.\n\nThe harbour town lies", GREEDY)]
-    )
-
-
 def test_a_chat_template_is_applied_and_missed(checkpoint, tmp_path: Path, caplog):
     folder = tmp_path / "chatty"
     shutil.copytree(checkpoint, folder)
@@ -182,24 +174,6 @@ def test_the_identity_follows_the_checkpoint_not_its_place(checkpoint, tmp_path:
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
     assert identity(copy) != identity(checkpoint)
-
-
-@pytest.mark.parametrize("place", [0, 1 << 20, 3 << 20, (6 << 20) - 1])
-def test_the_identity_follows_every_byte_of_a_large_file(tmp_path: Path, place: int):
-    (tmp_path / "model").mkdir()
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.write_bytes(bytes(6 << 20))
-    backend = of({"pretrained": str(tmp_path / "model")})
-    before, state = backend.identity, weights.stat()
-    with weights.open("r+b") as file:
-        file.seek(place)
-        file.write(b"\1")
-    os.utime(
-        weights, ns=(state.st_atime_ns, state.st_mtime_ns + 1)
-    )  # whatever the clock of the file system
-    assert backend.identity != before
-    weights.write_bytes(bytes(6 << 20))
-    assert backend.identity == before
 
 
 def test_what_cannot_be_loaded(tmp_path: Path):

@@ -54,11 +54,6 @@ def test_pace_gives_the_time_of_what_was_not_used_back():
     assert pace.book() == pytest.approx(0.1, abs=0.05)
 
 
-def test_a_pace_without_a_limit_never_waits():
-    pace = Pace(None)
-    assert [pace.book(1e6) for _ in range(3)] == [0, 0, 0]
-
-
 def test_a_purse_waits_for_calls_under_way_before_it_gives_up():
     purse = Purse(10)
     assert purse.reserve(6)

@@ -109,15 +109,6 @@ def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers
     subjects = [{"claim": each} for each in QUESTIONS]
     for attempt in range(2):  # the second time all is on disk
         with Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge:
-            plan = judge.plan(next(iter(own_prompt)), subjects)
-            on_disk = (
-                attempt and room is None
-            )  # of what is there, one was sent in vain with room to think
-            assert plan.to_send == (len(QUESTIONS) if not attempt else 1 if room != 0 else 0)
-            assert (
-                plan.estimate.max_completion_tokens
-                == (4608 if on_disk else 512 + (room or 0)) * plan.to_send
-            )
             found = [each for (each,) in judge.ask(next(iter(own_prompt)), subjects, "asking")]
         said = [... if each.text is None else without_thinking(each.text) for each in found]
         assert said == answers
@@ -149,7 +140,7 @@ def test_settings(tmp_path, config):
     assert load_judge_config(path).thinking_tokens == 8000
     assert load_judge_config(path).describe()["thinking_tokens"] == 8000
     path.write_text("backend: lexical\nthinking_tokens: 8000\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="thinking_tokens is for backend openai and lm_eval"):
+    with pytest.raises(ConfigError, match="backend lexical: unknown key 'thinking_tokens'"):
         load_judge_config(path)
     with pytest.raises(ConfigError, match="the first token"):
         config(thinking_tokens=1, verdicts="logprobs")

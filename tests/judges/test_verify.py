@@ -69,10 +69,6 @@ def test_other_values_have_no_verdict(text):
     assert read_reply(Answer(text, "stop"), SupportReply, {}).value is None
 
 
-def test_a_long_reason_is_cut():
-    assert len(combine([said(S, reason="word " * 500)]).reason) <= 400
-
-
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [

@@ -15,17 +15,15 @@ from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.runs import Run, describe_task, num_parameters_of
 from lm_factuality.leaderboard.submission import FILE
-from lm_factuality.results.read import date_of, read_results_file
+from lm_factuality.results.read import read_results_file
 from lm_factuality.results.recompute import recompute
 
 Row = dict[str, Any]
 
 
 def reseal(folder: Path) -> None:
-    """Makes hashes of rows, their metrics, all scores, what ``submission.json`` claims and the
-    hashes of files follow from the samples. What cannot be (a file that is none, samples that no
+    """Makes hashes of rows, their metrics, all scores and the hashes of files follow from the samples. What cannot be (a file that is none, samples that no
     metric can be made of) stays as it is."""
     results = next(folder.glob("results_*.json"))
     content = json.loads(results.read_text(encoding="utf-8"))
@@ -37,7 +35,6 @@ def reseal(folder: Path) -> None:
         if task.samples is not None:
             _follow(task, content)
     results.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-    seal_claims(folder)
     seal_files(folder)
 
 
@@ -118,36 +115,13 @@ def _plain(value: Any) -> Any:
     )
 
 
-def seal_claims(folder: Path) -> None:
-    """``submission.json`` says of tasks what the results say, where they can be read."""
-    path = next(folder.glob("results_*.json"))
-    said = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    with contextlib.suppress(
-        DataError
-    ):  # the file may be none, which is then what the forgery is about
-        file = read_results_file(path)
-        said["model"]["num_parameters"] = num_parameters_of(file)
-        said["date"] = date_of(file)
-        for number, claimed in enumerate(said["tasks"]):
-            if (task := file.task(claimed["task"])) is not None:
-                own = {key: claimed[key] for key in ("results", "samples")}
-                said["tasks"][number] = describe_task(Run(file), task).model_dump() | own
-    (folder / FILE).write_text(json.dumps(said, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
 def seal_files(folder: Path) -> None:
-    """``submission.json`` has the hashes and sizes of the files, and the certificate's content."""
+    """``submission.json`` has the hashes and sizes of the files."""
     said = json.loads((folder / FILE).read_text(encoding="utf-8"))
     for each in said["files"]:
         path = folder / each["path"]
         if path.is_file():
             each |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
-    if said["certificate"]:
-        path = folder / said["certificate"]["path"]
-        said["certificate"] |= {
-            "sha256": sha256_of(path),
-            "content": json.loads(path.read_text(encoding="utf-8")),
-        }
     (folder / FILE).write_text(json.dumps(said, indent=1, ensure_ascii=False), encoding="utf-8")
 
 

@@ -72,13 +72,14 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     assert (submission.key, submission.labels) == ("sheet.key.json", ("labels.csv",))
     checked = check_submission(corrected)
     assert not checked.refusals, checked.refusals
-    entry = to_entry(checked, submission, read_rules(submission.leaderboard), "one", "0" * 64)
+    rules = read_rules(submission.leaderboard)
+    entry = to_entry(checked.evidence, rules, "one", "0" * 64)
     (score,) = (each for each in entry.scores if each.task == TASK)
-    found = checked.tasks[TASK].corrected[RATE]
-    assert score.corrected == found
-    assert score.surely == found.value != score.value
+    found = checked.evidence.tasks[TASK].task.corrected[RATE]
+    assert score.figure.corrected == found
+    assert score.value_in_doubt == found.value != score.figure.value
     assert score.interval == (found.low, found.high)
-    board = to_board([entry])
+    board = to_board([entry], [])
     shown = f"corrected <b>{100 * found.value:.1f}</b>"
     found = dict(pages(board, ""))
     assert shown in found["index.html"]
@@ -157,5 +158,5 @@ def test_a_key_without_labels_is_an_error(sample_run, certificate, labels, tmp_p
 
 def test_submissions_without_corrections_stay_as_they_were(honest):
     submission = read_submission(honest)
-    assert (submission.key, submission.labels) == ("", ())
+    assert (submission.key, submission.labels) == (None, ())
     assert not check_submission(honest).refusals

@@ -10,7 +10,7 @@ import pytest
 
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.leaderboard.rerun import BESIDE, _is_same, rerun, rerun_of
+from lm_factuality.leaderboard.rerun import BESIDE, _is_same, describe_rerun, rerun
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
 from tests.conftest import REPOSITORY, TASKS
@@ -36,16 +36,16 @@ def test_an_honest_one_says_the_same_and_the_site_says_so(
     assert written["submission"] == digest_of(own) == before
     outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
     assert outcomes["sample_ambigbio"] in ("sampled", "same")  # drawn at random
-    build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    build_site(submissions, tmp_path / "site")
     (model,) = json.loads((tmp_path / "site" / MARK).read_text(encoding="utf-8"))["leaderboards"][
         0
     ]["models"]
-    assert model["rerun"].endswith(rerun_of(own, before)[10:])
+    assert model["rerun"].endswith(describe_rerun(own, before)[10:])
     assert "sample_factor same (3 of 3)" in model["rerun"]
     assert "Run again on" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     # Of other files it says nothing.
     (own / "notes.txt").write_text("x", encoding="utf-8")
-    assert rerun_of(own, digest_of(own)) == ""
+    assert describe_rerun(own, digest_of(own)) == ""
 
 
 def test_invented_log_probabilities_differ(submissions: Path, capsys) -> None:
@@ -75,7 +75,9 @@ def test_invented_log_probabilities_differ(submissions: Path, capsys) -> None:
         == 1
     )
     assert "sample_factor 2 0 differs" in " ".join(capsys.readouterr().out.split())
-    assert "sample_factor differs (0 of 2)" in rerun_of(forger.folder, digest_of(forger.folder))
+    assert "sample_factor differs (0 of 2)" in describe_rerun(
+        forger.folder, digest_of(forger.folder)
+    )
 
 
 def test_rules_of_ones_own(submissions: Path, tmp_path: Path, capsys) -> None:
@@ -102,9 +104,9 @@ def test_what_is_not_accepted_is_not_run(submissions: Path) -> None:
     (submissions / "own" / "more.txt").write_text("x", encoding="utf-8")
     with pytest.raises(ConfigError, match="FILE_EXTRA"):
         rerun(submissions / "own", 2)
-    assert rerun_of(submissions / "own", "") == ""
+    assert describe_rerun(submissions / "own", "") == ""
     (submissions / f"own{BESIDE}").write_text('{"submission": 1}', encoding="utf-8")
-    assert rerun_of(submissions / "own", "1") == ""
+    assert describe_rerun(submissions / "own", "1") == ""
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ RUNS = REPOSITORY / "configs" / "leaderboard"
 def test_the_run_config_makes_what_the_rules_want(name):
     rules = read_rules(name)
     config = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert config["tasks"] == [each.task for each in rules.tasks]
+    assert config["tasks"] == [each.task for each in rules.by_task.values()]
     assert config["log_samples"] is True
     assert config["num_fewshot"] == 0
     assert ("judge" in config.get("metadata", {})) == (rules.certificate != "none")
@@ -28,7 +28,7 @@ def test_the_run_config_makes_what_the_rules_want(name):
 @pytest.mark.parametrize("name", [each for each in leaderboard_names() if each != "sample"])
 def test_data_is_that_of_the_registry(name):
     blobs = {source.blob: source.rows for source in all_sources().values()}
-    for task in read_rules(name).tasks:
+    for task in read_rules(name).by_task.values():
         assert blobs[task.git_blob] == task.documents
 
 
@@ -37,7 +37,7 @@ def test_judges_are_asked_with_the_prompts_of_this_suite(name):
     from judges.templates import Prompts
     from lm_factuality.benchmarks import find_generation
 
-    for rules in read_rules(name).tasks:
+    for rules in read_rules(name).by_task.values():
         kind = next(
             (kind for kind in ("felm_gen", "factor_generation", "ambigbio") if kind in rules.task),
             None,
@@ -70,7 +70,7 @@ def test_generation_is_as_the_tasks_have_it(name):
     changes = yaml.safe_load((RUNS / f"{name}.yaml").read_text(encoding="utf-8")).get(
         "gen_kwargs", {}
     )
-    for rules in read_rules(name).tasks:
+    for rules in read_rules(name).by_task.values():
         ((_, config),) = find_configs(rules.task)
         expected = config.get("generation_kwargs")
         assert rules.generation_kwargs == (None if expected is None else {**expected, **changes})
@@ -79,7 +79,7 @@ def test_generation_is_as_the_tasks_have_it(name):
 
 
 def test_digests_of_the_sample_are_those_of_its_data():
-    rules = read_rules("sample").tasks
+    rules = read_rules("sample").by_task.values()
     found = documents_of([each.task for each in rules])
     assert {each.task: (each.documents, each.digest) for each in rules} == {
         name: (each.count, each.hexdigest()) for name, each in found.items()
@@ -149,7 +149,6 @@ def test_an_unknown_leaderboard_is_an_error():
             "    headlne: factor_acc",
             "unknown key 'headlne' of tasks.sample_factor; did you mean headline?",
         ),
-        ("all_tasks: {version: 1.0}", "all_tasks: 1.0", "needs a mapping under 'all_tasks'"),
         (
             "max_unscored: 0.05",
             "max_unscored: 20",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
 from lm_factuality.benchmarks.chosen import figure, headline
-from lm_factuality.benchmarks.factor.metrics import FINER, MARGIN_VERSUS
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.results.read import read_results_files
@@ -189,33 +187,3 @@ def test_samples_of_two_filters_are_read_once(tmp_path):
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert [each["filter"] for each in read_samples(path)] == ["one", "one"]
-
-
-def without(names, path):
-    """The file's lines, each without some metrics."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        sample = json.loads(line)
-        kept = {name: value for name, value in sample.items() if name not in names}
-        yield {**kept, "metrics": [name for name in sample["metrics"] if name not in names]}
-
-
-def test_runs_of_earlier_releases_lack_the_finer_scores(short_run):
-    task = find(short_run, "sample_factor")
-    new = {name for name in task.metrics if name in FINER or name.startswith(MARGIN_VERSUS)}
-    assert len(new) == len(FINER) + 5
-    metrics, stderrs = (
-        {name: value for name, value in each.items() if name not in new}
-        for each in (task.metrics, task.stderrs)
-    )
-    older = replace(task, metrics=metrics, stderrs=stderrs)
-    found = recompute(older, without(new, task.samples))
-    assert differences(older, found) == []
-    assert not new & found.metrics.keys()
-    # A run that has one of them has all.
-    hidden = replace(
-        task, metrics={name: value for name, value in task.metrics.items() if name != "margin"}
-    )
-    assert any(each.startswith("margin: ") for each in differences(hidden, recompute(hidden)))
-    assert any(
-        "does not follow from the row" in each for each in differences(older, recompute(older))
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import re
 from collections import Counter
 
@@ -15,7 +14,6 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.retrieval import bm25
 from lm_factuality.retrieval.bm25 import BM25Parameters, Searcher
 from lm_factuality.retrieval.build import build_index, open_index
-from lm_factuality.retrieval.passages import Passage
 from tests.retrieval.conftest import ENCYCLOPEDIA
 
 # Lucene's
@@ -140,16 +138,6 @@ def test_a_sentence_finds_its_passage(index):
     assert right / len(asked) > 0.98
 
 
-def test_hits_carry_their_passage(index):
-    row = json.loads(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()[0])
-    (hit,) = index.retrieve([row["text"]], 1)[0]
-    assert (hit.number, hit.passage) == (0, Passage(row["id"], row["title"], row["text"]))
-    assert index.passages[0] == hit.passage
-    assert len(index) == len(list(index.passages)) == 220
-    with pytest.raises(IndexError, match="passage 220 of 220"):
-        index.passages[220]
-
-
 def test_queries_without_a_known_word_find_nothing(index):
     assert index.retrieve(["", "  ", "the of and", "qqqzzz", "a?"], 3) == [[], [], [], [], []]
     assert index.retrieve([], 3) == []
@@ -173,15 +161,6 @@ def test_equal_scores_come_in_order_of_number(write_tsv, tmp_path):
     for k in (1, 3, 10, 2000):
         numbers = [hit.number for hit in index.retrieve(["boat"], k)[0]]
         assert numbers == (first + sorted(set(range(5000)) - set(first)))[:k]
-
-
-def test_the_same_query_gives_the_same_hits_alone_and_in_a_batch(index):
-    queries = [parts[0] for _, _, parts in sentences()]
-    together = index.retrieve(queries, 5)
-    random.Random(0).shuffle(queries)
-    again = dict(zip(queries, index.retrieve(queries, 5), strict=True))
-    assert [again[parts[0]] for _, _, parts in sentences()] == together
-    assert index.retrieve([queries[0]], 5)[0] == again[queries[0]]
 
 
 def test_equal_queries_are_searched_for_once(index, monkeypatch):
@@ -208,33 +187,6 @@ def test_excluded_passages_make_room_for_the_next_best(index):
         )[0]
         assert hits == every[left_out : left_out + 3]
     assert index.retrieve(["painter prize"], 3, exclude=lambda query, hit: True) == [[]]
-
-
-def test_exclusion_is_of_a_query_not_of_its_text(index):
-    best_one = index.retrieve(["painter"], 2)[0]
-    hits = index.retrieve(
-        ["painter"] * 3, 1, exclude=lambda query, hit: query == 1 and hit == best_one[0]
-    )
-    assert hits == [best_one[:1], best_one[1:], best_one[:1]]
-
-
-def test_exclusion_fetches_twice_as_many_each_time(index, monkeypatch):
-    fetched: list[int] = []
-    search = type(index)._search
-    monkeypatch.setattr(
-        type(index),
-        "_search",
-        lambda self, queries, k: fetched.append(k) or search(self, queries, k),
-    )
-    index.retrieve(["painter the in year"], 1, exclude=lambda query, hit: True)
-    assert fetched == [32, 64, 128, 220][: len(fetched)]
-    assert len(fetched) > 1
-
-
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_is_at_least_one(index, k):
-    with pytest.raises(ConfigError, match=f"k is {k}, expected at least 1"):
-        index.retrieve(["painter"], k)
 
 
 def test_a_stemmer_that_is_not_known():

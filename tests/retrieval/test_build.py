@@ -134,7 +134,7 @@ def test_an_index_is_replaced_only_when_asked_and_only_an_index(write_tsv, tmp_p
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")
     with pytest.raises(
-        ConfigError, match="precious exists and is not an index, so it is not replaced"
+        ConfigError, match="precious exists; give another folder, or --overwrite if it is an index"
     ):
         build_index(source, precious, overwrite=True)
     assert (precious / "thesis.txt").is_file()

@@ -79,12 +79,6 @@ def test_scores_are_the_cosines_of_sentence_transformers(index, model):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_a_passage_finds_itself(index):
-    hits = index.retrieve([f"{row['title']}: {row['text'].split('. ')[1]}" for row in ROWS], 3)
-    right = sum(hit[0].passage.title == row["title"] for hit, row in zip(hits, ROWS, strict=True))
-    assert right / SIZE > 0.9
-
-
 def test_blocks_of_passages_and_queries_change_nothing(index, monkeypatch):
     queries = [passage.text[:80] for passage in index.passages]
     whole = index.retrieve(queries, 5)
@@ -94,14 +88,6 @@ def test_blocks_of_passages_and_queries_change_nothing(index, monkeypatch):
     for one, other in zip(whole, parts, strict=True):
         assert [hit.number for hit in one] == [hit.number for hit in other]
         assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-5)
-
-
-def test_exclusion_and_empty_queries(index):
-    every = index.retrieve(["painter"], SIZE)[0]
-    banned = {hit.passage.id for hit in every[:20]}
-    hits = index.retrieve(["painter", "", " "], 2, exclude=lambda _, hit: hit.passage.id in banned)
-    assert [hit.number for hit in hits[0]] == [hit.number for hit in every[20:22]]
-    assert hits[1:] == [[], []]
 
 
 def test_the_manifest_names_the_model(folder, index, source, tmp_path):

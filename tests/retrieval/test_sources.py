@@ -126,13 +126,6 @@ def test_the_record_of_a_source_changes_with_its_bytes(name, tmp_path):
     assert after.record.sha256 != before.record.sha256
 
 
-def test_sources_follow_each_other(tmp_path):
-    paths = [tmp_path / "passages.tsv", tmp_path / "passages.parquet"]
-    for path in paths:
-        FORMATS[path.name](path)
-    assert read(*paths) == PASSAGES + PASSAGES
-
-
 def test_ids_and_titles_have_defaults_and_columns_other_names(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(
@@ -262,18 +255,6 @@ def test_datasets_that_cannot_be_read(tmp_path):
     with pytest.raises(DataError, match="empty: cannot be read"):
         open_sources([str(tmp_path / "empty")], Fields())
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        open_sources(["hub:nobody/nothing"], Fields())
-
-
-def test_a_hub_that_is_not_there(monkeypatch):
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with pytest.raises(
-        DataError, match="the Hub does not answer for 'nobody/nothing' .*check the name"
-    ):
         open_sources(["hub:nobody/nothing"], Fields())
 
 

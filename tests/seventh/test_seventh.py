@@ -1,5 +1,5 @@
-"""A seventh benchmark, made of this folder alone, goes through every command without a change
-anywhere else."""
+"""The benchmarks of ``docs/add_a_benchmark.md``, made of this folder alone, go through every command
+without a change anywhere else."""
 
 from __future__ import annotations
 
@@ -79,10 +79,7 @@ def test_its_task_is_validated(installed, tmp_path, capsys):
     )
     (tmp_path / "capitals.yaml").write_text(broken, encoding="utf-8")
     assert command("validate", "--run-code", tmp_path / "capitals.yaml") == 1
-    assert (
-        "gone_capitals.jsonl: no such file; expected JSONL with country and capital"
-        in capsys.readouterr().out
-    )
+    assert "gone_capitals.jsonl: no such file; expected a table" in capsys.readouterr().out
 
 
 def test_it_is_compared(runs, capsys):
@@ -99,6 +96,22 @@ def test_it_is_reported(runs):
     }
     assert "8.3" in pages["index.html"]
     assert any("Capitals" in text for text in pages.values())
+
+
+def test_a_judged_one_is_run_judged_again_and_reported(installed, tmp_path, capsys):
+    task = ["--tasks", str(HERE / "rivers.yaml"), "--metadata", "judge=lexical"]
+    model = ["--model", "constant-answer", "--model_args", "answer=It is the Danube."]
+    assert main(["run", *model, *task, "--output_path", str(tmp_path), "--log_samples"]) == 0
+    (path,) = tmp_path.rglob("results_*.json")
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]["rivers"]
+    assert results["river_acc,judge"] == pytest.approx(1 / 4)
+    (samples,) = tmp_path.rglob("samples_rivers_*.jsonl")
+    again = ["--samples", samples, "--judge", "lexical", "--out", tmp_path / "judged"]
+    assert command("judge", "rivers", *again) == 0
+    assert "Accuracy" in capsys.readouterr().out
+    assert command("report", tmp_path, "--out", tmp_path / "report") == 0
+    page = (tmp_path / "report" / "rivers.html").read_text(encoding="utf-8")
+    assert "Does the model know on which rivers cities lie?" in page
 
 
 def pack(runs: Path, out: Path) -> int:

@@ -1,9 +1,7 @@
-"""FACTOR as the rest of the suite knows it, and what samples must hold if a model was asked for
-log-probabilities of choices."""
+"""FACTOR as the rest of the suite knows it, and how a leaderboard checks its samples."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.audit import (
@@ -41,21 +39,25 @@ class FactorAudit:
     """The model was asked for each choice of the row behind its prefix, joined as the rules say."""
 
     def __init__(self, expected: Expected) -> None:
-        self._window = expected.metadata.get("window")
-        is_dola = expected.metadata.get("protocol") == DOLA
-        rule = DOLA if is_dola else expected.metadata.get("join", AUTHORS)
-        self._join = Join(str(rule), str(expected.metadata.get("delimiter", " ")))
+        metadata = expected.metadata
+        rule = DOLA if metadata.get("protocol") == DOLA else metadata.get("join", AUTHORS)
+        self._window = metadata.get("window")
+        self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
     def wrong_request(self, sample: Sample) -> str | None:
+        """Return what is wrong with a sample's requests, if anything."""
         doc = sample["doc"]
         expected = [[*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]]
         return None if requests_of(sample) == expected else OTHER_REQUEST
 
 
 def keep(sample: Sample) -> Row:
-    """The row and the scored choices. Raises ValueError: the responses are not as the task writes
-    them."""
-    same_responses(sample, [each[0] for each in sample["resps"]])
+    """Keep the row and its scored choices.
+
+    Raises:
+        ValueError: The responses are not as the task writes them.
+    """
+    same_responses(sample, [response[0] for response in sample["resps"]])
     doc = {
         key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
     }
@@ -71,36 +73,10 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    """By the task's protocol, over the error types of all rows. Runs of earlier releases lack the
-    finer scores and the floor."""
+    """Score kept rows again, by the task's protocol and over the error types of all rows."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    later: tuple[str, ...] = () if "brier_score" in task.metrics else metrics.FINER
-    later += () if metrics.FLOOR in task.metrics else (metrics.FLOOR,)
-
-    def row_metrics(row: Row) -> dict[str, Any]:
-        found = metrics.row_metrics(row["doc"], row["scores"], protocol, types)
-        return {name: value for name, value in found.items() if not name.startswith(later)}
-
-    return Recount(row_metrics)
-
-
-def _picked(sample: Mapping[str, Any], choices: Sequence[str], gold: int, is_right: bool) -> str:
-    """The choice that won. Of equal ones the first that agrees with the score, since the protocol
-    breaks ties."""
-    scores = sample.get("factor_mean_logprob")
-    if sample["doc"].get("protocol") == "dola":
-        scores = [float(each[0]) for each in sample["filtered_resps"]]
-    elif scores is None:
-        sums = [float(each[0]) for each in sample["filtered_resps"]]
-        scores = [
-            value / max(1, len(choice.encode()))
-            for value, choice in zip(sums, choices, strict=True)
-        ]
-    if is_right:
-        return choices[gold]
-    others = [index for index in range(len(choices)) if index != gold]
-    return choices[max(others, key=lambda index: scores[index])]
+    return Recount(lambda row: metrics.row_metrics(row["doc"], row["scores"], protocol, types))
 
 
 _PROTOCOLS = {
@@ -110,19 +86,19 @@ _PROTOCOLS = {
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Say what sets a run apart from the paper's."""
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
+    window = task.metadata.get("window")
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
-    elif task.metadata.get("window") != PAPER_WINDOW:
-        window = task.metadata.get("window")
-        yield (
-            f"{'no window' if window is None else f'window of {window} tokens'}, the paper's is"
-            f" {PAPER_WINDOW}"
-        )
-    if what := _PROTOCOLS.get(str(task.metadata.get("protocol"))):
-        yield f"protocol {task.metadata['protocol']}: {what}"
+    elif window != PAPER_WINDOW:
+        size = "no window" if window is None else f"window of {window} tokens"
+        yield f"{size}, the paper's is {PAPER_WINDOW}"
+    protocol = str(task.metadata.get("protocol"))
+    if protocol in _PROTOCOLS:
+        yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
 
 
 _QUESTIONS = load_questions(__package__)
@@ -130,73 +106,52 @@ _TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read_units(path: Path) -> list[Unit]:
-    """The rows of a table in the authors' columns, of whose contradictions people are asked
-    (section 3.3, tables 2 and 3). Of the types the judge is the file. Raises ConfigError,
-    DataError: no such table, or one that cannot be used."""
+    """Return the rows of a table in the authors' columns, whose contradictions people judge.
+
+    This is section 3.3 of the paper with its tables 2 and 3. The file is the judge of error types.
+
+    Raises:
+        ConfigError: A column is missing.
+        DataError: There is no such table, or it is broken.
+    """
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
-    config = {
-        "task": path.stem,
-        "dataset_path": str(path.resolve()),
-        "metadata": {"config_source": str(path)},
-    }
+    metadata = {"config_source": str(path)}
+    config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": metadata}
     loaded = load_corpus(parse_corpus(config))
     refuse(loaded.problems)
     return [_unit(number, row) for number, row in enumerate(loaded.rows) if not row.problem]
 
 
 def _unit(number: int, row: FactorRow) -> Unit:
-    beside = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
-    wrong = [
-        (place, row.choices[place], row.error_types[place])
-        for place in range(len(row.choices))
-        if place != row.gold
-    ]
-    judged = [
-        (place, text, {"error_type": kind if kind in _TYPES else None})
-        for place, text, kind in wrong
-    ]
-    items = [
-        Item(f"{name}:{place}", name, text, beside, said.get(name))
-        for place, text, said in judged
-        for name in _QUESTIONS
-    ]
-    types = " + ".join(sorted({kind for _, _, kind in wrong if kind}))
-    return Unit(str(number), row.doc_id, tuple(items), {"error type": types} if types else {})
+    context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
+    items = []
+    types = set()
+    for place, (text, kind) in enumerate(zip(row.choices, row.error_types, strict=True)):
+        if place == row.gold:
+            continue
+        types.add(kind)
+        for question in _QUESTIONS:
+            verdict = kind if question == "error_type" and kind in _TYPES else None
+            items.append(Item(f"{question}:{place}", question, text, context, verdict))
+    facets = {"error type": " + ".join(sorted(types - {""}))} if types - {""} else {}
+    return Unit(str(number), row.doc_id, tuple(items), facets)
 
 
 _FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
 
 # Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were
 # made from.
-SOURCES = (
-    Source(
-        "wiki_factor",
-        *_FACTOR,
-        "data/wiki_factor.csv",
-        "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e",
-        "MIT",
-        2994,
-    ),
-    Source(
-        "news_factor",
-        *_FACTOR,
-        "data/news_factor.csv",
-        "a57148bb7875cb77cddce0637b069576281c9a49",
-        "ODC-By-1.0",
-        1036,
-    ),
-    Source(
-        "expert_factor",
-        *_FACTOR,
-        "data/expert_factor.csv",
-        "3bd51de8d01156730c61cdc42b955b69192e682d",
-        "MIT",
-        236,
-    ),
+SOURCES = tuple(
+    Source(f"{name}_factor", *_FACTOR, f"data/{name}_factor.csv", blob, licence, rows)
+    for name, blob, licence, rows in (
+        ("wiki", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994),
+        ("news", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036),
+        ("expert", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236),
+    )
 )
 
 BENCHMARK = Benchmark(

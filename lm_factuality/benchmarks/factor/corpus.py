@@ -1,36 +1,28 @@
-"""A FACTOR corpus as a task YAML describes it: which file, which columns, which changes to the
-text.
+"""A FACTOR corpus as a task YAML describes it.
 
-The YAML uses lm_eval's own keys where it has them (``dataset_path``, ``dataset_kwargs``,
-``test_split``, ``doc_to_text``, ``doc_to_choice``, ``doc_to_target``) and ``metadata`` for the
-rest: ``source`` (a name of the registry), ``columns``, ``spacing``, ``window``, ``join`` and
-``delimiter`` (see ``joining``), ``protocol``, ``dola_prefix`` (the column of prefixes by that
-protocol, if another), ``caution``."""
+The YAML uses lm_eval's own keys where it has them and ``metadata`` for the rest. `load` reads the
+table that it names.
+"""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from lm_factuality.benchmarks.declaration import wrong_metrics
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
-from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Strict, read_settings
 from lm_factuality.harness.own_data import INLINE, folder_of
 
-PAPER_WINDOW = 1024  # tokens of prefix and completion together that a model sees (section 4.2)
-# what the name of the perplexity task on the same corpus adds to that of a FACTOR task
+# So many tokens of prefix and completion together are seen by a model (section 4.2).
+PAPER_WINDOW = 1024
+# What the name of the perplexity task on the same corpus adds to that of a FACTOR task.
 PERPLEXITY_SUFFIX = "_perplexity"
-
 TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
-LOADERS = {"csv": ".csv", "json": ".jsonl", "parquet": ".parquet"}  # lm_eval name: file ending
 
 
 def null_as_text(value: Any) -> Any:
-    """``--metadata window=null`` arrives as text."""
+    """Read ``--metadata window=null``, which arrives as text."""
     return None if str(value).lower() in ("null", "none") else value
 
 
@@ -45,14 +37,20 @@ Window = Annotated[
 
 
 class Columns(Strict):
-    """Which column holds what; None stands for the authors' column names, as far as the table has
-    them."""
+    """Which column holds what. None stands for the authors' names, as far as the table has them."""
 
     prefix: Column = None
     completion: Annotated[str, Field(description="a column name")] = "completion"
     contradictions: ColumnList = None
     error_types: ColumnList = None
     doc_id: Column = None
+
+
+class TableMetadata(Strict, extra="ignore"):
+    """What lm_eval and ``lm-factuality run`` say of a YAML."""
+
+    config_source: str = INLINE
+    yaml_folder: str | None = None
 
 
 class TableYaml(Strict):
@@ -62,7 +60,7 @@ class TableYaml(Strict):
     dataset_path: Text = None
     dataset_name: Text = None
     dataset_kwargs: dict[str, Any] | None = None
-    test_split: Text = None
+    test_split: Annotated[str, Field(description="text")] = "test"
     num_fewshot: Annotated[
         Literal[0] | None, Field(description="0: there are no demonstrations")
     ] = None
@@ -71,23 +69,40 @@ class TableYaml(Strict):
     task_alias: Any = None
     tag: Any = None
     include: Any = None
+    metadata: TableMetadata = TableMetadata()
+
+    @property
+    def where(self) -> str:
+        """The YAML's path, for messages."""
+        return self.metadata.config_source
+
+    @property
+    def folder(self) -> Path | None:
+        """The YAML's folder. None if lm_eval does not say."""
+        return folder_of(vars(self.metadata))
 
 
-class Joined(Strict, extra="ignore"):
-    """Of metadata: how prefix and completion become one text; by default the authors' files by
-    their rule."""
+class Joined(TableMetadata):
+    """How prefix and completion become one text."""
 
     join: Literal["authors", "delimiter"] | None = None
     delimiter: Text = None
 
+    @model_validator(mode="after")
+    def _has_one_rule(self) -> "Joined":
+        if self.join == AUTHORS and self.delimiter is not None:
+            raise ValueError("delimiter: 'join: authors' has no delimiter; keep one of the two")
+        return self
+
     def rule(self, source: str | None) -> Join:
+        """Return the rule. By default a published file is joined as its authors do."""
         default = AUTHORS if source and self.delimiter is None else DELIMITER
         return Join(self.join or default, " " if self.delimiter is None else self.delimiter)
 
 
 class _Metadata(Joined):
     source: Text = None
-    columns: Columns | None = None
+    columns: Columns = Columns()
     spacing: Literal["published", "normalised"] | None = None
     protocol: Literal["paper", "code", "dola"] = "paper"
     dola_prefix: Column = None
@@ -97,120 +112,68 @@ class _Metadata(Joined):
 METADATA_KEYS = tuple(_Metadata.model_fields)
 
 
-class _FactorYaml(TableYaml):
+class Corpus(TableYaml):
+    """A FACTOR corpus."""
+
     output_type: Literal["multiple_choice"] = "multiple_choice"
     doc_to_text: Any = None
     doc_to_choice: Any = None
     doc_to_target: Any = None
-    metadata: _Metadata | None = None
+    metadata: _Metadata = _Metadata()
+
+    @model_validator(mode="after")
+    def _names_data(self) -> "Corpus":
+        if not (self.metadata.source or self.dataset_path):
+            raise ValueError(
+                "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
+            )
+        return self
+
+    @property
+    def templates(self) -> dict[str, Any]:
+        """The ``doc_to_`` entries that the YAML has."""
+        entries = {key: getattr(self, key) for key in TEMPLATE_KEYS}
+        return {key: entry for key, entry in entries.items() if entry is not None}
+
+    @property
+    def join(self) -> Join:
+        """How a prefix and a completion become one text."""
+        metadata = self.metadata
+        return Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source)
+
+
+def parse_corpus(config: Mapping[str, Any]) -> Corpus:
+    """Read the config of a task.
+
+    Raises:
+        ConfigError: A key is unknown, missing, or of the wrong type.
+    """
+    corpus = read_yaml(Corpus, config)
+    metadata = corpus.metadata
+    if metadata.protocol != DOLA:
+        return corpus
+    # DoLa's script has no window, and on News-FACTOR another column of prefixes.
+    changes: dict[str, Any] = {}
+    if "window" not in metadata.model_fields_set:
+        changes["window"] = None
+    text = corpus.doc_to_text
+    if metadata.dola_prefix and text is not None:
+        text = metadata.dola_prefix
+    elif metadata.dola_prefix:
+        changes["columns"] = metadata.columns.model_copy(update={"prefix": metadata.dola_prefix})
+    metadata = metadata.model_copy(update=changes)
+    return corpus.model_copy(update={"metadata": metadata, "doc_to_text": text})
 
 
 Yaml = TypeVar("Yaml", bound=TableYaml)
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """A task YAML, checked; ``folder`` is where it lies, None if lm_eval does not say."""
+def read_yaml(model: type[Yaml], config: Mapping[str, Any]) -> Yaml:
+    """Read the config of a task into a model.
 
-    task: str
-    where: str
-    folder: Path | None
-    dataset_path: str | None
-    dataset_name: str | None
-    data_files: str | Mapping[str, str] | None
-    hub_options: Mapping[str, Any]
-    test_split: str
-    source: str | None = None
-    columns: Columns = field(default_factory=Columns)
-    templates: Mapping[str, Any] = field(default_factory=dict)
-    normalise_spacing: bool = False
-    window: int | None = PAPER_WINDOW
-    protocol: str = "paper"
-    join: Join = field(default_factory=Join)
-
-
-def parse_corpus(config: Mapping[str, Any]) -> Corpus:
-    """The corpus that a task config describes. Raises ConfigError: every key that is unknown,
-    missing or of the wrong type."""
-    problems = [*wrong_metrics(SCORES, config.get("metric_list")), *wrong_join(config)]
-    if not (metadata_of(config).get("source") or config.get("dataset_path")):
-        problems.append(
-            "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
-        )
-    yaml = read_yaml(_FactorYaml, config, problems)
-    metadata = yaml.metadata or _Metadata()
-    templates = {key: config[key] for key in TEMPLATE_KEYS if config.get(key) is not None}
-    columns, window = metadata.columns or Columns(), metadata.window
-    if metadata.protocol == "dola":
-        window = (
-            metadata.window if "window" in metadata.model_fields_set else None
-        )  # DoLa's script has none
-        if metadata.dola_prefix and templates:
-            templates["doc_to_text"] = metadata.dola_prefix
-        elif metadata.dola_prefix:
-            columns = columns.model_copy(update={"prefix": metadata.dola_prefix})
-    join = Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source)
-    rows = {"source": metadata.source, "columns": columns, "templates": templates}
-    scored = {
-        "normalise_spacing": metadata.spacing == "normalised",
-        "window": window,
-        "protocol": metadata.protocol,
-        "join": join,
-    }
-    return to_corpus(yaml, config, yaml.dataset_path, **rows, **scored)
-
-
-def wrong_join(config: Mapping[str, Any]) -> Iterator[str]:
-    metadata = metadata_of(config)
-    if metadata.get("join") == AUTHORS and metadata.get("delimiter") is not None:
-        yield "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two"
-
-
-def metadata_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata of a YAML. Raises ConfigError: it is no mapping."""
-    metadata = config.get("metadata") or {}
-    if not isinstance(metadata, Mapping):
-        raise ConfigError(
-            f"{INLINE}: metadata: found a {type(metadata).__name__}, expected a mapping"
-        )
-    return metadata
-
-
-def read_yaml(model: type[Yaml], config: Mapping[str, Any], others: Iterable[str]) -> Yaml:
-    """The YAML as a ``model``; ``others`` are problems that were found besides. Raises ConfigError:
-    all problems at once."""
-    where = str(metadata_of(config).get("config_source", INLINE))
-    problems = [f"{where}: {problem}" for problem in others]
-    path, options = config.get("dataset_path"), config.get("dataset_kwargs") or {}
-    if (
-        isinstance(path, str)
-        and path in LOADERS
-        and isinstance(options, Mapping)
-        and "data_files" not in options
-    ):
-        problems.append(
-            f"{where}: dataset_path is {path!r}, but dataset_kwargs.data_files names no file"
-        )
-    try:
-        found = read_settings(model, dict(config), where)
-    except ConfigError as error:
-        raise ConfigError("\n".join([*str(error).split("\n"), *problems])) from error
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return found
-
-
-def to_corpus(
-    yaml: TableYaml, config: Mapping[str, Any], path: str | None, **settings: Any
-) -> Corpus:
-    """The table that ``yaml`` names, with ``path`` for its ``dataset_path``, and the ``settings``
-    of the corpus."""
-    metadata = metadata_of(config)
-    where = str(metadata.get("config_source", INLINE))
-    options = dict(yaml.dataset_kwargs or {})
-    data_files = options.pop("data_files", None)
-    for loader, ending in LOADERS.items():
-        if path and path.lower().endswith(ending):
-            data_files, path = path, loader
-    of_file = path, yaml.dataset_name, data_files, options, yaml.test_split or "test"
-    return Corpus(yaml.task, where, folder_of(metadata), *of_file, **settings)
+    Raises:
+        ConfigError: It does not fit the model.
+    """
+    metadata = config.get("metadata")
+    where = metadata.get("config_source", INLINE) if isinstance(metadata, Mapping) else INLINE
+    return read_settings(model, dict(config), str(where))

@@ -31,20 +31,24 @@ logger = logging.getLogger(
 
 @dataclass(frozen=True)
 class Join:
-    """A rule, and the delimiter that it puts where there is no white space."""
+    """A rule of joining."""
 
     rule: str = AUTHORS
     delimiter: str = " "
+    """What the rule ``delimiter`` puts where there is no white space."""
 
     @property
     def about(self) -> dict[str, str]:
-        return {"join": self.rule} | (
-            {"delimiter": self.delimiter} if self.rule == DELIMITER else {}
-        )
+        """The rule as results show it."""
+        delimiter = {"delimiter": self.delimiter} if self.rule == DELIMITER else {}
+        return {"join": self.rule, **delimiter}
 
     def __call__(self, prefix: str, completion: str) -> tuple[str, str]:
-        """The context and the continuation to score. Spaces between the two belong to the
-        continuation, as the first token of a word has them in most tokenizers."""
+        """Return the context and the continuation to score.
+
+        Spaces between the two belong to the continuation, as the first token of a word has them in
+        most tokenizers.
+        """
         if self.rule == DOLA:
             return prefix, " " + completion
         if self.rule == AUTHORS:
@@ -58,28 +62,34 @@ class Join:
         return bool(prefix) and not prefix[-1].isspace() and not completion[:1].isspace()
 
     def seam(self, prefix: str, completion: str) -> str:
-        """Where the two meet, with its white space made visible: ``…France is⎵Paris, on the
-        Seine.``"""
-        context, continuation = self(prefix, completion)
-        before, after = context.rstrip(), continuation.lstrip()
-        white = context[len(before) :] + continuation[: len(continuation) - len(after)]
-        first, last = "…" * (len(before) > _SHOWN), "…" * (len(after) > _SHOWN)
-        return f"{first}{before[-_SHOWN:]}{white.translate(_MARKS)}{after[:_SHOWN]}{last}"
+        """Return where the two meet, with its white space made visible.
 
-    def odd(self, prefix: str, completion: str) -> str:
-        """What a reader would stumble over at the seam; empty if nothing."""
+        Example:
+            ``…France is⎵Paris, on the Seine.``
+        """
         context, continuation = self(prefix, completion)
-        ends, begins = prefix[-1:], completion[:1]
-        is_unspaced = any(map(_UNSPACED.match, (ends, begins)))
+        before = context.rstrip()
+        after = continuation.lstrip()
+        white = (context + continuation)[len(before) :].removesuffix(after).translate(_MARKS)
+        first = "…" * (len(before) > _SHOWN)
+        last = "…" * (len(after) > _SHOWN)
+        return f"{first}{before[-_SHOWN:]}{white}{after[:_SHOWN]}{last}"
+
+    def oddity(self, prefix: str, completion: str) -> str:
+        """Return what a reader would stumble over at the seam, empty if nothing."""
+        context, continuation = self(prefix, completion)
+        last = prefix[-1:]
+        first = completion[:1]
+        is_unspaced = bool(_UNSPACED.match(last) or _UNSPACED.match(first))
         if context[-1:].isalnum() and continuation[:1].isalnum() and not is_unspaced:
             cure = "'join: authors'" if self.rule == AUTHORS else "the delimiter"
             return f"nothing separates the two; end the prefix with a space, or leave out {cure}"
-        if self.rule == DELIMITER and ends.isspace() and begins.isspace():
+        if self.rule != DELIMITER:
+            return ""
+        if last.isspace() and first.isspace():
             return "both bring white space, and both keep it; drop one"
-        is_put = (
-            self.rule == DELIMITER and self.delimiter.isspace() and self._is_put(prefix, completion)
-        )
-        if is_put and (is_unspaced or _CLOSING.match(begins) or _OPENING.match(ends)):
+        is_tight = is_unspaced or _CLOSING.match(first) or _OPENING.match(last)
+        if is_tight and self.delimiter.isspace() and self._is_put(prefix, completion):
             return (
                 f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata"
                 " 'delimiter: \"\"'"
@@ -94,29 +104,37 @@ Encode = Callable[[str], Sequence[int]]
 def odd_seams(
     rows: Sequence[Row], join: Join, encode: Encode | None = None
 ) -> Iterator[tuple[str, str]]:
-    """(location, what) of rows whose prefix meets a choice in a way that should be looked at, one
-    choice a row; ``encode`` is the model's tokenizer, where it is at hand."""
+    """Yield the places of rows whose prefix and choices meet oddly, and how, once a row.
+
+    Args:
+        encode: The model's tokenizer, where it is at hand.
+    """
     for row in rows:
         for choice in () if row.problem else row.choices:
-            what = [join.odd(row.prefix, choice)]
+            oddities = [join.oddity(row.prefix, choice)]
             if encode:
                 context, continuation = join(row.prefix, choice)
                 alone = list(encode(context))
-                is_changed = list(encode(context + continuation))[: len(alone)] != alone
-                what += [
-                    "the tokens of the prefix alone do not begin those of the joined text"
-                ] * is_changed
-            if said := "; ".join(filter(None, what)):
-                yield (
-                    row.location,
-                    f"prefix and completion meet as {join.seam(row.prefix, choice)!r}: {said}",
-                )
+                if list(encode(context + continuation))[: len(alone)] != alone:
+                    oddities.append(
+                        "the tokens of the prefix alone do not begin those of the joined text"
+                    )
+            reasons = "; ".join(filter(None, oddities))
+            if reasons:
+                seam = join.seam(row.prefix, choice)
+                yield row.location, f"prefix and completion meet as {seam!r}: {reasons}"
                 break
 
 
 def tokenizer_of(name: str | None) -> Encode | None:
-    """Texts to tokens by a tokenizer of transformers, without those that open or end every text;
-    None if none is named. Raises ConfigError: it cannot be loaded."""
+    """Return what makes tokens of a text, without those that begin or end every text.
+
+    Args:
+        name: A tokenizer of transformers. None gives None.
+
+    Raises:
+        ConfigError: It cannot be loaded.
+    """
     if not name:
         return None
     from transformers import AutoTokenizer
@@ -124,21 +142,23 @@ def tokenizer_of(name: str | None) -> Encode | None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
         raise ConfigError(
-            f"tokenizer {name!r} cannot be loaded: {why}; give a folder or a name on the Hub"
+            f"tokenizer {name!r} cannot be loaded: {' '.join(str(error).split())}; give a folder or"
+            " a name on the Hub"
         ) from error
     return lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
 def first_seam(rows: Sequence[Row], join: Join) -> str:
-    """How the first row that can be scored is joined, and by which rule; empty if there is none."""
-    row = next((each for each in rows if not each.problem), None)
+    """Return how the first row that can be scored is joined, and by which rule."""
     rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
-    return f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})" if row else ""
+    for row in rows:
+        if not row.problem:
+            return f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})"
+    return ""
 
 
 def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
-    """Shows it in the log, once: a run makes its tasks before the model, and again with it."""
+    """Show the first seam in the log, once: a run makes its tasks before the model and with it."""
     seam = f"{task}: prefix and completion meet as {first_seam(rows, join)}"
     current_run().tell_once(logger, seam, logging.INFO)

@@ -14,30 +14,36 @@ none); ``brier_score`` the squared distance of those probabilities from certaint
 2)."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lm_factuality.harness.outputs import ScoredContinuation
 
-NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")  # by tokens, by nothing, by bytes
+# By tokens, by nothing, by bytes.
+NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")
 
 
 @dataclass(frozen=True)
 class RowScore:
-    """The outcome of one row. ``correct`` maps each normalisation that can be had to whether the
-    true completion wins; ``leads`` says for each choice by how many nats per token the true
-    completion has the higher mean log-probability (by the protocol ``dola`` nats of the sum), and
-    ``beaten`` whether that makes it the likelier one (None for the true one); ``finer`` has the
-    finer scores by name; ``unscored`` says why there is no outcome, empty if there is one."""
+    """The outcome of one row."""
 
-    correct: dict[str, bool]
-    leads: tuple[float | None, ...]
-    beaten: tuple[bool | None, ...]
     mean_logprob: tuple[float | None, ...]
     num_tokens: tuple[int | None, ...]
     truncated: bool
-    finer: Mapping[str, float] = field(default_factory=dict)
     unscored: str = ""
+    """Why there is no outcome, empty if there is one."""
+
+    correct: dict[str, bool] = field(default_factory=dict)
+    """Whether the true completion wins, by each normalisation that can be had."""
+
+    leads: tuple[float, ...] = ()
+    """By how much the true completion leads each choice. Empty without token counts.
+
+    It is in nats per token, or in nats by the protocol ``dola``.
+    """
+
+    finer: dict[str, float] = field(default_factory=dict)
+    """The finer scores by name."""
 
 
 def score_row(
@@ -47,80 +53,58 @@ def score_row(
     problem: str = "",
     protocol: str = "paper",
 ) -> RowScore:
-    """The outcome of a row; ``problem`` is what is wrong with the row itself, if anything;
-    ``protocol`` decides ties."""
-    means = [_mean(score) for score in scores]
-    reasons = (
-        f"choice {index}: {reason}"
-        for index, score in enumerate(scores)
-        if (reason := _problem(score))
-    )
-    nothing = (None,) * len(scores)
-    counts, is_truncated = (
+    """Score a row.
+
+    Args:
+        problem: What is wrong with the row itself, if anything.
+        protocol: Decides ties.
+    """
+    means: list[float | None] = []
+    reasons = [problem] if problem else []
+    for index, score in enumerate(scores):
+        reason = score.problem
+        if not reason and score.logprob is None:
+            reason = "no log-probability"
+        elif not reason and not math.isfinite(score.logprob or 0.0):
+            reason = f"the log-probability is {score.logprob}"
+        if reason:
+            reasons.append(f"choice {index}: {reason}")
+        is_number = score.logprob is not None and math.isfinite(score.logprob)
+        means.append(score.logprob / score.num_tokens if is_number and score.num_tokens else None)
+    row = RowScore(
+        tuple(means),
         tuple(score.num_tokens for score in scores),
         any(score.truncated for score in scores),
+        unscored=reasons[0] if reasons else "",
     )
-    outcome = RowScore(
-        {},
-        nothing,
-        nothing,
-        tuple(means),
-        counts,
-        is_truncated,
-        unscored=problem or next(reasons, ""),
-    )
-    if outcome.unscored:
-        return outcome
+    if reasons:
+        return row
+
     sums = [float(score.logprob or 0.0) for score in scores]
     per_byte = [
         total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
     ]
-    correct = {"acc": wins(sums, gold, protocol), "acc_bytes": wins(per_byte, gold, protocol)}
-    outcome = replace(outcome, correct=correct, finer=_finer(sums, gold, per_byte[gold]))
-    deciding = sums if protocol == "dola" else [mean for mean in means if mean is not None]
-    if None in means:
-        return outcome
-    leads = tuple(
-        None if index == gold else deciding[gold] - value for index, value in enumerate(deciding)
-    )
-    beaten = tuple(
-        None if lead is None else lead > 0 or (lead == 0 and protocol == "dola") for lead in leads
-    )
-    return replace(
-        outcome,
-        correct={"factor_acc": wins(deciding, gold, protocol), **correct},
-        leads=leads,
-        beaten=beaten,
-    )
-
-
-def _finer(sums: Sequence[float], gold: int, per_byte: float) -> dict[str, float]:
-    highest = max(sums)
-    weights = [math.exp(value - highest) for value in sums]
+    correct = {}
+    leads: list[float] = []
+    by_token = [mean for mean in means if mean is not None]
+    if len(by_token) == len(means):
+        deciding = sums if protocol == "dola" else by_token
+        correct["factor_acc"] = wins(deciding, gold, protocol)
+        leads = [deciding[gold] - value for value in deciding]
+    correct["acc"] = wins(sums, gold, protocol)
+    correct["acc_bytes"] = wins(per_byte, gold, protocol)
+    weights = [math.exp(value - max(sums)) for value in sums]
     shares = [weight / sum(weights) for weight in weights]
-    brier = sum((share - (index == gold)) ** 2 for index, share in enumerate(shares))
-    return {
-        "bits_per_byte": -per_byte / math.log(2),
+    finer = {
+        "bits_per_byte": -per_byte[gold] / math.log(2),
         "choice_prob": shares[gold],
-        "brier_score": brier,
+        "brier_score": sum((share - (i == gold)) ** 2 for i, share in enumerate(shares)),
     }
-
-
-def _mean(score: ScoredContinuation) -> float | None:
-    if score.logprob is None or not score.num_tokens or not math.isfinite(score.logprob):
-        return None
-    return score.logprob / score.num_tokens
-
-
-def _problem(score: ScoredContinuation) -> str:
-    if score.problem or score.logprob is None:
-        return score.problem or "no log-probability"
-    return "" if math.isfinite(score.logprob) else f"the log-probability is {score.logprob}"
+    return replace(row, correct=correct, leads=tuple(leads), finer=finer)
 
 
 def wins(values: Sequence[float], gold: int, protocol: str) -> bool:
-    """Whether the true completion has the highest of ``values``, with ties as the protocol has
-    them."""
+    """Return whether the true completion has the highest value, with ties as the protocol does."""
     if protocol == "code":
         return list(values).index(max(values)) == gold
     if protocol == "dola":

@@ -42,13 +42,14 @@ from lm_factuality.ground.plots import MOST_SERIES, Dot, Point, scatter
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
 
-_ROUNDING = 1e-3  # of half-precision log-probabilities
-
 
 def keep(sample: Sample) -> Row:
-    """The row and what the model answered. Raises ValueError: the responses are not as the task
-    writes them."""
-    same_responses(sample, [each[0] for each in sample["resps"]])
+    """Keep the row and what the model answered.
+
+    Raises:
+        ValueError: The responses are not as the task writes them.
+    """
+    same_responses(sample, [response[0] for response in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
     answers = [
         WordAnswer(None if logprobs == "None" else tuple(map(to_float, logprobs)), text, problem)
@@ -60,23 +61,25 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    return Recount(
-        lambda row: row_metrics(
-            row["doc"], row["answers"], str(task.metadata.get("protocol", "statements"))
-        )
-    )
+    """Score kept rows again, by the task's protocol."""
+    protocol = str(task.metadata.get("protocol", "statements"))
+    return Recount(lambda row: row_metrics(row["doc"], row["answers"], protocol))
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Say what sets a run apart."""
     if task.metadata.get("answers_read") == "words":
         yield "by words: each probability is 0 or 1, and choices are often equal"
-    if file.content.get("chat_template") is None:  # empty where a server has it
+    # It is empty where a server has the template.
+    if file.content.get("chat_template") is None:
         yield "without a chat template"
 
 
 class FactorChatAudit(PromptAudit):
-    """Each request is the prompt about one choice, or one rotation, of its row; a chat template is
-    the same around each."""
+    """Each request is the prompt about one choice, or one rotation, of its row.
+
+    A chat template is the same around each.
+    """
 
     def __init__(self, expected: Expected) -> None:
         super().__init__(expected)
@@ -84,21 +87,22 @@ class FactorChatAudit(PromptAudit):
         self._prompts = Prompts()
 
     def wrong_request(self, sample: Sample) -> str | None:
-        doc, requests = sample["doc"], requests_of(sample)
+        """Return what is wrong with a sample's requests, if anything."""
+        doc = sample["doc"]
+        requests = requests_of(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         words = list(self._protocol.words(len(doc["choices"])))
-        if len(requests) != len(subjects) or any(
-            len(each) < 4 or each[1] != words for each in requests
-        ):
+        if len(requests) != len(subjects):
             return UNKNOWN_REQUESTS
-        if any(each[3:] != self._expected.generation_arguments for each in requests):
-            return "its generation arguments are not those of the leaderboard"
-        texts = (self._prompts.render(self._protocol.prompt, subject) for subject in subjects)
-        is_asked = all(
-            self._is_prompt(prompt_text(each[0]), text)
-            for each, text in zip(requests, texts, strict=True)
-        )
-        return None if is_asked else OTHER_REQUEST
+        for request, subject in zip(requests, subjects, strict=True):
+            if len(request) < 4 or request[1] != words:
+                return UNKNOWN_REQUESTS
+            if request[3:] != self._expected.generation_arguments:
+                return "its generation arguments are not those of the leaderboard"
+            text = self._prompts.render(self._protocol.prompt, subject)
+            if not self._is_prompt(prompt_text(request[0]), text):
+                return OTHER_REQUEST
+        return None
 
 
 LEAD = (
@@ -117,66 +121,66 @@ _COMPARED = (
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
+    """Return a section for each task."""
     return [_section(task, chosen.of_task(task)) for task in chosen.tasks_of_kind("factor_chat")]
 
 
 def _section(task: str, entries: Sequence[Entry]) -> Markup:
     letters = [entry for entry in entries if entry.result.metadata.get("protocol") == "letters"]
-    names = sorted(
-        {name for entry in letters for name in entry.result.metrics if name.startswith(POSITION)}
-    )
+    cautions = [entry.result.metadata.get("caution") for entry in letters]
+    names = {name for entry in letters for name in entry.result.metrics}
     (position,) = (score for score in SCORES if score.covers(POSITION))
-    drawn = [(entry, _bins(entry)) for entry in entries[:MOST_SERIES]]
-    points = [
-        Point("", each.model.label, Dot(100 * chance), Dot(100 * true))
-        for each, bins in drawn
-        for chance, true, _ in bins
+    positions = [
+        replace(position, name=name, label=name.removeprefix(POSITION))
+        for name in sorted(names)
+        if name.startswith(POSITION)
     ]
-    axes = f"{task} calibration", "probability of true, %", "true completions, %"
-    values = {
-        "positions": [
-            replace(position, name=name, label=name.removeprefix(POSITION)) for name in names
-        ],
-        "caution": next(
-            (
-                entry.result.metadata["caution"]
-                for entry in letters
-                if "caution" in entry.result.metadata
-            ),
-            "",
-        ),
-        "drawing": scatter(*axes, points, diagonal=True) if points else None,
-        "bins": [(entry.model.label, *each) for entry, bins in drawn for each in bins],
-    }
-    scores = shown_scores(entries)
+    bins = []
+    points = []
+    for entry in entries[:MOST_SERIES]:
+        label = entry.model.label
+        for chance, true, count in _bins(entry):
+            bins.append((label, chance, true, count))
+            points.append(Point("", label, Dot(100 * chance), Dot(100 * true)))
+    axes = (f"{task} calibration", "probability of true, %", "true completions, %")
     return render(
         f"{__package__}/page.html",
         task=task,
         entries=entries,
-        scores=scores,
+        scores=shown_scores(entries),
         letters=letters,
-        **values,
+        positions=positions,
+        caution=next(filter(None, cautions), ""),
+        drawing=scatter(*axes, points, diagonal=True) if points else None,
+        bins=bins,
     )
 
 
 def _bins(entry: Entry) -> list[tuple[float, float, int]]:
-    """(mean probability, share of true choices, number of choices) of each bin that has some."""
+    """Return the mean probability, the share of true choices and the size of each filled bin."""
     samples = samples_of(entry.result)
-    rows = [bins_of(each["ece"], each["doc"]["gold"]) for each in samples if each.get("ece")]
-    sums = [tuple(map(math.fsum, zip(*found, strict=True))) for found in zip(*rows, strict=True)]
-    return [(total / count, true / count, int(count)) for count, total, true in sums if count]
+    rows = [
+        bins_of(sample["ece"], sample["doc"]["gold"]) for sample in samples if sample.get("ece")
+    ]
+    bins = []
+    for parts in zip(*rows, strict=True):
+        count, total, true = (math.fsum(column) for column in zip(*parts, strict=True))
+        if count:
+            bins.append((total / count, true / count, int(count)))
+    return bins
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, chances, right = sample["doc"], sample.get("auroc"), sample.get("chat_acc")
-    gold, margin = doc["gold"], None
+    """Return a sample as the report shows it."""
+    doc = sample["doc"]
+    chances = sample.get("auroc")
+    right = sample.get("chat_acc")
+    gold = doc["gold"]
+    margin = None
     if chances:
-        margin = chances[gold] - max(
-            chance for place, chance in enumerate(chances) if place != gold
-        )
-    counts = {"pairwise_acc": len(doc["choices"]) - 1, "chat_acc": 1, "all_right": 1}
-    known = [name for name in _COMPARED if sample.get(name) is not None]
-    parts = {name: mean_part(sample[name], counts.get(name, len(doc["choices"]))) for name in known}
+        margin = chances[gold] - max([*chances[:gold], *chances[gold + 1 :]])
+    count = len(doc["choices"])
+    weights = {"pairwise_acc": count - 1, "chat_acc": 1, "all_right": 1}
     return SampleRow(
         key_of(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),
@@ -188,13 +192,17 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         },
         "unscored" if right is None else "right" if right else "wrong",
         margin,
-        sorted({kind for kind in doc["error_types"] if kind}),
+        sorted(filter(None, set(doc["error_types"]))),
         {
             "chances": chances,
             "answers": sample["filtered_resps"],
             "unscored": sample.get("unscored"),
         },
-        parts,
+        {
+            name: mean_part(sample[name], weights.get(name, count))
+            for name in _COMPARED
+            if sample.get(name) is not None
+        },
     )
 
 

@@ -29,8 +29,9 @@ from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
 
+# What may stand before an answer.
 _MARKS = " >#\"'(["
-_ALONE = " alone"  # see read_word
+_ALONE = " alone"
 _NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
 _BUT = re.compile(
     r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b",
@@ -46,23 +47,28 @@ CENTRE = (
 
 @dataclass(frozen=True)
 class Protocol:
-    """``prompt`` is rendered with each of ``subjects(prefix, choices)`` and answered by one of
-    ``words(number of choices)``. ``of_choices`` makes, of the words' probabilities in all answers,
-    the probability that each choice is the true one."""
+    """What a row asks."""
 
     prompt: str
+    """Rendered with each of the subjects."""
+
     subjects: Callable[[str, Sequence[str]], list[dict[str, Any]]]
+    """Makes the subjects of the prefix and the choices."""
+
     words: Callable[[int], tuple[str, ...]]
+    """Makes the words that answer, of the number of choices."""
+
     of_choices: Callable[[Sequence[Sequence[float]]], list[float]]
+    """Makes the probability that each choice is the true one of the words' in all answers."""
 
 
 def _rotations(prefix: str, choices: Sequence[str]) -> list[dict[str, Any]]:
-    """The first letter stands for the first choice, then for the second, and so on."""
-    rotated = ([*choices[first:], *choices[:first]] for first in range(len(choices)))
-    return [
-        {"prefix": prefix, "versions": list(zip(LETTERS, versions, strict=False))}
-        for versions in rotated
-    ]
+    """Let the first letter stand for the first choice, then for the second, and so on."""
+    subjects = []
+    for first in range(len(choices)):
+        versions = zip(LETTERS, [*choices[first:], *choices[:first]], strict=False)
+        subjects.append({"prefix": prefix, "versions": list(versions)})
+    return subjects
 
 
 def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
@@ -90,203 +96,228 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
-    """The probability of each of ``words`` if the answer is one of them: 0 or 1 by what the model
-    wrote. A text says why there is none."""
+    """Return the probability of each word if the answer is one of them.
+
+    By what the model wrote it is 0 or 1.
+
+    Returns:
+        A text that says why, if there is none.
+    """
     if answer.problem:
         return answer.problem
     if answer.logprobs is None:
         place = read_word(answer.text, words)
-        return (
-            place
-            if isinstance(place, str)
-            else tuple(float(place == other) for other in range(len(words)))
-        )
-    known = [-math.inf if logprob is None else logprob for logprob in answer.logprobs]
-    most = max(known)
-    if not math.isfinite(most) or any(map(math.isnan, known)):
+        if isinstance(place, str):
+            return place
+        return tuple(float(place == index) for index in range(len(words)))
+    logprobs = [-math.inf if logprob is None else logprob for logprob in answer.logprobs]
+    highest = max(logprobs)
+    if not math.isfinite(highest) or any(map(math.isnan, logprobs)):
         return f"no probability of any of {', '.join(words)}"
-    weights = [math.exp(logprob - most) for logprob in known]
+    weights = [math.exp(logprob - highest) for logprob in logprobs]
     return tuple(weight / math.fsum(weights) for weight in weights)
 
 
 def read_word(text: str, words: Sequence[str]) -> int | str:
-    """The place of the word that ``text`` answers with: behind "answer", or else at its beginning,
-    or alone on its last line; or why there is none. A stop or bracket has to set it off from what
-    follows. Where two words are offered, what follows may not speak against the first (True), nor
-    begin by restricting the second."""
-    said = plain(text)
-    if not said:
-        return UNFINISHED if said is None else "an empty answer"
-    lines = [line.lstrip(_MARKS) for line in said.split("\n")]
-    one = "|".join(map(re.escape, words))
-    answers = [line[named.end() :] for line in lines if (named := _NAMED.match(line))]
-    if not answers:
-        is_last = re.fullmatch(rf"\W*(?:{one})\W*", lines[-1], re.IGNORECASE)
-        answers = [lines[0], lines[-1]] if is_last else lines[:1]
-    pattern = rf"(?P<word>{one})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)"
-    found = [re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE) for line in answers]
-    read = {
-        [word.lower() for word in words].index(match["word"].lower()) for match in found if match
-    }
-    if len(read) != 1:
-        return "two answers that differ" if read else f"none of {', '.join(words)}{_ALONE}"
-    (place,) = read
-    rests = [match["rest"] for match in found if match]
-    if len(words) == 2 and any(
-        _BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")) for rest in rests
-    ):
-        return "an answer that is taken back"
+    """Return the place of the word that a text answers with, or why there is none.
+
+    The word stands behind "answer", or else at the beginning, or alone on the last line. A stop or
+    bracket has to set it off from what follows. Where two words are offered, what follows may not
+    speak against the first (True), nor begin by restricting the second.
+    """
+    answer = plain(text)
+    if not answer:
+        return UNFINISHED if answer is None else "an empty answer"
+    lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
+    any_word = "|".join(map(re.escape, words))
+    named = [(line, _NAMED.match(line)) for line in lines]
+    candidates = [line[match.end() :] for line, match in named if match]
+    if not candidates:
+        candidates = lines[:1]
+        if re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE):
+            candidates.append(lines[-1])
+    pattern = rf"(?P<word>{any_word})(?=[\"')\]]*(?:$| ?[.,:;!)\]-]))(?P<rest>.*)"
+    places = set()
+    rests = []
+    for line in candidates:
+        match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE)
+        if match:
+            places.add([word.lower() for word in words].index(match["word"].lower()))
+            rests.append(match["rest"])
+    if len(places) != 1:
+        return "two answers that differ" if places else f"none of {', '.join(words)}{_ALONE}"
+    (place,) = places
+    for rest in rests if len(words) == 2 else ():
+        if _BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")):
+            return "an answer that is taken back"
     return place
 
 
 POSITION = "position_"
-BINS = 10  # of probabilities, equally wide
+# So many bins of probabilities are equally wide.
+BINS = 10
 
 
 class Chances(list[float]):
-    """The probability that each choice of a row is true; ``gold`` is the one that is, ``cluster``
-    the row's document."""
+    """The probability that each choice of a row is true."""
 
     def __init__(self, values: Sequence[float] = (), gold: int = 0, cluster: str = "") -> None:
         super().__init__(values)
-        self.gold, self.cluster = gold, cluster
+        self.gold = gold
+        """The choice that is true."""
+
+        self.cluster = cluster
+        """The row's document."""
 
 
 def row_metrics(
     doc: Mapping[str, Any], answers: Sequence[WordAnswer], protocol: str
 ) -> dict[str, Any]:
-    """The metrics of one row; None stands for what could not be scored, as where one of its answers
-    cannot be read."""
-    gold, cluster, count = doc["gold"], doc["doc_id"], len(doc["choices"])
-    by, words = PROTOCOLS[protocol], PROTOCOLS[protocol].words(count)
-    read = [probabilities(answer, words) for answer in answers]
-    reasons = [
-        f"question {number}: {each}" for number, each in enumerate(read) if isinstance(each, str)
-    ]
-    unscored = doc["problem"] or next(iter(reasons), None)
-    found: dict[str, Any] = {
-        "unscored": unscored,
-        "unreadable": Outcome(len(reasons) / len(answers), cluster, len(answers)),
+    """Return the metrics of one row.
+
+    None stands for what could not be scored, as where one of its answers cannot be read.
+    """
+    gold = doc["gold"]
+    count = len(doc["choices"])
+    words = PROTOCOLS[protocol].words(count)
+    read: list[tuple[float, ...]] = []
+    reasons = [doc["problem"]] if doc["problem"] else []
+    for number, answer in enumerate(answers):
+        chances = probabilities(answer, words)
+        if isinstance(chances, str):
+            reasons.append(f"question {number}: {chances}")
+        else:
+            read.append(chances)
+
+    def outcome(value: float, weight: int = 1) -> Outcome:
+        return Outcome(value, doc["doc_id"], weight)
+
+    unreadable = (len(answers) - len(read)) / len(answers)
+    metrics: dict[str, Any] = {
+        "unscored": reasons[0] if reasons else None,
+        "unreadable": outcome(unreadable, len(answers)),
     }
     letters = [f"{POSITION}{letter}" for letter in LETTERS[:count]] if protocol == "letters" else []
-    if unscored:
+    if reasons:
         names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
-        found |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
-        return found | bounds_of("chat_acc", Outcome(0, cluster), Outcome(1, cluster))
-    given = [each for each in read if not isinstance(each, str)]
-    chances = Chances(by.of_choices(given), gold, cluster)
-    others = [chance for place, chance in enumerate(chances) if place != gold]
-    is_right = Outcome(all(chances[gold] > other for other in others), cluster)
-    beaten = [(chances[gold] > other) + (chances[gold] == other) / 2 for other in others]
-    found |= bounds_of("chat_acc", is_right, is_right)
-    found |= dict.fromkeys(("auroc", "ece"), chances)
-    squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(chances)]
-    found |= {
+        metrics |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
+        return metrics | bounds_of("chat_acc", outcome(0), outcome(1))
+
+    row = Chances(PROTOCOLS[protocol].of_choices(read), gold, doc["doc_id"])
+    others = [chance for place, chance in enumerate(row) if place != gold]
+    is_right = outcome(row[gold] > max(others))
+    beaten = [(row[gold] > other) + (row[gold] == other) / 2 for other in others]
+    squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(row)]
+    metrics |= bounds_of("chat_acc", is_right, is_right)
+    metrics |= {
+        "auroc": row,
+        "ece": row,
         "chat_acc": is_right,
-        "pairwise_acc": Outcome(sum(beaten) / len(beaten), cluster, len(beaten)),
-        "brier": Outcome(sum(squares) / count, cluster, count),
+        "pairwise_acc": outcome(sum(beaten) / len(beaten), len(beaten)),
+        "brier": outcome(sum(squares) / count, count),
     }
     if not letters:
-        is_exact = chances[gold] > 0.5 > max(others)
-        bias = Outcome((sum(chances) - 1) / count, cluster, count)
-        return found | {"all_right": Outcome(is_exact, cluster), "p_true_bias": bias}
-    picked = [[place for place, chance in enumerate(each) if chance == max(each)] for each in given]
-    right = [float(places == [(gold - first) % count]) for first, places in enumerate(picked)]
-    found["prompt_acc"] = Outcome(sum(right) / count, cluster, count)
-    shares = [
-        sum((place in places) / len(places) for places in picked) / count for place in range(count)
+        metrics["all_right"] = outcome(row[gold] > 0.5 > max(others))
+        metrics["p_true_bias"] = outcome((sum(row) - 1) / count, count)
+        return metrics
+    picked = [
+        [place for place in range(count) if chances[place] == max(chances)] for chances in read
     ]
-    return found | {
-        name: Outcome(share, cluster, count) for name, share in zip(letters, shares, strict=True)
-    }
+    right = [float(places == [(gold - first) % count]) for first, places in enumerate(picked)]
+    metrics["prompt_acc"] = outcome(sum(right) / count, count)
+    for place, name in enumerate(letters):
+        share = sum((place in places) / len(places) for places in picked) / count
+        metrics[name] = outcome(share, count)
+    return metrics
 
 
 Rows = Sequence[Chances | None]
+Placements = list[tuple[str, float]]
+"""By document, the share of choices of the other kind that a choice beats, or is beaten by."""
 
 
 def auroc(rows: Rows) -> float:
-    """How often a true completion is likelier than a false one of any row, equal ones counting
-    half; NaN without both."""
+    """Return how often a true completion is likelier than a false one of any row.
+
+    Equal ones count half. It is NaN without both.
+    """
     return _placements(rows)[0]
 
 
 def auroc_stderr(rows: Rows) -> float:
-    """The clustered standard error of ``auroc``: DeLong's placements, with the residuals of a
-    document summed, as ``clustered_stderr`` does. NaN below two documents."""
+    """Return the clustered standard error of `auroc`, NaN below two documents.
+
+    It is that of DeLong's placements, with the residuals of a document summed.
+    """
     area, true, false = _placements(rows)
     residuals: dict[str, float] = defaultdict(float)
-    for placed in (true, false):
-        for cluster, placement in placed:
-            residuals[cluster] += (placement - area) / len(placed)
+    for placements in (true, false):
+        for cluster, placement in placements:
+            residuals[cluster] += (placement - area) / len(placements)
     groups = len(residuals)
-    return (
-        math.sqrt(groups / (groups - 1) * sum(each**2 for each in residuals.values()))
-        if groups > 1
-        else math.nan
-    )
+    if groups < 2:
+        return math.nan
+    squares = sum(residual**2 for residual in residuals.values())
+    return math.sqrt(groups / (groups - 1) * squares)
 
 
-Placed = list[tuple[str, float]]
-
-
-def _placements(rows: Rows) -> tuple[float, Placed, Placed]:
-    """The area, and by document the share of false choices that each true one beats, and of true
-    ones that beat a false one."""
-    scored = [row for row in rows if row is not None]
-    true = [(row.cluster, row[row.gold]) for row in scored]
-    false = [
-        (row.cluster, chance)
-        for row in scored
-        for place, chance in enumerate(row)
-        if place != row.gold
-    ]
+def _placements(rows: Rows) -> tuple[float, Placements, Placements]:
+    """Return the area, and the placements of true and of false choices."""
+    true: Placements = []
+    false: Placements = []
+    for row in rows:
+        if row is None:
+            continue
+        for place, chance in enumerate(row):
+            choices = true if place == row.gold else false
+            choices.append((row.cluster, chance))
     if not true or not false:
         return math.nan, [], []
-    beats = [
-        (cluster, share) for (cluster, _), share in zip(true, _below(true, false), strict=True)
-    ]
-    beaten = [
-        (cluster, 1 - share) for (cluster, _), share in zip(false, _below(false, true), strict=True)
-    ]
+    beats = _below(true, false)
+    beaten = [(cluster, 1 - share) for cluster, share in _below(false, true)]
     return sum(share for _, share in beats) / len(beats), beats, beaten
 
 
-def _below(ones: Placed, others: Placed) -> list[float]:
-    """The share of ``others`` that lie below each of ``ones``, equal ones half."""
-    values, ordered = [value for _, value in ones], np.sort([value for _, value in others])
+def _below(choices: Placements, others: Placements) -> Placements:
+    """Return the share of others that lie below each choice. Equal ones count half."""
+    values = [value for _, value in choices]
+    ordered = np.sort([value for _, value in others])
     both = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
-    return [float(each) for each in both / 2 / len(ordered)]
+    shares = (both / 2 / len(ordered)).tolist()
+    return [(cluster, share) for (cluster, _), share in zip(choices, shares, strict=True)]
 
 
 def bins_of(row: Sequence[float], gold: int) -> list[tuple[float, float, float]]:
-    """For each bin of probabilities: how many choices of a row it has, the sum of their
-    probabilities, and how many are true."""
-    found = [(0.0, 0.0, 0.0)] * BINS
+    """Return for each bin its number of choices, the sum of their probabilities, and true ones."""
+    bins = [(0.0, 0.0, 0.0)] * BINS
     for place, chance in enumerate(row):
         number = min(int(chance * BINS), BINS - 1)
-        count, total, true = found[number]
-        found[number] = (count + 1, total + chance, true + (place == gold))
-    return found
+        count, total, true = bins[number]
+        bins[number] = (count + 1, total + chance, true + (place == gold))
+    return bins
 
 
 def expected_calibration_error(rows: Rows) -> float:
-    """By how much probabilities differ from the share of true choices, over bins weighted by their
-    choices; NaN without any."""
-    return _calibration_error([sum(column) for column in zip(*_gaps(rows).values(), strict=True)])
+    """Return by how much probabilities differ from the share of true choices.
+
+    It is over bins weighted by their choices, and NaN without any.
+    """
+    return _calibration_error([sum(column) for column in zip(*_gaps(rows), strict=True)])
 
 
-def _gaps(rows: Rows) -> dict[str, list[float]]:
-    """For each document the probabilities minus the true choices of each bin, then how many choices
-    there are."""
-    found: dict[str, list[float]] = {}
+def _gaps(rows: Rows) -> list[list[float]]:
+    """Return for each document the probabilities minus the true choices of each bin.
+
+    The last number is how many choices there are.
+    """
+    by_document: dict[str, list[float]] = defaultdict(lambda: [0.0] * (BINS + 1))
     for row in rows:
         if row is not None:
-            gaps = [*(total - true for _, total, true in bins_of(row, row.gold)), float(len(row))]
-            found[row.cluster] = [
-                one + other
-                for one, other in zip(found.get(row.cluster, [0.0] * len(gaps)), gaps, strict=True)
-            ]
-    return found
+            gaps = by_document[row.cluster]
+            for number, (_, total, true) in enumerate(bins_of(row, row.gold)):
+                gaps[number] += total - true
+            gaps[BINS] += len(row)
+    return list(by_document.values())
 
 
 def _calibration_error(sums: Sequence[float]) -> float:
@@ -296,7 +327,7 @@ def _calibration_error(sums: Sequence[float]) -> float:
 
 _CALIBRATION = Aggregation(
     expected_calibration_error,
-    lambda rows: pooled_stderr(list(_gaps(rows).values()), _calibration_error),
+    lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
 )
 
 _CHAT_ACC = Score(

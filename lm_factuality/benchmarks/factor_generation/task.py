@@ -72,7 +72,7 @@ class FactorGenerationTask(JudgedTask):
         self._corpus = parse_corpus(
             {key: value for key, value in config.items() if key not in _OWN_KEYS}
         )
-        if self._corpus.protocol == "dola":
+        if self._corpus.metadata.protocol == "dola":
             raise ConfigError(
                 f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
                 " and code"
@@ -82,8 +82,8 @@ class FactorGenerationTask(JudgedTask):
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
         about = {
-            "window": corpus.window,
-            "protocol": corpus.protocol,
+            "window": corpus.metadata.window,
+            "protocol": corpus.metadata.protocol,
             **corpus.join.about,
             "contradiction": self._choice,
         }
@@ -136,7 +136,7 @@ class FactorGenerationTask(JudgedTask):
         arguments = without_chat(kwargs)
         built = []
         for place, choice in enumerate(doc["choices"]):
-            asked = (*self._corpus.join(doc["prefix"], choice), self._corpus.window)
+            asked = (*self._corpus.join(doc["prefix"], choice), self._corpus.metadata.window)
             about = (task, doc_id, 1)
             built.append(Instance(requests.REQUEST_TYPE, doc, asked, place, about, **arguments))
         times = 0 if doc["no_fact"] else repeats
@@ -163,7 +163,7 @@ class FactorGenerationTask(JudgedTask):
                 doc["choices"],
                 doc["gold"],
                 doc["problem"],
-                self._corpus.protocol,
+                self._corpus.metadata.protocol,
             )
             self._scores[instance.doc_id] = {
                 "mean_logprob": list(row.mean_logprob),

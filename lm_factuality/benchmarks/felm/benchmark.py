@@ -4,13 +4,16 @@ beneath one's own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
+from operator import ne
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
+from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Figure, Model
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -25,7 +28,7 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
-from lm_factuality.benchmarks.felm.metrics import SCORES, judge_document, row_metrics
+from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
 from lm_factuality.benchmarks.felm.rows import FELM
 from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
@@ -34,42 +37,42 @@ from lm_factuality.ground.plots import dots
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, texts
 
+FACTUAL = "factual"
+TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
+_SHOWN = tuple(score for score in SCORES if score.label)
+
 
 def keep(sample: Sample) -> Row:
-    """The response that is judged and what was said of it. Raises ValueError: the responses are not
-    as the task writes them."""
-    given = texts(sample["filtered_resps"])
-    if given != responses_of(sample)[: len(given)]:
+    """Keep the response that is judged and what the model wrote about it.
+
+    Raises:
+        ValueError: The responses are not as the task writes them.
+    """
+    outputs = texts(sample["filtered_resps"])
+    if outputs != responses_of(sample)[: len(outputs)]:
         raise ValueError("'filtered_resps' are not 'resps'")
-    doc = {
-        key: sample["doc"][key]
-        for key in ("index", "domain", "labels", "owners", "problem", "mode")
-    }
-    return {"doc": doc, "outputs": given}
+    keys = ("index", "domain", "labels", "owners", "problem", "mode")
+    return {"doc": {key: sample["doc"][key] for key in keys}, "outputs": outputs}
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    protocol, mode = (
-        str(task.metadata.get("protocol", "paper")),
-        str(task.metadata.get("mode", "vanilla")),
-    )
+    protocol = _protocol(task)
+    mode, _ = _method(task)
     return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
-FACTUAL = "factual"
-TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
-
-
 def segment_items(
-    prompt: str, segments: Sequence[str], said: Sequence[str] | None, references: Sequence[str] = ()
+    prompt: str,
+    segments: Sequence[str],
+    verdicts: Sequence[str] | None,
+    references: Sequence[str] = (),
 ) -> list[Item]:
-    """An item for each segment; ``said`` is what the judge says of each."""
-    beside = tuple((f"Reference {number}", text) for number, text in enumerate(references, start=1))
-    context = (("Question", prompt), ("Whole answer", "\n".join(segments)), *beside)
-    numbered = enumerate(segments)
+    """Return an item for each segment, with the judge's verdict on it."""
+    pages = ((f"Reference {number}", text) for number, text in enumerate(references, start=1))
+    context = (("Question", prompt), ("Whole answer", "\n".join(segments)), *pages)
     return [
-        Item(f"segment:{place}", "segment", text, context, said[place] if said else None)
-        for place, text in numbered
+        Item(f"segment:{place}", "segment", text, context, verdicts[place] if verdicts else None)
+        for place, text in enumerate(segments)
     ]
 
 
@@ -77,194 +80,151 @@ def _items(result: TaskResult, sample: Sample) -> list[Item]:
     """People take the place of FELM's annotators: how well they agree (table 2), and how a judge
     does by their labels."""
     doc = sample["doc"]
-    return segment_items(
-        doc["prompt"], doc["segments"], [FACTUAL if label else "wrong" for label in doc["labels"]]
-    )
+    labels = [FACTUAL if label else "wrong" for label in doc["labels"]]
+    return segment_items(doc["prompt"], doc["segments"], labels)
 
 
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-    return {
-        "doc": {
-            **sample["doc"],
-            "labels": [answers[item.id] == FACTUAL for item in _items(result, sample)],
-        }
-    }
+    labels = [answers[item.id] == FACTUAL for item in _items(result, sample)]
+    return {"doc": {**sample["doc"], "labels": labels}}
 
 
 def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
-    """For ``LEVEL_SCORE_DOMAIN`` the score of that level among ``scores``, labelled with the
-    domain; None for another name."""
+    """Return the score that a name such as ``segment_f1_wk`` stands for.
+
+    Args:
+        name: The name.
+        score: The score in it, such as ``f1``.
+        scores: Those among which that of the level is.
+
+    Returns:
+        The score, labelled with its domain, or None for another name.
+    """
     level, _, domain = name.partition(f"_{score}_")
-    found = next((each for each in scores if each.name == f"{level}_{score}"), None)
-    if found is None or not domain:
-        return None
-    return replace(
-        found, name=name, label=f"{found.label}, {TABLE4['domains'].get(domain, domain).lower()}"
-    )
-
-
-_SHOWN = tuple(score for score in SCORES if score.label)
+    for candidate in scores:
+        if domain and candidate.name == f"{level}_{score}":
+            label = TABLE4["domains"].get(domain, domain).lower()
+            return replace(candidate, name=name, label=f"{candidate.label}, {label}")
+    return None
 
 
 class Cell(NamedTuple):
-    """F1, precision and recall (as texts, in percent), and the interval of F1 where one is
-    shown."""
+    """What a run has in a cell of table 4."""
 
-    f1: str
-    rest: str
-    interval: str | None = None
+    score: Score
+    figure: Figure
+    precision_and_recall: Sequence[str]
 
 
 class Block(NamedTuple):
-    """The scores of a model: for each (domain, level) its cells, None for those it has not."""
+    """The scores of a model, laid out as in table 4."""
 
-    label: str
-    about: str
-    is_published: bool
-    rows: Sequence[tuple[str, str, Sequence[Cell | None]]]
+    model: str
+    data: str
+    rows: Sequence[Mapping[str, Any]]
+    """The ``domain``, the ``level``, and ``cells`` for the columns of the table."""
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
-    drawn = [(f"{each.model.label}, {each.result.task}", each.dots(_SHOWN[:2])) for each in entries]
-    rows = [(name, found) for name, found in drawn if found]
-    drawing = (
-        dots("F1 of finding errors", "F1, %", rows, [score.label for score in _SHOWN[:2]])
-        if rows
-        else None
-    )
-    runs = [(entry, _method_in_words(entry)) for entry in entries]
+    dots_of = [(f"{run.model.label}, {run.result.task}", run.dots(_SHOWN[:2])) for run in entries]
+    rows = [(name, scores) for name, scores in dots_of if scores]
+    labels = [score.label for score in _SHOWN[:2]]
     values = {
         "table": TABLE4,
         "blocks": _blocks(entries),
-        "runs": runs,
+        "runs": [(entry, _method_in_words(entry.result)) for entry in entries],
         "scores": _SHOWN,
-        "drawing": drawing,
+        "drawing": dots("F1 of finding errors", "F1, %", rows, labels) if rows else None,
     }
     return [render(f"{__package__}/page.html", **values)]
 
 
-def _method(entry: Entry) -> tuple[str, str]:
-    metadata = entry.result.metadata
-    return str(metadata.get("mode", "vanilla")), str(metadata.get("unit", "segment"))
+def _protocol(task: TaskResult) -> str:
+    return str(task.metadata.get("protocol", "paper"))
 
 
-def _method_in_words(entry: Entry) -> str:
-    """With what it is not quite: claims that are clauses, rows whose references it lacks."""
-    mode, unit = _method(entry)
-    claims_from = entry.result.metadata.get("claims_from")
-    by_rules = isinstance(claims_from, Mapping) and claims_from.get("rules")
-    lacking = int(entry.result.metrics.get("without_references") or 0)
-    but = f"{' (clauses cut by rules)' if by_rules else ''}{f' ({lacking} rows without references)' if lacking else ''}"  # noqa: E501
-    return f"{TABLE4['modes'].get(mode, mode)}, {unit}s{but}"
+def _method(task: TaskResult) -> tuple[str, str]:
+    return str(task.metadata.get("mode", "vanilla")), str(task.metadata.get("unit", "segment"))
+
+
+def _method_in_words(task: TaskResult) -> str:
+    """Return the method, and whether its claims are clauses or references are lacking."""
+    mode, unit = _method(task)
+    words = f"{TABLE4['modes'].get(mode, mode)}, {unit}s"
+    if mapping(task.metadata.get("claims_from")).get("rules"):
+        words += " (clauses cut by rules)"
+    lacking = int(task.metrics.get("without_references") or 0)
+    return f"{words} ({lacking} rows without references)" if lacking else words
 
 
 def _blocks(entries: Sequence[Entry]) -> list[Block]:
-    """A block a model, in which columns are methods; several tasks of the same method are in blocks
-    of their own data."""
-    found: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
+    """Return a block for each model on each file of data. Its columns are methods."""
+    runs: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
     for entry in entries:
-        data = entry.result.metadata.get("data")
-        name = data.get("file") if isinstance(data, Mapping) else None
-        found.setdefault((str(name or entry.result.task), entry.model), {})[_method(entry)] = entry
-    blocks = [
-        Block(model.label, name, False, _own_rows(runs)) for (name, model), runs in found.items()
-    ]
-    for model in TABLE4["models"]:
-        rows = [
-            (each["domain"], each["level"], list(map(_published_cell, each["cells"])))
-            for each in model["rows"]
-        ]
-        blocks.append(Block(model["model"], "published", True, rows))
+        result = entry.result
+        data = mapping(result.metadata.get("data")).get("file") or result.task
+        runs.setdefault((str(data), entry.model), {})[_method(result)] = entry
+    blocks = []
+    for (data, model), entry_of in runs.items():
+        columns = [entry_of.get((column["mode"], column["unit"])) for column in TABLE4["columns"]]
+        rows = []
+        for domain, level in product(TABLE4["domains"], LEVELS):
+            cells = [entry and _cell(entry, domain, level) for entry in columns]
+            rows.append({"domain": domain, "level": level, "cells": cells})
+        # FELM's own data has all domains, other data fewer.
+        scored = {row["domain"] for row in rows if any(row["cells"])}
+        blocks.append(Block(model.label, data, [row for row in rows if row["domain"] in scored]))
     return blocks
 
 
-def _own_rows(runs: Mapping[tuple[str, str], Entry]) -> list[tuple[str, str, list[Cell | None]]]:
-    """Without the domains that have no score: FELM's own data has all, other data fewer."""
-    entries = [runs.get((each["mode"], each["unit"])) for each in TABLE4["columns"]]
-    places = [(each["domain"], each["level"]) for each in TABLE4["models"][0]["rows"]]
-    rows = [
-        (domain, level, [_own_cell(entry, domain, level) for entry in entries])
-        for domain, level in places
-    ]
-    scored = {domain for domain, _, cells in rows if any(cells)}
-    return [row for row in rows if row[0] in scored]
-
-
-def _own_cell(entry: Entry | None, domain: str, level: str) -> Cell | None:
+def _cell(entry: Entry, domain: str, level: str) -> Cell | None:
     suffix = "" if domain == "all" else f"_{domain}"
-    score = next(each for each in SCORES if each.name == f"{level}_f1{suffix}")
-    found = entry.figure(score) if entry else None
-    if entry is None or found is None:
+    score = next(score for score in SCORES if score.name == f"{level}_f1{suffix}")
+    figure = entry.figure(score)
+    if figure is None:
         return None
-    if found.is_few:
-        return Cell("too few", f"{found.counted} rows")
-    rest = [entry.result.metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
+    metrics = entry.result.metrics
+    parts = [metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
     # NaN differs from itself: a score that is not defined.
-    shown = " / ".join(
-        "–" if value is None or value != value else score.write(value) for value in rest
-    )
-    interval = (
-        score.between(found.low, found.high)
-        if found.low is not None and found.high is not None
-        else "–"
-    )
-    return Cell(score.write(found.value), shown, interval)
+    written = ["–" if part is None or part != part else score.write(part) for part in parts]
+    return Cell(score, figure, written)
 
 
-def _published_cell(values: Sequence[float | None] | None) -> Cell | None:
-    if values is None:
-        return None
-    f1, precision, recall = ("–" if value is None else f"{value:.1f}" for value in values)
-    return Cell(f1, f"{precision} / {recall}")
-
-
-def row(result: TaskResult, sample: Sample) -> SampleRow:
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, outputs = sample["doc"], texts(sample["filtered_resps"])
-    judged = judge_document(doc, outputs, str(result.metadata.get("protocol", "paper")))
+    judged = judge_document(doc, outputs, _protocol(result))
     parts: dict[str, Counts] = {}
-    margin, outcome = None, "unscored"
+    margin = None
+    outcome = "unscored"
     if judged.flagged is not None:
-        wrong = sum(
-            error != flag for error, flag in zip(judged.errors, judged.flagged, strict=True)
-        )
-        margin, outcome = -wrong / len(judged.errors), "wrong" if wrong else "right"
-        for level in ("segment", "response"):
-            counts = tuple(float(each) for each in sample[f"{level}_f1"])
-            parts |= {
-                f"{level}_f1": counts,
-                f"{level}_balanced_accuracy": counts,
-                f"{level}_f1_{doc['domain']}": counts,
-            }
+        wrong = sum(map(ne, judged.errors, judged.flagged))
+        margin = -wrong / len(judged.errors)
+        outcome = "wrong" if wrong else "right"
+        for level in LEVELS:
+            counts = tuple(map(float, sample[f"{level}_f1"]))
+            for score in ("f1", "balanced_accuracy", f"f1_{doc['domain']}"):
+                parts[f"{level}_{score}"] = counts
     return SampleRow(
-        key_of(sample, doc["prompt"], *doc["segments"]),
-        str(doc["index"]),
-        snippet(doc["prompt"]),
-        {key: doc[key] for key in ("prompt", "segments", "claims", "owners")}
-        | {"id": doc["index"], "gold": [not each for each in doc["labels"]]},
-        outcome,
-        margin,
-        (doc["domain"],),
-        {
+        key=key_of(sample, doc["prompt"], *doc["segments"]),
+        cluster=str(doc["index"]),
+        title=snippet(doc["prompt"]),
+        doc={
+            **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
+            "id": doc["index"],
+            "gold": [not label for label in doc["labels"]],
+        },
+        outcome=outcome,
+        margin=margin,
+        facets=(doc["domain"],),
+        detail={
             "flagged": judged.flagged,
             "unscored": judged.reason,
             "outputs": outputs,
             "mode": doc["mode"],
         },
-        parts,
+        parts=parts,
     )
-
-
-SAMPLES = Samples(
-    row,
-    ("all segments right", "some wrong", "unscored", "other"),
-    margin="share judged wrongly",
-    facet="Domain",
-    is_partition=True,
-    right="Responses judged rightly throughout",
-    compared=lambda name: of_domain(name, "f1", SCORES),
-    script=Path(__file__).with_name("page.js"),
-)
 
 
 BENCHMARK = Benchmark(
@@ -293,7 +253,16 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="Can the model find the factual errors in somebody else's answer?",
         sections=sections,
-        samples=SAMPLES,
+        samples=Samples(
+            sample_row,
+            ("all segments right", "some wrong", "unscored", "other"),
+            margin="share judged wrongly",
+            facet="Domain",
+            is_partition=True,
+            right="Responses judged rightly throughout",
+            compared=lambda name: of_domain(name, "f1", SCORES),
+            script=Path(__file__).with_name("page.js"),
+        ),
     ),
     checks=Checks(
         certifiable=tuple(SETTINGS.values()),

@@ -9,165 +9,135 @@ that can be read say the same. Anything else has no reading, and says why."""
 import json
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
-from lm_factuality.ground.packages import load_words
+from lm_factuality.ground.packages import load_patterns
 
 NO_ANSWER = "no answer line"
 NOTHING = "nothing after 'Answer:'"
-MORE, DIFFER = "more than ids after 'Answer:'", "two answers that differ"
+MORE = "more than ids after 'Answer:'"
+DIFFER = "two answers that differ"
 CUT_BEFORE = "cut off before the answer"
 CUT_WITHIN = "cut off in the answer"
 
-_WORDS = load_words(__package__)
-_HEAD = re.compile(rf"^[ >#-]*(?:{_WORDS['answer']}) ?(?::|$)", re.IGNORECASE | re.MULTILINE)
-_SET_OFF = re.compile(r"\\boxed ?\{(?P<boxed>[^{}]*)\}|(?P<json>\{[^{}]*\})")
-_LATEX_TEXT = re.compile(r"\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}")
-_EXAMPLE = re.compile(
-    r"^ ?(?:Question|Segments|Claims|Below are (?:my inputs|your outputs)) ?:",
-    re.IGNORECASE | re.MULTILINE,
-)
+Reading: TypeAlias = frozenset[int] | str
+"""The 1-based ids of the wrong units, or the reason why an output does not say."""
 
-_UNIT = r"(?:(?:the )?(?:segments?|claims?|ids?|no\.|numbers?) ?:? ?|#)?"
-_ID = rf"{_UNIT}[(\[]?[\"']?(\d+)[\"')\]]*"
-_RANGE = rf"{_ID}(?: ?(?:-|to|through) ?{_ID})?"
-_FIRST = re.compile(rf"[\[(\"']*{_RANGE}", re.IGNORECASE)
-_NOTE = (  # "1 (wrong date), 3 (wrong name)"; a number in it might be one more id
-    r"(?: \([^()\d\n]*\))?"
-)
-_BESIDE = re.compile(rf"{_NOTE} ?(?:(?:[,;、،&] ?)(?:and )?|and ){_RANGE}", re.IGNORECASE)
-_BELOW = re.compile(rf"[,;]?\n(?:[-•] )?{_RANGE}(?=[.,;]?(?:\n|$))", re.IGNORECASE)
-_ALL_CORRECT = re.compile(rf"[\"'(\[]*(?:{_WORDS['all_correct']})(?!\w)[\"')\]]*", re.IGNORECASE)
-_WRONG = re.compile(
-    r" (?:is|are|was|were|has|have|contains?) (?:(?:an?|also|factual(?:ly)?)"
-    r" ){0,3}(?:errors?|mistakes?|wrong|incorrect|false)\b",
-    re.IGNORECASE,
-)
-_BARE = re.compile(
-    r"(?!\d+[.)]$)\W*(?:(?:segments?|claims?) )?\d(?:[\d\W]|and|to|segments?|claims?)*",
-    re.IGNORECASE,
-)
-_END = re.compile(
-    r"[.!。)\]}]*(?:$|\n)|[.!。)\]]+ (?!\d)| \(|,? (?:because|since|as)\b", re.IGNORECASE
-)
-_GOES_ON = re.compile(r"[.!。)\]}]*\n|[.!。]+ |,? (?:because|since|as)\b", re.IGNORECASE)
-_NUMBER = re.compile(r"((?:segments?|claims?|#) ?)?(?<!\d)(?<!\d\.)(\d+)(?!\d|\.\d)", re.IGNORECASE)
-_NTH = re.compile(rf"\b(?:{_WORDS['nth']}) (?:one|segment|claim)\b", re.IGNORECASE)
-_CLEARED = re.compile(
-    r"\d[^\w\n]{0,4}(?:(?:this|it|is|are|was|seems?|looks?|has|contains?) ){0,2}"
-    rf"(?:\w{{1,30}}ly )?(?:{_WORDS['cleared']})(?!\w)",
-    re.IGNORECASE,
-)
-_SOUND = re.compile(
-    r"\b(?:is|are|was|were|seems?|looks?|appears?) (?:\w+ly |also |all |to be"
-    rf" ){{0,2}}(?:{_WORDS['cleared']})(?!\w)",
-    re.IGNORECASE,
-)
-_OTHERS = re.compile(r"\b(?:others?|rest|remaining|else)\b", re.IGNORECASE)
-_CONTRARY = re.compile(rf"\b(?:{_WORDS['contrary']})", re.IGNORECASE)
+_PATTERNS = load_patterns(__package__)
 _DIGITS = 9  # of a number that are read; no answer has as many units
 
 
-def read(text: str, num_units: int, is_cut_off: bool = False) -> frozenset[int] | str:
-    """The 1-based ids that ``text``, made plain, says are wrong; or the reason why it says none."""
-    text = _LATEX_TEXT.sub(r"\1", text)
+def read(text: str, num_units: int, is_cut_off: bool = False) -> Reading:
+    """Read which units an output, made plain, says are wrong."""
+    text = _PATTERNS["latex_text"].sub(r"\1", text)
     answers = list(_answers(text))
-    if (
-        answers
-        and not _EXAMPLE.search(text, 0, answers[0][0])
-        and (example := _EXAMPLE.search(text, answers[0][0]))
+    if answers:
+        start, _ = answers[0]
+        example = _PATTERNS["example"].search(text, start)
+        if example and not _PATTERNS["example"].search(text, 0, start):
+            # A model that goes on writes further questions and answers them.
+            answers = list(_answers(text[: example.start()]))
+            is_cut_off = False
+    elif "\n" not in text and (
+        _PATTERNS["all_correct"].match(text) or _PATTERNS["bare"].fullmatch(text)
     ):
-        answers = list(
-            _answers(text[: example.start()])
-        )  # a model that goes on writes further questions and answers them
-        is_cut_off = False
-    if not answers and (_ALL_CORRECT.match(text) or _BARE.fullmatch(text)) and "\n" not in text:
         answers = [(0, text)]  # what was asked for, without the word
     if not answers:
         return CUT_BEFORE if is_cut_off else NO_ANSWER
-    last = _read_one(answers[-1][1], num_units, is_cut_off)
+    *earlier, (_, body) = answers
+    last = _read_one(body, num_units, is_cut_off)
     if isinstance(last, str):
         return CUT_BEFORE if last == NOTHING and is_cut_off else last
-    earlier = (_read_one(body, num_units, False) for _, body in answers[:-1])
-    return (
-        DIFFER if any(isinstance(other, frozenset) and other != last for other in earlier) else last
-    )
+    for _, body in earlier:
+        reading = _read_one(body, num_units, False)
+        if reading != last and not isinstance(reading, str):
+            return DIFFER
+    return last
 
 
 def _answers(text: str) -> Iterator[tuple[int, str]]:
-    """Where each answer begins, and what it says, with all that follows up to the next."""
-    found = [(head.start(), head.end(), "") for head in _HEAD.finditer(text)]
-    for each in _SET_OFF.finditer(text):
-        values = [each["boxed"]] if each["boxed"] is not None else _from_json(each["json"])
-        found += [(each.start(), each.end(), f"{value}\n") for value in values]
-    found.sort()
-    for number, (start, behind, said) in enumerate(found, 1):
-        yield start, said + text[behind : found[number][0] if number < len(found) else len(text)]
+    """Yield where each answer begins, and what it says, with all that follows up to the next."""
+    heads = [(head.start(), head.end(), "") for head in _PATTERNS["head"].finditer(text)]
+    for match in _PATTERNS["set_off"].finditer(text):
+        is_boxed = match["boxed"] is not None
+        values = [match["boxed"]] if is_boxed else _from_json(match["json"])
+        heads += [(match.start(), match.end(), f"{value}\n") for value in values]
+    heads.sort()
+    ends = [start for start, _, _ in heads[1:]] + [len(text)]
+    for (start, behind, value), end in zip(heads, ends, strict=False):
+        yield start, value + text[behind:end]
 
 
 def _from_json(text: str) -> list[str]:
-    """What an object says under the key ``answer``, in each place where it has it."""
+    """Return what an object says under the key ``answer``, in each place where it has it."""
     try:
         pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return []
-    said = [value for key, value in pairs if re.fullmatch(_WORDS["answer"], key, re.IGNORECASE)]
-    return [
-        ", ".join(map(str, value)) or "none" if isinstance(value, list) else json.dumps(value)
-        for value in said
-    ]
+    answers = []
+    for key, value in pairs:
+        if _PATTERNS["key"].fullmatch(key):
+            is_list = isinstance(value, list)
+            answers.append(", ".join(map(str, value)) or "none" if is_list else json.dumps(value))
+    return answers
 
 
-def _read_one(body: str, num_units: int, is_cut_off: bool) -> frozenset[int] | str:
-    """What one answer says: the ids or ALL_CORRECT at the beginning of ``body``, if the rest leaves
-    it at that."""
+def _read_one(body: str, num_units: int, is_cut_off: bool) -> Reading:
+    """Read one answer: the ids or ALL_CORRECT at its beginning, if the rest leaves it at that."""
     is_below, body = body.startswith("\n"), body.removeprefix("\n- ").strip()
     if not body:
         return NOTHING
     flagged = frozenset[int]()
-    if said := _ALL_CORRECT.match(body):
-        end = said.end()
-        is_contradicted = (
-            _CONTRARY.search(re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:]))
-            is not None
-        )
+    if all_correct := _PATTERNS["all_correct"].match(body):
+        end = all_correct.end()
+        rest = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:])
+        is_contradicted = bool(_PATTERNS["contrary"].search(rest))
     else:
         listed, end = _listed(body, num_units, is_below)
         if isinstance(listed, str):
             return listed
-        flagged, wrong = listed, _WRONG.match(body, end)
-        end = wrong.end() if wrong else end
-        is_called_sound = _SOUND.search(body, end) is not None and not _OTHERS.search(body, end)
-        has_notes_on_all = (
-            len(flagged) == num_units and re.search(r"\([^\W\d]", body[:end]) is not None
-        )  # it retells the answer
-        is_contradicted = _CLEARED.search(body) is not None or is_called_sound or has_notes_on_all
+        flagged = listed
+        if wrong := _PATTERNS["wrong"].match(body, end):
+            end = wrong.end()
+        is_called_sound = bool(_PATTERNS["sound"].search(body, end)) and not _PATTERNS[
+            "others"
+        ].search(body, end)
+        # Notes on all units retell the answer.
+        has_notes = len(flagged) == num_units and re.search(r"\([^\W\d]", body[:end])
+        is_contradicted = bool(_PATTERNS["cleared"].search(body) or is_called_sound or has_notes)
     rest = body[end:]
-    is_contradicted = is_contradicted or _NTH.search(rest) is not None
-    numbers = ((word, int(digits[:_DIGITS])) for word, digits in _NUMBER.findall(rest))
-    named = {number for word, number in numbers if word or 1 <= number <= num_units}
-    if not _END.match(rest) or is_contradicted or named - flagged:
+    named = set()
+    for word, digits in _PATTERNS["number"].findall(rest):
+        number = int(digits[:_DIGITS])
+        if word or 1 <= number <= num_units:
+            named.add(number)
+    is_contradicted = is_contradicted or bool(_PATTERNS["nth"].search(rest))
+    if not _PATTERNS["end"].match(rest) or is_contradicted or named - flagged:
         return MORE
-    if re.search(r"\ball_correct\b", rest, re.IGNORECASE) and flagged:
+    if flagged and re.search(r"\ball_correct\b", rest, re.IGNORECASE):
         return DIFFER
-    return CUT_WITHIN if is_cut_off and not _GOES_ON.match(rest) else flagged
+    return CUT_WITHIN if is_cut_off and not _PATTERNS["goes_on"].match(rest) else flagged
 
 
-def _listed(body: str, num_units: int, is_below: bool) -> tuple[frozenset[int] | str, int]:
-    """The ids at the beginning of ``body``, or why there are none, and where they end. Below
-    "Answer:" (``is_below``) they may be one a line."""
-    place = _FIRST.match(body)
-    following = (
-        _BELOW if place and is_below and re.match(r"[.,;]?\n", body[place.end() :]) else _BESIDE
-    )
+def _listed(body: str, num_units: int, is_below: bool) -> tuple[Reading, int]:
+    """Return the ids at the beginning of an answer, or why there are none, and where they end.
+
+    Below "Answer:" (``is_below``) they may be one a line.
+    """
+    place = _PATTERNS["first"].match(body)
+    further = _PATTERNS["further"]
+    if place and is_below and re.match(r"[.,;]?\n", body[place.end() :]):
+        further = _PATTERNS["below"]
     ids: set[int] = set()
     end = 0
     while place:
         low, high = int(place[1][:_DIGITS]), int((place[2] or place[1])[:_DIGITS])
-        if outside := [number for number in (low, high) if not 1 <= number <= num_units]:
-            return f"id {outside[0]}; the last is {num_units}", end
+        for number in (low, high):
+            if not 1 <= number <= num_units:
+                return f"id {number}; the last is {num_units}", end
         if low > high:
             return MORE, end
         ids.update(range(low, high + 1))
         end = place.end()
-        place = following.match(body, end)
+        place = further.match(body, end)
     return frozenset(ids) or MORE, end

@@ -97,7 +97,7 @@ def judge_response(
 
 def read_verdict(
     output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False
-) -> frozenset[int] | str:
+) -> grammar.Reading:
     """Which of the units 1 to ``num_units`` hold errors by ``output``, or why it does not say.
     ``is_cut_off``: the model stopped for want of tokens; an answer before that still counts."""
     answer = without_thinking(output)
@@ -109,7 +109,7 @@ def read_verdict(
     return grammar.read(text, num_units, is_cut_off) if text else EMPTY
 
 
-def vote(verdicts: Sequence[frozenset[int] | str]) -> frozenset[int] | str:
+def vote(verdicts: Sequence[grammar.Reading]) -> grammar.Reading:
     """Return the verdicts on several outputs as one (self-consistency, appendix G of the paper).
 
     A unit is flagged if more than half of the readable outputs flag it, so a tie does not flag.

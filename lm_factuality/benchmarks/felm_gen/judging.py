@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from judges.answers import Answer
-from judges.backends import capabilities
+from judges.capabilities import capabilities
 from judges.judge import Judge
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks.asked import Item

@@ -21,23 +21,12 @@ from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import vote
-from lm_factuality.ground.packages import load_words
+from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
 
 EMPTY, REFUSAL = "empty", "refusal"
-_WORDS = load_words(__package__)
-_REFUSING = re.compile(
-    rf"\bI(?:'m| am)? (?:\w+ ){{0,2}}?(?:(?:{_WORDS['will_not']}) (?:\w+"
-    rf" ){{0,2}}?(?:{_WORDS['refused']})|"
-    rf"(?:don'?t|do not) (?:\w+ )?(?:have (?:\w+ ){{0,3}}?(?:{_WORDS['lacked']})|know))\b|"
-    rf"\bno information (?:on|about|available)\b|^\W*(?:{_WORDS['apology']})\W*$",
-    re.IGNORECASE,
-)
-_AROUND_IT = re.compile(_WORDS["around"], re.IGNORECASE)
-_GIVES_ALL_THE_SAME = re.compile(
-    r"\bbut (?:here|based)\b|:\s*\n|^[^\S\n]*(?:\d+[.)]|[-*•])\s", re.IGNORECASE | re.MULTILINE
-)
+_PATTERNS = load_patterns(__package__)
 
 
 def to_answer(generation: str) -> str:
@@ -55,11 +44,11 @@ def no_answer(generation: str) -> str | None:
         return UNFINISHED
     if not re.search(r"\w", text):
         return EMPTY
-    if _GIVES_ALL_THE_SAME.search(text):
+    if _PATTERNS["answers_anyway"].search(text):
         return None
     sentences = split_sentences(text.strip().replace("’", "'"))
-    refusing = [bool(_REFUSING.search(sentence)) for sentence in sentences]
-    around = [bool(_AROUND_IT.search(sentence)) for sentence in sentences]
+    refusing = [bool(_PATTERNS["refusing"].search(sentence)) for sentence in sentences]
+    around = [bool(_PATTERNS["around"].search(sentence)) for sentence in sentences]
     return REFUSAL if any(refusing) and all(map(max, refusing, around)) else None
 
 

@@ -12,14 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.benchmarks.factor.corpus import (
-    Column,
-    Corpus,
-    TableYaml,
-    metadata_of,
-    read_yaml,
-    to_corpus,
-)
+from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml, read_yaml
 from lm_factuality.benchmarks.factor.load import column_names, find_table
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
 from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse, short
@@ -61,7 +54,7 @@ class Columns(Strict):
     passages: Column = None
 
 
-class Metadata(Strict, extra="ignore"):
+class Metadata(TableMetadata):
     """Of a task. ``passages`` is how many a judge sees of a fact."""
 
     columns: Columns = Columns()
@@ -94,7 +87,7 @@ class LongFormTask(NamedTuple):
     """A YAML, checked: ``template`` is a column or a template, ``knowledge`` None where a column
     holds the passages."""
 
-    table: Corpus
+    table: TableYaml
     metadata: Metadata
     template: Any
     knowledge: Path | None
@@ -103,13 +96,12 @@ class LongFormTask(NamedTuple):
 def parse_task(config: Mapping[str, Any]) -> LongFormTask:
     """The task that a config describes. Raises ConfigError: listing every key that is unknown,
     missing or of the wrong type."""
-    given, path = metadata_of(config), config.get("dataset_path")
-    columns = given.get("columns")
-    in_column = isinstance(columns, Mapping) and bool(columns.get("passages"))
-    wrong = [] if bool(path) != bool(given.get("longfact")) else [_PROMPTS]
-    wrong += [] if bool(given.get("knowledge")) != in_column else [_KNOWN]
-    yaml = read_yaml(_Yaml, config, wrong)
-    metadata, table = yaml.metadata, to_corpus(yaml, config, path)
+    yaml = read_yaml(_Yaml, config)
+    metadata, table = yaml.metadata, yaml
+    wrong = [] if bool(yaml.dataset_path) != bool(metadata.longfact) else [_PROMPTS]
+    wrong += [] if bool(metadata.knowledge) != bool(metadata.columns.passages) else [_KNOWN]
+    if wrong:
+        raise ConfigError("\n".join(f"{yaml.where}: {problem}" for problem in wrong))
     template = yaml.doc_to_text or metadata.columns.prompt
     if metadata.knowledge is None:
         return LongFormTask(table, metadata, template, None)
@@ -157,9 +149,7 @@ def read_rows(
     """The documents, and what results say of the data. ``text`` is what the model sees,
     ``evidence`` where passages come from. Raises ConfigError: a column that is not there, or a
     template that fails. Raises DataError: rows that cannot be used."""
-    table, about = (
-        _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table, data_dir)
-    )
+    table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table)
     refuse(table.problems)
     names, where = column_names(table), task.table.where
     for part, name in task.metadata.columns:

@@ -40,53 +40,56 @@ from lm_factuality.scores.statistics import (
 
 
 def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
-    """The metrics of one document; None stands for what could not be scored."""
+    """Return the metrics of one document. None stands for what could not be scored."""
     problem = doc["problem"] or scored.problem
     logprob = None if problem else scored.logprob
     size = len(doc["text"].encode("utf-8"))
     metrics: dict[str, Any] = {
-        "byte_perplexity": _perplexity(logprob, size, doc["doc_id"]),
-        "bits_per_byte": None
-        if logprob is None
-        else Outcome(-logprob / size / math.log(2), doc["doc_id"], size),
+        "byte_perplexity": None,
+        "bits_per_byte": None,
         "logprob": logprob,
         "num_bytes": None if logprob is None else size,
         "unscored": problem or None,
     }
+    if logprob is not None:
+        metrics["byte_perplexity"] = _perplexity(logprob, size, doc["doc_id"])
+        metrics["bits_per_byte"] = Outcome(-logprob / size / math.log(2), doc["doc_id"], size)
     if scored.window is None:
         return metrics
+    is_scored = logprob is not None and bool(scored.num_tokens)
     return metrics | {
-        "perplexity": _perplexity(logprob, scored.num_tokens, doc["doc_id"]),
+        "perplexity": _perplexity(logprob, scored.num_tokens, doc["doc_id"]) if is_scored else None,
         "num_tokens": None if logprob is None else scored.num_tokens,
         "num_windows": None if logprob is None else scored.num_windows,
     }
 
 
+def _perplexity(logprob: float, count: int, cluster: str) -> Outcome:
+    """Return the perplexity of one document, which weighs as much as it has tokens or bytes."""
+    return Outcome(_exp(-logprob / count), cluster, count)
+
+
 def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
-    """The perplexity of all documents together: e to the weighted mean of the logarithms of
-    theirs."""
+    """Return the perplexity of all documents together.
+
+    It is e to the weighted mean of the logarithms of theirs.
+    """
     return _exp(mean(_logarithms(perplexities)))
 
 
 def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
-    """The standard error of ``geometric_mean`` by the delta method: its value times the clustered
-    standard error of its logarithm, a ratio of two sums over documents (total negative
-    log-probability over total tokens or bytes)."""
+    """Return the standard error of `geometric_mean` by the delta method.
+
+    It is the value times the clustered standard error of its logarithm, a ratio of two sums over
+    documents (total negative log-probability over total tokens or bytes).
+    """
     logarithms = _logarithms(perplexities)
     return _exp(mean(logarithms)) * clustered_stderr(logarithms)
 
 
 def _logarithms(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
-    return [
-        Outcome(math.log(each), each.cluster, each.weight)
-        for each in perplexities
-        if each is not None
-    ]
-
-
-def _perplexity(logprob: float | None, count: int | None, cluster: str) -> Outcome | None:
-    """Of one document, weighing as much as it has tokens or bytes."""
-    return None if logprob is None or not count else Outcome(_exp(-logprob / count), cluster, count)
+    scored = [perplexity for perplexity in perplexities if perplexity is not None]
+    return [Outcome(math.log(value), value.cluster, value.weight) for value in scored]
 
 
 def _exp(value: float) -> float:

@@ -1,182 +1,146 @@
-"""Whole documents to score as a perplexity YAML describes them: a table of texts, or those behind
-the rows of a FACTOR file.
-
-The YAML names a table by lm_eval's own keys (``dataset_path``, ``dataset_name``,
-``dataset_kwargs``, ``test_split``); ``metadata`` has ``documents_of``, ``columns``, ``window``,
-``stride``, ``caution``.
+"""Whole documents to score: a table of texts, or those behind the rows of a FACTOR file.
 
 A FACTOR row's text is its prefix (``full_prefix`` where the file has one, since the published files
 cut the other) joined to its true completion as for scoring. Of one document's texts those go that
 another holds (white space aside), and those whose prefix begins another, which would be counted
-twice; so do texts that begin any other in the file. What is left is for each document its longest
-text, and any that begins differently. How many rows went is in the provenance."""
+twice. So do texts that begin any other in the file. What remains is for each document its longest
+text, and any that begins differently. How many rows went is in the provenance.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from lm_factuality.benchmarks.declaration import wrong_metrics
-from lm_factuality.benchmarks.factor import corpus as factor_corpus
 from lm_factuality.benchmarks.factor import rows as factor_rows
 from lm_factuality.benchmarks.factor.corpus import (
     PAPER_WINDOW,
-    Column,
     Columns,
-    Corpus,
     Joined,
     TableYaml,
     Window,
-    metadata_of,
+    null_as_text,
+    read_yaml,
 )
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
-from lm_factuality.benchmarks.factor.load import Loaded, column_names, find_table, table_rows
-from lm_factuality.benchmarks.factor.rows import (
-    HALF_A_PAIR,
-    NO_TEXT,
-    REPLACEMENT,
-    SURROGATE,
-    WRONGLY_DECODED,
-    Row,
+from lm_factuality.benchmarks.factor.load import (
+    Loaded,
+    column_names,
+    document_ids,
+    find_table,
+    rows_from_columns,
 )
-from lm_factuality.benchmarks.perplexity.benchmark import SCORES
-from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.settings import Strict
-from lm_factuality.ground.tables import Table
+from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.tables import FORMATS, Table
+
+# Of the published files: the prefix before it was cut to the window of the authors' models.
+WHOLE_PREFIX = "full_prefix"
 
 
-class _TextColumns(Strict):
+class _Columns(Columns):
     text: Annotated[str, Field(description="a column name")] = "text"
-    doc_id: Column = None
 
 
-class _Metadata(Strict, extra="ignore"):
+class _Metadata(Joined):
     documents_of: Annotated[
         str | None, Field(description="a published FACTOR file by name or a file's path")
     ] = None
-    columns: _TextColumns | None = None
+    columns: _Columns = _Columns()
     window: Window = PAPER_WINDOW
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
-        BeforeValidator(factor_corpus.null_as_text),
+        BeforeValidator(null_as_text),
         Field(description="a number of tokens, at least 1, or null for half of the window"),
     ] = None
 
+    @model_validator(mode="after")
+    def _fits(self) -> "_Metadata":
+        unused = {"text"} if self.documents_of else Columns.model_fields.keys() - {"doc_id"}
+        wrong = unused & self.columns.model_fields_set
+        if wrong:
+            texts = "rows of FACTOR" if self.documents_of else "texts"
+            raise ValueError(f"columns: {texts} have no column for {', '.join(sorted(wrong))}")
+        if self.window and self.stride and self.stride >= self.window:
+            raise ValueError(
+                f"stride: found {self.stride}, expected less than the window of {self.window}"
+                " tokens"
+            )
+        return self
 
-class _RowsMetadata(_Metadata, Joined):
-    columns: Columns | None = None  # type: ignore[assignment]
 
+class TextsYaml(TableYaml):
+    """A perplexity YAML."""
 
-class _TextsYaml(TableYaml):
     output_type: Literal["loglikelihood_rolling"] = "loglikelihood_rolling"
     doc_to_text: Annotated[Literal[""], Field(description="'': nothing stands before a text")] = ""
     doc_to_target: Literal["doc_id"] = "doc_id"
-    metadata: _Metadata | None = None
+    metadata: _Metadata = _Metadata()
+
+    @model_validator(mode="after")
+    def _names_texts(self) -> "TextsYaml":
+        if bool(self.dataset_path) == bool(self.metadata.documents_of):
+            raise ValueError(
+                "expected either dataset_path (a CSV, JSONL or Parquet file with a column of texts,"
+                " or a dataset on the Hub) or metadata.documents_of (a FACTOR file); found"
+                f" {'both' if self.dataset_path else 'neither'}"
+            )
+        return self
 
 
-class _RowsYaml(_TextsYaml):
-    metadata: _RowsMetadata
+def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
+    """Read the config of a perplexity task.
 
-
-@dataclass(frozen=True)
-class TextCorpus:
-    """A perplexity YAML, checked. ``table`` says where its file lies, and how many tokens a model
-    sees at once (its ``window``, None: as many as it can); ``from_rows`` that its rows are FACTOR
-    examples, whose documents are to be rebuilt; ``text`` is the column of texts otherwise;
-    ``stride`` how many tokens are scored in each window after the first (None: half of the
-    window)."""
-
-    table: Corpus
-    from_rows: bool
-    text: str
-    stride: int | None
-
-
-def parse_texts(config: Mapping[str, Any]) -> TextCorpus:
-    """The corpus that the config of a perplexity task describes. Raises ConfigError: every key that
-    is wrong."""
-    from_rows = metadata_of(config).get("documents_of") is not None
-    yaml = factor_corpus.read_yaml(
-        _RowsYaml if from_rows else _TextsYaml, config, _problems(config, metadata_of(config))
-    )
-    metadata = yaml.metadata or _Metadata()
-    given: Columns | _TextColumns = metadata.columns or _TextColumns()
-    columns, text = (
-        (Columns(doc_id=given.doc_id), given.text)
-        if isinstance(given, _TextColumns)
-        else (given, "text")
-    )
-    is_file = from_rows and str(metadata.documents_of).lower().endswith(
-        tuple(factor_corpus.LOADERS.values())
-    )
-    source = None if is_file else metadata.documents_of
-    path = metadata.documents_of if is_file else yaml.dataset_path
-    join = metadata.rule(source) if isinstance(metadata, _RowsMetadata) else Join()
-    settings = {"source": source, "columns": columns, "window": metadata.window, "join": join}
-    table = factor_corpus.to_corpus(yaml, config, path, **settings)
-    return TextCorpus(table, from_rows, text, metadata.stride)
-
-
-def _problems(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
-    yield from wrong_metrics(SCORES, config.get("metric_list"))
-    yield from factor_corpus.wrong_join(config)
-    documents_of = metadata.get("documents_of")
-    if documents_of and config.get("dataset_path"):
-        yield "dataset_path and metadata.documents_of both name the texts; keep one"
-    if not documents_of and not config.get("dataset_path"):
-        close = next((key for key in metadata if did_you_mean(str(key), ["documents_of"])), None)
-        hint = f"; did you mean documents_of where metadata has {close}?" if close else ""
-        yield (
-            "no texts: give dataset_path (a CSV, JSONL or Parquet file with a column of texts, or"
-            f" a dataset on the Hub) or metadata.documents_of (a FACTOR file){hint}"
-        )
-    stride, window = metadata.get("stride"), metadata.get("window", PAPER_WINDOW)
-    if isinstance(stride, int) and isinstance(window, int) and stride >= window:
-        yield f"metadata.stride: found {stride}, expected less than the window of {window} tokens"
-
-
-# of the published files: the prefix before it was cut to the window of the authors' models
-WHOLE_PREFIX = "full_prefix"
+    Raises:
+        ConfigError: A key is wrong.
+    """
+    return read_yaml(TextsYaml, config)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text to score; ``doc_id`` is what standard errors are clustered by, ``problem`` why it
-    cannot be scored, if it cannot."""
+    """A text to score."""
 
     location: str
     doc_id: str
+    """What standard errors are clustered by."""
+
     text: str
     problem: str = ""
+    """Why it cannot be scored, empty if it can."""
 
 
-def load_texts(corpus: TextCorpus, data_dir: str | Path | None = None) -> Loaded[Document]:
-    """All documents of ``corpus``; one that cannot be scored keeps its place and says why. Raises
-    ConfigError: columns that the table has not. Raises DataError: a file that is missing, or of
-    which nothing can be read."""
-    table, provenance = find_table(corpus.table, data_dir)
-    if corpus.from_rows:
-        names = column_names(table)
-        described = corpus.table
-        if described.columns.prefix is None and WHOLE_PREFIX in names:
-            described = replace(
-                described, columns=described.columns.model_copy(update={"prefix": WHOLE_PREFIX})
-            )
-        rows = table_rows(described, table)
-        documents, dropped = rebuild(rows, described.join)
-        provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
+def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loaded:
+    """Load all documents. One that cannot be scored keeps its place and says why.
+
+    Raises:
+        ConfigError: The table lacks a column.
+        DataError: A file is missing, or nothing of it can be read.
+    """
+    file = yaml.metadata.documents_of
+    if not file:
+        table, provenance = find_table(yaml)
+        documents = _texts(yaml, table)
     else:
-        documents = _texts(corpus, table)
+        is_path = file.lower().endswith(tuple(FORMATS))
+        source = None if is_path else file
+        named = yaml.model_copy(update={"dataset_path": file})
+        table, provenance = find_table(named, source, data_dir)
+        columns: Columns = yaml.metadata.columns
+        if columns.prefix is None and WHOLE_PREFIX in column_names(table):
+            columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
+        rows = rows_from_columns(yaml.where, columns, table)
+        documents, dropped = rebuild(rows, yaml.metadata.rule(source))
+        provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
     return Loaded(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
 def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Document], int]:
-    """The documents that ``rows`` come from, as the module says, and how many rows' texts stand in
-    those of others."""
+    """Return the documents that rows come from, and how many rows' texts stand in others."""
     texts = [
         "".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix
         for row in rows
@@ -185,24 +149,29 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
     # In sorted order a text that begins another, or repeats an earlier one, comes right before it.
     order = sorted(range(len(plain)), key=lambda index: (plain[index], -index))
     beginnings = {
-        one for one, other in pairwise(order) if plain[one] and plain[other].startswith(plain[one])
+        index
+        for index, after in pairwise(order)
+        if plain[index] and plain[after].startswith(plain[index])
     }
-    of_document: dict[str, list[int]] = defaultdict(list)
+    by_document: dict[str, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        of_document[row.doc_id].append(index)
-    kept: set[int] = set()
-    for indices in of_document.values():
-        held: list[int] = []
+        by_document[row.doc_id].append(index)
+    kept: list[int] = []
+    for indices in by_document.values():
+        longest: list[str] = []
         for index in sorted(indices, key=lambda index: len(plain[index]), reverse=True):
             prefix = _plain(rows[index].prefix)
-            if not any(
-                plain[index] in plain[other] or (prefix and plain[other].startswith(prefix))
-                for other in held
-            ):
-                held.append(index)
-        kept.update(index for index in held if index not in beginnings)
-    left = [(rows[index], texts[index]) for index in sorted(kept)]
-    documents = [Document(row.location, row.doc_id, text, _unscorable(text)) for row, text in left]
+            is_held = any(
+                plain[index] in text or (prefix and text.startswith(prefix)) for text in longest
+            )
+            if not is_held:
+                longest.append(plain[index])
+            if not is_held and index not in beginnings:
+                kept.append(index)
+    documents = [
+        Document(rows[index].location, rows[index].doc_id, texts[index], _unscorable(texts[index]))
+        for index in sorted(kept)
+    ]
     return documents, len(rows) - len(documents)
 
 
@@ -210,40 +179,38 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _texts(corpus: TextCorpus, table: Table) -> list[Document]:
+def _texts(yaml: TextsYaml, table: Table) -> list[Document]:
+    columns = yaml.metadata.columns
     names = column_names(table)
-    doc_id = corpus.table.columns.doc_id or "doc_id"
-    wanted = {"text": corpus.text} | ({"doc_id": doc_id} if corpus.table.columns.doc_id else {})
-    for key, name in wanted.items():
-        if name not in names:
-            raise ConfigError(
-                f"{corpus.table.where}: metadata.columns.{key}: no column {name!r}; the table has"
-                f" the columns {', '.join(map(repr, names))}. Say in metadata.columns which holds"
-                " the texts."
-            )
+    if columns.text not in names:
+        raise ConfigError(
+            f"{yaml.where}: metadata.columns.text: no column {columns.text!r}; the table has"
+            f" the columns {', '.join(map(repr, names))}. Say in metadata.columns which holds"
+            " the texts."
+        )
     documents = []
-    for number, record in enumerate(table.records):
-        value = factor_rows.cell_text(record.values.get(corpus.text))
-        problem = f"the text {NO_TEXT}" if value is None else _unscorable(value)
-        cluster = factor_rows.cell_text(record.values.get(doc_id)) or f"document {number}"
-        documents.append(Document(record.location, cluster, factor_rows.encodable(value), problem))
+    ids = document_ids(yaml.where, columns.doc_id, table, "document")
+    for record, doc_id in zip(table.records, ids, strict=True):
+        text = factor_rows.cell_text(record.values.get(columns.text))
+        problem = f"the text {factor_rows.NO_TEXT}" if text is None else _unscorable(text)
+        documents.append(Document(record.location, doc_id, factor_rows.encodable(text), problem))
     return documents
 
 
 def _unscorable(text: str) -> str:
     if not text.strip():
         return "the document is empty"
-    return HALF_A_PAIR if SURROGATE.search(text) else ""
+    return factor_rows.HALF_A_PAIR if factor_rows.SURROGATE.search(text) else ""
 
 
 def text_suspicions(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """(location, what) for documents that can be scored but should not be trusted as they stand."""
+    """Yield the places of documents that should not be trusted as they stand, and why."""
     seen: dict[str, str] = {}
     for document in documents:
         if document.problem:
             continue
-        if REPLACEMENT in document.text:
-            yield document.location, WRONGLY_DECODED
+        if factor_rows.REPLACEMENT in document.text:
+            yield document.location, factor_rows.WRONGLY_DECODED
         first = seen.setdefault(_plain(document.text), document.location)
         if first != document.location:
             yield document.location, f"repeats the document at {first}"

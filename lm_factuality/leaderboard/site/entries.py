@@ -1,7 +1,9 @@
-"""What the leaderboard knows of a submission (whether it was accepted, its scores and its
-settings), and ranks with ties, by the rule in ``site.yaml``: a rank says how many models are ahead
-beyond doubt, not who is ahead by luck. Where rows are unscored, the better end of an interval is
-the score if all of them were wrong: over all rows it would lie no lower, whatever they gave."""
+"""What the leaderboard shows of a submission, and ranks with ties.
+
+A rank says how many models are ahead beyond doubt, not who is ahead by luck: ``site.yaml`` has the
+rule. Where rows are unscored, the better end of an interval is the score if all of them were wrong.
+Over all rows it would lie no lower, whatever they gave.
+"""
 
 import hashlib
 import json
@@ -9,104 +11,130 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
+from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.check import Checked
-from lm_factuality.leaderboard.evidence import answers_digest
+from lm_factuality.leaderboard.evidence import Evidence, TaskEvidence
 from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.runs import items_of
-from lm_factuality.leaderboard.submission import Submission, SubmittedTask
+from lm_factuality.leaderboard.submission import Submission
+from lm_factuality.results.read import date_of
 
 SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
 Interval = tuple[float, float]
-_ROUNDING = 1e-9  # by which a score and its worst case differ where nothing is unscored
 
-
-@dataclass(frozen=True, kw_only=True)
-class Score(Figure):
-    """The figure that a task is ranked by; ``higher`` says which way is better, ``steps`` what is
-    known of its judge. ``items`` may be unscored, ``if_wrong`` is the score if all that are were
-    wrong, None if none is, ``answers`` a hash of the answers."""
-
-    task: str
-    kind: str
-    higher: bool
-    judge: str | None = None
-    steps: tuple[Stated, ...] = ()
-    items: int = 0
-    if_wrong: float | None = None
-    answers: str = ""
-
-    @property
-    def interval(self) -> Interval | None:
-        """What it is ranked by; None where its interval is not known, or rows are unscored and the
-        worst case is not known."""
-        low, high = (
-            (self.corrected.low, self.corrected.high) if self.corrected else (self.low, self.high)
-        )
-        if low is None or high is None or (self.unscored and self.if_wrong is None):
-            return None
-        if self.if_wrong is None:
-            return low, high
-        return (
-            (min(low, self.if_wrong), self.if_wrong)
-            if self.higher
-            else (self.if_wrong, max(high, self.if_wrong))
-        )
-
-    @property
-    def surely(self) -> float:
-        """What rows of one rank are ordered by: the value, corrected if it can be, or the worst
-        case."""
-        return (
-            self.if_wrong
-            if self.if_wrong is not None
-            else self.corrected.value
-            if self.corrected
-            else self.value
-        )
+_ROUNDING = 1e-9
+"""By how much a score and its worst case differ where nothing is unscored."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A submission to one leaderboard. ``folder`` is what the site calls it, ``digest`` a hash of
-    all its files, ``date`` when it was run (ISO 8601, UTC), ``settings`` by task what can change a
-    score, ``files`` (path, SHA-256, bytes). One with ``problems`` (code, sentence) is refused and
-    has no scores. ``rerun`` says what came of running a part of it again, empty if nobody did."""
+class RankedScore:
+    """The score by which a task is ranked."""
+
+    task: str
+    kind: str
+    figure: Figure
+    higher: bool
+    """Whether higher is better."""
+
+    judge: str | None
+    steps: tuple[Stated, ...]
+    """What is known of each step of the judge."""
+
+    items: int
+    """How many items could be unscored."""
+
+    if_wrong: float | None
+    """The score if all unscored items were wrong, or None if none is unscored."""
+
+    answers: str
+    """A hash of what the model answered."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """What the score is ranked by.
+
+        It is None if its interval is not known, or if rows are unscored and the worst case is not
+        known.
+        """
+        corrected = self.figure.corrected
+        low, high = self.figure.low, self.figure.high
+        if corrected is not None:
+            low, high = corrected.low, corrected.high
+        if low is None or high is None:
+            return None
+        if self.if_wrong is None:
+            return None if self.figure.unscored else (low, high)
+        if self.higher:
+            return min(low, self.if_wrong), self.if_wrong
+        return self.if_wrong, max(high, self.if_wrong)
+
+    @property
+    def value_in_doubt(self) -> float:
+        """What rows of one rank are ordered by: the worst case, the corrected score or the
+        score."""
+        if self.if_wrong is not None:
+            return self.if_wrong
+        return self.figure.corrected.value if self.figure.corrected else self.figure.value
+
+
+class RefusedEntry(NamedTuple):
+    """A submission that is not shown on a leaderboard."""
 
     folder: str
-    digest: str
     model: str
-    leaderboard: str = ""
-    revision: str = ""
-    dtype: str = ""
-    backend: str = ""
-    num_parameters: float | None = None
-    date: str = ""
-    notes: str = ""
-    scores: tuple[Score, ...] = ()
-    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    files: tuple[tuple[str, str, int], ...] = ()
-    problems: tuple[tuple[str, str], ...] = ()
+    problems: tuple[tuple[str, str], ...]
+    """A code and a sentence for each reason."""
+
+
+@dataclass(frozen=True)
+class LeaderboardEntry:
+    """A submission that was accepted."""
+
+    folder: str
+    """What the site calls it."""
+
+    digest: str
+    """A hash of all its files."""
+
+    submission: Submission
+    backend: str
+    num_parameters: float | None
+    date: str
+    """When its newest run began (ISO 8601, UTC)."""
+
+    scores: tuple[RankedScore, ...]
+    settings: Mapping[str, Mapping[str, str]]
+    """By task, what can change a score."""
+
     rerun: str = ""
+    """What came of running a part of it again; empty if nobody did."""
+
+    @property
+    def model(self) -> str:
+        return self.submission.model.name
+
+    @property
+    def dtype(self) -> str:
+        return self.submission.model.dtype
 
     @property
     def identity(self) -> tuple[str, ...]:
-        return self.model, self.revision, self.dtype, self.backend
+        """What entries of one model have in common."""
+        model = self.submission.model
+        return model.name, model.revision, model.dtype, self.backend
 
     @property
     def slug(self) -> str:
+        """The name of its page."""
         return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:16]}"
 
     @property
@@ -114,10 +142,10 @@ class Entry:
         """The size in words, to filter by."""
         if self.num_parameters is None:
             return "not known"
-        return next(
-            (name for name, limit in SITE["sizes"].items() if self.num_parameters < limit),
-            "80B and more",
-        )
+        for name, limit in SITE["sizes"].items():
+            if self.num_parameters < limit:
+                return str(name)
+        return "80B and more"
 
     @property
     def size_label(self) -> str:
@@ -125,10 +153,11 @@ class Entry:
 
     @property
     def access(self) -> str:
-        return next(
-            (name for start, name in SITE["weights"].items() if self.revision.startswith(start)),
-            "open weights",
-        )
+        """Where the weights are to be had."""
+        for start, name in SITE["weights"].items():
+            if self.submission.model.revision.startswith(start):
+                return str(name)
+        return "open weights"
 
     @property
     def judge(self) -> str:
@@ -137,116 +166,135 @@ class Entry:
     @property
     def about(self) -> str:
         """How it was run, with a commit or hash by its first characters."""
-        kind, colon, rest = self.revision.rpartition(":")
-        revision = self.revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
-        return " · ".join(filter(None, (revision, self.dtype, self.backend)))
-
-
-ENTRIES = TypeAdapter(Entry)  # by which the cache keeps them as JSON
+        model = self.submission.model
+        kind, colon, rest = model.revision.rpartition(":")
+        revision = model.revision if kind == "api" else f"{kind}{colon}{rest[:10]}"
+        return " · ".join((revision, model.dtype, self.backend))
 
 
 def digest_of(folder: Path) -> str:
-    """A hash of names and bytes of all files in ``folder``, and of where links lead. Raises
-    OSError: a file cannot be read."""
+    """A hash of the names and bytes of all files in a folder, and of where links lead.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        kind = "link" if path.is_symlink() else "file" if path.is_file() else "folder"
-        content = (
-            sha256_of(path) if kind == "file" else str(path.readlink()) if kind == "link" else ""
-        )
+        kind, content = "folder", ""
+        if path.is_symlink():
+            kind, content = "link", str(path.readlink())
+        elif path.is_file():
+            kind, content = "file", sha256_of(path)
         digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{kind}\0{content}\0"))
     return digest.hexdigest()
 
 
-def to_entry(
-    checked: Checked, submission: Submission, rules: Rules, name: str, digest: str
-) -> Entry:
-    """An accepted submission, which the site calls ``name``, as the leaderboard shows it."""
-    model, size, tasks = submission.model, submission.model.num_parameters, checked.tasks
-    packed = submission.certificate.content if submission.certificate else {}
-    scores = [
-        _score(tasks[task], metric, packed)
-        for task, metric in rules.headlines.items()
-        if task in tasks
-    ]
-    run = (
-        submission.leaderboard,
-        model.revision,
-        model.dtype,
-        model.backend,
-        None if size is None else float(size),
+def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> LeaderboardEntry:
+    """An accepted submission as the leaderboard shows it."""
+    newest = max((run.file for run in evidence.runs), key=lambda file: file.date)
+    scores = []
+    settings = {}
+    for name, task in evidence.tasks.items():
+        settings[name] = _settings_of(evidence, task)
+    for name, metric in rules.headlines.items():
+        score = _rank(evidence, evidence.tasks[name], metric)
+        if score is not None:
+            scores.append(score)
+    return LeaderboardEntry(
+        folder=folder,
+        digest=digest,
+        submission=evidence.submission,
+        backend=newest.backend,
+        num_parameters=newest.num_parameters,
+        date=date_of(newest),
+        scores=tuple(scores),
+        settings=settings,
     )
-    shown = tuple(score for score in scores if score is not None)
-    settings = {task.task: _settings(submission, task) for task in submission.tasks}
-    files = tuple((each.path, each.sha256, each.bytes) for each in submission.files)
-    return Entry(
-        name, digest, model.name, *run, submission.date, submission.notes, shown, settings, files
-    )
-
-
-def _score(task: TaskResult, metric: str, packed: Mapping[str, Any]) -> Score | None:
-    certificates = {
-        **(task.metadata.get("judge_certificate") or {}),
-        str(packed.get("setting")): packed,
-    }
-    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
-    found, benchmark = figure(task, metric), find_benchmark(task.kind)
-    if found is None:
-        return None
-    judge = task.metadata.get("judge_config") or {}
-    higher = score_called(task.kind, metric).higher is not False
-    stated = benchmark.certified(task.metadata) if benchmark else ()
-    judged: Any = {"judge": str(judge["name"]) if judge else None, "steps": tuple(stated)}
-    lost: Any = {"items": items_of(task), "if_wrong": _if_wrong(found, higher)}
-    about: Any = {
-        "task": task.task,
-        "kind": task.kind,
-        "higher": higher,
-        "answers": answers_digest(task),
-    }
-    return Score(**vars(found), **about, **judged, **lost)
-
-
-def _if_wrong(found: Figure, higher: bool) -> float | None:
-    """See ``Score``; unscored parts of responses count too. Labels of people leave an interval: its
-    worse end counts, less what unscored rows can take."""
-    lost = 0.0 if found.worst is None else abs(found.value - found.worst)
-    if found.worst is None or (not found.unscored and lost <= _ROUNDING):
-        return None
-    if found.corrected is None:
-        return found.worst
-    return found.corrected.low - lost if higher else found.corrected.high + lost
-
-
-def _settings(submission: Submission, task: SubmittedTask) -> dict[str, str]:
-    """What can change the score of a task, as texts: versions, data, protocol, decoding, the judge
-    and its certificate."""
-    versions = {
-        "suite": submission.suite_version,
-        "lm_eval": submission.lm_eval_version,
-        "task version": task.version,
-    }
-    data = {f"data, {key}": value for key, value in task.data.items()}
-    found: dict[str, Any] = {**versions, "rows": task.documents, **data, **task.settings}
-    if task.judge:
-        found |= {f"judge, {key}": value for key, value in task.judge.items()}
-        found["judge, certificate"] = (
-            submission.certificate.sha256 if submission.certificate else "none"
-        )
-    texts = {
-        name: value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        for name, value in found.items()
-    }
-    return {name: text for name, text in texts.items() if text not in ("", "null", "{}", "[]")}
 
 
 def ranks(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
-    """The rank of each, from 1; None for those without an interval, which count for nobody's rank
-    either."""
+    """The rank of each score, from 1.
+
+    A score without an interval has no rank, and counts for nobody else's.
+    """
     sides = [
-        each if each is None or higher_is_better else (-each[1], -each[0]) for each in intervals
+        interval if interval is None or higher_is_better else (-interval[1], -interval[0])
+        for interval in intervals
     ]
-    lows = sorted(low for low, _ in filter(None, sides))
-    return [None if each is None else 1 + len(lows) - bisect_right(lows, each[1]) for each in sides]
+    lows = sorted(interval[0] for interval in sides if interval is not None)
+    return [
+        None if interval is None else 1 + len(lows) - bisect_right(lows, interval[1])
+        for interval in sides
+    ]
+
+
+def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore | None:
+    """The score by which a task is ranked, or None if it is not defined."""
+    task = of_task.task
+    certificates = dict(task.metadata.get("judge_certificate") or {})
+    certificates[str(evidence.certificate.get("setting"))] = evidence.certificate
+    task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
+    shown_figure = figure(task, metric)
+    benchmark = find_benchmark(task.kind)
+    if shown_figure is None or benchmark is None:
+        return None
+    judge = task.metadata.get("judge_config")
+    higher = score_called(task.kind, metric).higher is not False
+    return RankedScore(
+        task=task.task,
+        kind=task.kind,
+        figure=shown_figure,
+        higher=higher,
+        judge=printable(str(judge["name"])) if judge else None,
+        steps=tuple(
+            replace(step, text=printable(step.text)) for step in benchmark.certified(task.metadata)
+        ),
+        items=items_of(task),
+        if_wrong=_value_if_wrong(shown_figure, higher),
+        answers=of_task.samples.answers if of_task.samples else "",
+    )
+
+
+def _value_if_wrong(score: Figure, higher: bool) -> float | None:
+    """The score if all unscored items were wrong, or None if none is unscored.
+
+    Unscored parts of responses count too. Labels of people leave an interval: its worse end
+    counts, less what unscored rows can take.
+    """
+    if score.worst is None:
+        return None
+    lost = abs(score.value - score.worst)
+    if not score.unscored and lost <= _ROUNDING:
+        return None
+    if score.corrected is None:
+        return score.worst
+    return score.corrected.low - lost if higher else score.corrected.high + lost
+
+
+def _settings_of(evidence: Evidence, of_task: TaskEvidence) -> dict[str, str]:
+    """What can change the score of a task, as texts: versions, data, decoding and the judge."""
+    task, versions = of_task.task, of_task.run.file.versions
+    settings: dict[str, Any] = {
+        "suite": versions.get("suite", ""),
+        "lm_eval": versions.get("lm_eval", ""),
+        "task version": task.version,
+        "rows": task.effective,
+    }
+    for key, value in (task.metadata.get("data") or {}).items():
+        settings[f"data, {key}"] = value
+    settings |= of_task.run.settings(task)
+    judge = task.metadata.get("judge_config")
+    if judge:
+        settings |= {f"judge, {key}": value for key, value in judge.items()}
+        settings["judge, certificate"] = "none"
+        for packed in evidence.submission.files:
+            if packed.path == evidence.submission.certificate:
+                settings["judge, certificate"] = packed.sha256
+    shown_settings = {}
+    for name, value in settings.items():
+        text = value
+        if not isinstance(value, str):
+            text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        if text not in ("", "null", "{}", "[]"):
+            shown_settings[printable(name)] = printable(text)
+    return shown_settings

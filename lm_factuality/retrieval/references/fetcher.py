@@ -1,21 +1,17 @@
 """Documents from their links to their texts: robots.txt, redirects and retries.
 
 Pages that people cited are each asked for once, but by a program, so it keeps to robots.txt (RFC
-9309) unless told otherwise. One document at a time is asked for from a host.
+9309) unless told otherwise. One document is asked for at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from concurrent.futures import as_completed
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
@@ -26,15 +22,13 @@ from pydantic import Field
 from lm_factuality.ground.files import alone
 from lm_factuality.ground.packages import need
 from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
-from lm_factuality.retrieval.references.connection import Network, Response
+from lm_factuality.retrieval.references.connection import Limits, Network, Response
 from lm_factuality.retrieval.references.links import DeadLink, normalise
 from lm_factuality.retrieval.references.text import extract_text
 
 if TYPE_CHECKING:
     from protego import Protego
 
-# Documents that are fetched at a time, each from another host.
-_CONCURRENCY = 8
 # RFC 9309 asks for at least 500 KiB of a robots.txt, and for five redirects (2.3.1.2).
 _ROBOTS_BYTES = 500_000
 _ROBOTS_REDIRECTS = 5
@@ -102,44 +96,23 @@ def fetch_references(
     busy = "another run is filling this cache; wait until it has ended"
     with alone(cache.folder, busy, "name a folder that can: --cache DIR"):
         fetcher = Fetcher(network, manners)
-
-        async def fetch(url: str) -> Reference:
-            reference = await fetcher.fetch(url)
-            cache.put(reference)
-            return reference
-
         # The portal cancels what is under way when the caller wants no more.
         with start_blocking_portal() as portal:
-            tasks = [portal.start_task_soon(fetch, url) for url in missing]
-            for task in as_completed(tasks):
-                yield task.result(), False
-
-
-class _Host:
-    """Lets one request at a time through to a host, with a pause between two."""
-
-    def __init__(self, delay: float) -> None:
-        self.lock = anyio.Lock()
-        self.delay = delay
-        # The time (`time.monotonic`) of the next request.
-        self.ready = 0.0
+            for url in missing:
+                reference = portal.call(fetcher.fetch, url)
+                cache.put(reference)
+                yield reference, False
 
 
 class Fetcher:
-    """Fetches documents, never two at once from one host.
-
-    A document that was redirected or is tried again queues up again at the host that it now needs,
-    so a busy host keeps no document of another host waiting.
-    """
+    """Fetches documents one after the other, with a pause between two from one host."""
 
     def __init__(self, network: Network, manners: Manners) -> None:
         self._network = network
         self._manners = manners
         self._robots = Robots(network, manners)
-        self._hosts: dict[str, _Host] = {}
-        self._workers = anyio.Semaphore(_CONCURRENCY)
-        # More processes would only time each other out.
-        self._readers = anyio.CapacityLimiter(os.cpu_count() or 1)
+        # The earliest time (`time.monotonic`) of the next request to each host.
+        self._ready: dict[str, float] = {}
 
     async def fetch(self, url: str) -> Reference:
         """Return what is at an address: a reference with text, or a dead one."""
@@ -149,69 +122,57 @@ class Fetcher:
             return Reference(url, kind=dead.kind, error=str(dead))
         attempt = 0
         while True:
-            async with self._turn(visited[-1]) as host:
-                try:
-                    response = await self._request(visited[-1], host)
-                    target = response.redirect
-                    if target is None:
-                        return await self._read(url, response)
-                    if target in visited or len(visited) > self._network.limits.max_redirects:
-                        raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
-                    visited.append(target)
-                except DeadLink as dead:
-                    wait = 2.0**attempt if dead.wait is None else dead.wait
-                    can_retry = dead.is_transient and attempt < self._manners.retries
-                    if not can_retry or wait > _LONGEST_WAIT:
-                        return Reference(
-                            url,
-                            kind=dead.kind,
-                            error=str(dead),
-                            final_url=visited[-1],
-                            status=dead.status,
-                            fetched_at=_now(),
-                        )
-                    attempt += 1
-                    host.ready = max(host.ready, time.monotonic() + wait)
+            try:
+                response = await self._request(visited[-1])
+                target = response.redirect
+                if target is None:
+                    return _read(url, response, self._network.limits)
+                if target in visited or len(visited) > self._network.limits.max_redirects:
+                    raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
+                visited.append(target)
+            except DeadLink as dead:
+                wait = 2.0**attempt if dead.wait is None else dead.wait
+                can_retry = dead.is_transient and attempt < self._manners.retries
+                if not can_retry or wait > _LONGEST_WAIT:
+                    return Reference(
+                        url,
+                        kind=dead.kind,
+                        error=str(dead),
+                        final_url=visited[-1],
+                        status=dead.status,
+                        fetched_at=_now(),
+                    )
+                attempt += 1
+                await anyio.sleep(wait)
 
-    @asynccontextmanager
-    async def _turn(self, url: str) -> AsyncIterator[_Host]:
-        """Wait until the host of an address may be asked and a worker is free."""
-        host = self._hosts.setdefault(httpx.URL(url).host, _Host(self._manners.delay))
-        async with host.lock:
-            await anyio.sleep(max(0.0, host.ready - time.monotonic()))
-            async with self._workers:
-                host.ready = time.monotonic() + host.delay
-                yield host
-
-    async def _request(self, url: str, host: _Host) -> Response:
+    async def _request(self, url: str) -> Response:
+        """Ask for a document when its host may be asked."""
+        delay = self._manners.delay
         if self._manners.obeys_robots:
-            delay = await self._robots.check(url)
-            if delay > host.delay:
-                host.ready += delay - host.delay
-                host.delay = delay
+            delay = max(delay, await self._robots.check(url))
+        host = httpx.URL(url).host
+        await anyio.sleep(max(0.0, self._ready.get(host, 0.0) - time.monotonic()))
+        self._ready[host] = time.monotonic() + delay
         return await self._network.get(url, self._network.limits.max_bytes)
 
-    async def _read(self, url: str, response: Response) -> Reference:
-        """Extract the text of a response."""
-        if response.status != httpx.codes.OK:
-            raise response.error
-        limits = self._network.limits
-        read = partial(extract_text, response.headers, response.body, limits)
-        extracted = await anyio.to_thread.run_sync(
-            read, abandon_on_cancel=True, limiter=self._readers
-        )
-        return Reference(
-            url,
-            text=extracted.text,
-            title=extracted.title or None,
-            final_url=response.url,
-            status=response.status,
-            fetched_at=_now(),
-            content_type=response.headers.get("Content-Type"),
-            sha256=hashlib.sha256(response.body).hexdigest(),
-            num_bytes=len(response.body),
-            note=extracted.note or None,
-        )
+
+def _read(url: str, response: Response, limits: Limits) -> Reference:
+    """Extract the text of a response."""
+    if response.status != httpx.codes.OK:
+        raise response.error
+    extracted = extract_text(response.headers, response.body, limits)
+    return Reference(
+        url,
+        text=extracted.text,
+        title=extracted.title or None,
+        final_url=response.url,
+        status=response.status,
+        fetched_at=_now(),
+        content_type=response.headers.get("Content-Type"),
+        sha256=hashlib.sha256(response.body).hexdigest(),
+        num_bytes=len(response.body),
+        note=extracted.note or None,
+    )
 
 
 def _now() -> str:

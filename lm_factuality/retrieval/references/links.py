@@ -35,7 +35,7 @@ KINDS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"]}
 # A link starts at http(s):// unless that is inside another link, as in
 # web.archive.org/web/2020/https://... or ?to=https%3A//. Links without a space between them are
 # told apart.
-_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})https?://", re.IGNORECASE)
+_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})(?=https?://)", re.IGNORECASE)
 _EXTENT = re.compile(r"[^\s<>\"]+")
 _WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
@@ -107,14 +107,8 @@ def links_in(text: str) -> tuple[str, ...]:
         >>> links_in("see (https://a.example/Boots_(film)).")
         ('https://a.example/Boots_(film)',)
     """
-    starts = [match.start() for match in _START.finditer(text)]
-    if not starts:
-        candidates = [text]
-    else:
-        candidates = []
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-            extent = _EXTENT.match(text, start, end)
-            candidates.append(extent[0] if extent else "")
+    _, *parts = _START.split(text)
+    candidates = [_EXTENT.match(part)[0] for part in parts] or [text]  # type: ignore[index]
     urls = [clean(candidate) for candidate in candidates]
     return tuple(url for url in urls if url)
 

@@ -37,26 +37,25 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
     """
     kind = _kind(headers, body)
     charset = _CHARSET.search(headers.get("Content-Type", ""))
-    charset_name = charset[1] if charset else ""
     bounds = (limits.max_pages, limits.max_bytes, int(limits.reading) + 1, limits.memory)
+    arguments = [kind, charset[1] if charset else "", *map(str, bounds)]
     try:
         process = subprocess.run(  # noqa: S603 (our own program, arguments of fixed form)
-            [sys.executable, "-I", extract.__file__, kind, charset_name, *map(str, bounds)],
+            [sys.executable, "-I", extract.__file__, *arguments],
             input=body,
             capture_output=True,
             timeout=limits.reading,
-            check=False,
+            check=True,
             # No keys for a hostile document to find.
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:
         sentence = f"no text of this {kind} after {limits.reading:g} s"
         raise DeadLink("unreadable", sentence, status=200) from None
-    if process.returncode:
-        lines = process.stderr.decode("utf-8", "replace").split("\n")
-        reason = [line for line in lines if line.strip()][-1:] or [f"exit {process.returncode}"]
-        sentence = f"this {kind} cannot be read: {reason[0][:200]}"
-        raise DeadLink("unreadable", sentence, status=200)
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        sentence = f"this {kind} cannot be read: {reason[:200]}"
+        raise DeadLink("unreadable", sentence, status=200) from None
     extracted = ExtractedText(**json.loads(process.stdout))
     if not extracted.text.strip():
         raise DeadLink(

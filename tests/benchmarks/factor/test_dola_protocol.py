@@ -180,12 +180,12 @@ def test_whole_prefixes_are_taken_where_the_yaml_says_so(tmp_path, factor_yaml, 
             corpus = parse_corpus(
                 {**config, **more, "metadata": {**config["metadata"], "protocol": protocol}}
             )
-            assert corpus.window == (None if protocol == "dola" else 1024)
+            assert corpus.metadata.window == (None if protocol == "dola" else 1024)
             assert load_corpus(corpus).rows[0].prefix.startswith(start)
     asked = parse_corpus(
         {**config, "metadata": {**config["metadata"], "protocol": "dola", "window": 64}}
     )
-    assert asked.window == 64
+    assert asked.metadata.window == 64
     # In the published files only News is read so: the script looks for "news" in the name of the
     # file.
     files = [

@@ -47,14 +47,10 @@ def test_the_authors_script_gives_ties_to_the_first_choice():
 def test_dolas_script_compares_sums_and_calls_ties_right():
     # sums: -6 loses to -5, though -2 a token beats -2.5
     row = score_row(scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0, protocol="dola")
-    assert (row.correct["factor_acc"], row.beaten) == (False, (None, False, True, True))
+    assert (row.correct["factor_acc"], row.leads) == (False, (0, -1, 24, 24))
     assert row.mean_logprob[0] == -2.0
     row = score_row(scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola")
-    assert (row.correct["factor_acc"], row.correct["acc"], row.beaten) == (
-        True,
-        True,
-        (None, True, True, True),
-    )
+    assert (row.correct["factor_acc"], row.correct["acc"]) == (True, True)
     assert score_row(scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola").correct["factor_acc"]
     assert score_row(scores(math.nan, -4, -4, -4), CHOICES, 0, protocol="dola").unscored
 
@@ -72,13 +68,13 @@ def test_what_is_not_a_number_leaves_the_row_unscored(bad, position):
 
 def test_each_contradiction_is_compared_on_its_own():
     row = score_row(scores(-4, -2, -6, -8), CHOICES, gold=0)
-    assert row.leads == (None, -1.0, 1.0, 2.0)
+    assert row.leads == (0.0, -1.0, 1.0, 2.0)
 
 
 def test_without_token_counts_there_is_no_factor_acc():
     row = score_row(scores(-1, -2, -3, -4, tokens=(None,) * 4), CHOICES, gold=0)
     assert row.correct == {"acc": True, "acc_bytes": True}
-    assert row.leads == (None,) * 4
+    assert row.leads == ()
 
 
 def test_a_fault_of_the_row_outweighs_its_scores():
@@ -159,6 +155,9 @@ def test_margins_and_pairwise_accuracy_of_all_and_of_each_error_type():
     assert (found["margin_vs_predicate"], found["factor_acc_vs_predicate"]) == (None, None)
     assert found["bits_per_byte"].weight == 4
     assert {found[name].cluster for name in FINER} == {"d"}
+    tied = scores(-4, -4, -6, -8)
+    assert row_metrics(DOC, tied, "dola", [])["pairwise_acc"] == 1
+    assert row_metrics(DOC, tied, "paper", [])["pairwise_acc"] == pytest.approx(2 / 3)
 
 
 def test_a_margin_is_above_zero_where_the_row_is_right():

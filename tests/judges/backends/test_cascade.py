@@ -9,14 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from judges.certificates import certificates_folder, certified_identity
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.verify import Pair, verify
-from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.harness.samples import verdict_of
-from tests.conftest import TASKS
 from tests.judges.inference.test_support import TEXT
 from tests.judges.server import Act, JudgeServer
 
@@ -116,18 +113,6 @@ def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_
     assert not server.bodies
 
 
-def test_a_reply_of_the_second_that_cannot_be_read_is_asked_for_once_more(
-    cascade, server, tmp_path
-):
-    server.script = lambda prompt, attempt: Act(
-        text='{"reason": "yes", "verdict": "supported"}' if "once more" in prompt else "Hm."
-    )
-    with Judge.open(load_judge_config(cascade(unsure=[0.0, 1.0])), tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-    assert {each.verdict for each in found} == {"supported"}
-    assert len(server.bodies) == 2 * len(PAIRS)
-
-
 def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, tmp_path):
     path = cascade(unsure=[0.0, 1.0])
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
@@ -146,21 +131,6 @@ def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, 
     ):
         verify(judge, PAIRS)
     assert not server.bodies
-
-
-def test_the_second_has_its_room_to_think(cascade, write_judge, server, tmp_path):
-    path = cascade(unsure=[0.0, 1.0])
-    write_judge(
-        "gpt",
-        backend="openai",
-        model="m",
-        base_url=server.base_url,
-        decoding={"max_tokens": 77},
-        thinking_tokens=1000,
-    )
-    with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
-        verify(judge, PAIRS[:1])
-    assert [body["max_tokens"] for body in server.bodies] == [1077]
 
 
 def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, server):
@@ -195,105 +165,23 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
     assert judge["unsure"] == [0.5, 0.5]
 
 
-def test_felm_is_judged_by_both_response_by_response(cascade, server, tmp_path):
-    """The first marks the segments of a response if it is sure of each; otherwise the second is
-    asked about the response."""
-    server.script = lambda prompt, attempt: Act(text="Answer: ALL_CORRECT")
-    rows = (TASKS / "sample" / "sample_felm.jsonl").read_text(encoding="utf-8").splitlines()[:12]
-    (tmp_path / "all.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    out, found = tmp_path / "certificate.json", []
-    for band in ([0.5, 0.5], [0.0, 1.0]):
-        server.bodies.clear()
-        arguments = [
-            "certify",
-            "--judge",
-            str(cascade(unsure=band)),
-            "--data-dir",
-            str(tmp_path),
-            "--setting",
-            "segment_doc",
-        ]
-        assert (
-            main([*arguments, "--out", str(out), "--store", str(tmp_path / f"{band}.sqlite")]) == 0
-        )
-        certificate = json.loads(out.read_text(encoding="utf-8"))
-        assert "calibration" not in certificate
-        scores = certificate["scores"]["ALL"]["segment"]
-        found.append((len(server.bodies), scores["tp"] + scores["fp"]))
-    assert found[0][0] == 0
-    assert found[0][1] > 0
-    assert found[1] == (12, 0)
-
-
-def calibration(*wrong: int) -> list[dict]:
-    return [
-        {
-            "low": number / 10,
-            "high": (number + 1) / 10,
-            "units": 100,
-            "supported": 50,
-            "wrong": each,
-        }
-        for number, each in enumerate(wrong)
-    ]
-
-
-def test_unsure_as_certified(cascade, write_judge, server, tmp_path):
-    chances = alone(write_judge, tmp_path)
-    path = cascade(unsure="calibrated", error=0.2)
-    with pytest.raises(
-        ConfigError, match="minicheck has no certificate that says where it errs; certify it first"
-    ):
-        Judge.open(load_judge_config(path), tmp_path / "a.sqlite")
-    first = load_judge_config(tmp_path / "minicheck.yaml")
-    with Judge.open(first, tmp_path / "b.sqlite") as judge:
-        folder = certificates_folder(certified_identity(first, judge.identity))
-    folder.mkdir(parents=True)
-    place = int(sorted(chances)[6] * 10)
-    wrong = [20 if number != place else 21 for number in range(10)]
-    (folder / "segment_doc.json").write_text(
-        json.dumps({"calibration": calibration(*wrong)}), encoding="utf-8"
-    )
-    with Judge.open(load_judge_config(path), tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-        identity = judge.identity
-    assert [each.reason.startswith("gpt: ") for each in found] == [
-        int(chance * 10) == place for chance in chances
-    ]
-    few = calibration(*[0] * 10)
-    few[place] |= {"units": 3}
-    (folder / "segment_doc.json").write_text(json.dumps({"calibration": few}), encoding="utf-8")
-    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
-        assert judge.identity == identity  # too few to tell is not sure either
-    (folder / "segment_doc.json").write_text(
-        json.dumps({"calibration": calibration(*[0] * 10)}), encoding="utf-8"
-    )
-    with Judge.open(load_judge_config(path), tmp_path / "c.sqlite") as judge:
-        assert judge.identity != identity
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
         ({"unsure": None}, r"a cascade has first"),
-        ({"first": "both.yaml"}, "a cascade cannot be part of another cascade"),
-        ({"first": "gpt.yaml"}, "first: gpt reads prompts; expected one that gives probabilities"),
-        ({"then": "words.yaml"}, "take verdicts: logprobs out of that judge"),
-        ({"then": "pages.yaml"}, "take verify: page out of that judge"),
+        ({"first": "both.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"first": "gpt.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"then": "words.yaml"}, "take verdicts and verify out of then"),
+        ({"then": "pages.yaml"}, "take verdicts and verify out of then"),
         ({"unsure": [0.8, 0.2]}, "expected the lower probability first"),
         ({"unsure": [0.2, 1.8]}, "unsure"),
         ({"unsure": "sometimes"}, "unsure"),
-        ({"error": 0}, "error is 0"),
         (
             {"decoding": {"max_tokens": 5}},
-            "decoding of a cascade is that of its second judge; set it there",
+            "backend cascade: unknown key 'decoding'",
         ),
-        ({"then": "gone.yaml"}, "gone.yaml: no such file"),
-        (
-            {"model": "x"},
-            "model is for backend openai and lm_eval and classifier, but the backend is cascade",
-        ),
+        ({"then": "gone.yaml"}, "gone.yaml: no such judge"),
     ],
 )
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
@@ -322,11 +210,3 @@ def test_the_key_of_the_second_is_wanted_before_anything_is_asked(
             metadata=metadata,
             limit=1,
         )
-
-
-def test_word_overlap_in_a_cascade_is_warned_of_too(cascade, tmp_path):
-    config = load_judge_config(cascade(then="lexical"))
-    assert config.capabilities.caution.startswith("Judged by word overlap")
-    with Judge.open(config, tmp_path / "a.sqlite") as judge:
-        found = verify(judge, PAIRS)
-    assert {each.reason.split(":")[0] for each in found} <= {"minicheck", "lexical"}

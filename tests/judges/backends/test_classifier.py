@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from judges.config import load_judge_config
 from judges.inference import Pair as Asked
@@ -168,31 +167,6 @@ def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path
     assert "Calibration, segments with references" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_benchmark_that_needs_more_than_verdicts_says_so(evaluate, write_judge, tmp_path, capsys):
-    judge, says = (
-        str(write_judge()),
-        r"judge minicheck \(backend classifier\) cannot decompose or group, which ambigbio needs",
-    )
-    with pytest.raises(ConfigError, match=says):
-        evaluate(
-            "constant-answer",
-            ["sample_ambigbio"],
-            model_args={"answer": "x"},
-            metadata={"judge": judge},
-            limit=1,
-        )
-    command = [
-        "judge",
-        "ambigbio",
-        "--generations",
-        "tasks/sample/sample_ambigbio_generations.json",
-        "--judge",
-        judge,
-    ]
-    assert main([*command, "--out", str(tmp_path / "out")]) == 1
-    assert "cannot decompose or group" in capsys.readouterr().err
-
-
 def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, write_judge):
     """Words alone do not limit a model: it is asked about every pair of wordings, and no task says
     that it went by words."""
@@ -209,10 +183,3 @@ def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, writ
     for sample in output["samples"]["sample_factor_generation"]:
         verdict = verdict_of(sample)
         assert not any("content word" in (reason or "") for reason in verdict["reasons"])
-
-
-def test_the_suites_own_yaml_is_sound():
-    path = Path(__file__).resolve().parents[3] / "configs" / "judges" / "minicheck.yaml"
-    assert (
-        load_judge_config(path).model == yaml.safe_load(path.read_text(encoding="utf-8"))["model"]
-    )

@@ -3,26 +3,20 @@ authors describe."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    T5Config,
-    T5ForTokenClassification,
 )
 
 from judges.inference import Pair, family_of, load_entailment
 from judges.inference.models import load_model
 from judges.lexical.words import Passage
 from lm_factuality.ground.errors import ConfigError, ModelError
-from tests.judges.inference.conftest import T5_SIZES, save, tokenizer
 
 TEXT = "Ada Lind was a painter who taught at the school in the north."
 CLAIMS = (
@@ -61,7 +55,14 @@ def test_minicheck_is_one_text_with_the_end_mark_between_and_label_1(folders, ki
     assert max(expected) - min(expected) > 1e-3
 
 
-def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("MiniCheck-Flan-T5-Large", "predict: {}</s>{}"),
+        ("t5_true_nli_mixture", "premise: {} hypothesis: {}"),
+    ],
+)
+def test_a_t5_goes_by_its_first_word(folders, tmp_path, name, form):
     folder = folders["seq2seq"]
     model, words = (
         AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
@@ -71,11 +72,11 @@ def test_minicheck_t5_goes_by_the_first_word_after_predict(folders, tmp_path):
     with torch.no_grad():  # a head that says little but 0 and 1
         model.lm_head.weight[one] *= 30
         model.lm_head.weight[zero] = -model.lm_head.weight[one]
-    model.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
-    words.save_pretrained(tmp_path / "MiniCheck-Flan-T5-Large")
-    found = load_model(str(tmp_path / "MiniCheck-Flan-T5-Large"), device="cpu").support(PAIRS)
+    model.save_pretrained(tmp_path / name)
+    words.save_pretrained(tmp_path / name)
+    found = load_model(str(tmp_path / name), device="cpu").support(PAIRS)
     for (premise, claim), each in zip(ASKED, found, strict=True):
-        inputs = words(f"predict: {premise}</s>{claim}", return_tensors="pt")
+        inputs = words(form.format(premise, claim), return_tensors="pt")
         with torch.no_grad():
             output = model.generate(
                 input_ids=inputs["input_ids"],
@@ -113,53 +114,6 @@ def test_a_single_label_is_a_score(folders):
     assert probabilities(folders["single"]) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.fixture
-def hhem(tmp_path) -> Path:
-    """Weights under the names that HHEM's have, a config of its own type, and no tokenizer: that is
-    the foundation's."""
-    foundation, folder = (
-        save(tmp_path / "flan", "seq2seq"),
-        save(tmp_path / "hallucination_evaluation_model", "tokens"),
-    )
-    weights = {f"t5.{name}": each for name, each in load_file(folder / "model.safetensors").items()}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config = {
-        "model_type": "HHEMv2Config",
-        "architectures": ["HHEMv2ForSequenceClassification"],
-        "foundation": str(foundation),
-    }
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    for file in folder.glob("*token*"):
-        file.unlink()
-    return folder
-
-
-def test_hhem_loads_without_its_code_and_goes_by_the_first_token(hhem):
-    weights = {
-        name.removeprefix("t5."): each
-        for name, each in load_file(hhem / "model.safetensors").items()
-    }
-    model = T5ForTokenClassification(T5Config(**T5_SIZES, num_labels=2)).eval()
-    assert not set(model.load_state_dict(weights, strict=False).missing_keys) - {
-        "transformer.encoder.embed_tokens.weight"
-    }
-    model.transformer.encoder.embed_tokens.weight = model.transformer.shared.weight
-    words = tokenizer("t5")
-    expected = []
-    for premise, claim in ASKED:
-        text = f"<pad> Determine if the hypothesis is true given the premise?\n\nPremise: {premise}\n\nHypothesis: {claim}"
-        with torch.no_grad():
-            logits = model(
-                **{
-                    key: words(text, return_tensors="pt")[key]
-                    for key in ("input_ids", "attention_mask")
-                }
-            ).logits
-        expected.append(logits[0, 0].softmax(-1)[1].item())
-    assert probabilities(hhem) == pytest.approx(expected, abs=1e-5)
-    assert max(expected) - min(expected) > 1e-3
-
-
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
 def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind):
     sentences = [
@@ -185,15 +139,7 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
         )
 
 
-def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path):
-    bare = tmp_path / "bare"
-    shutil.copytree(folders["seq2seq"], bare)
-    about = json.loads((bare / "config.json").read_text(encoding="utf-8"))
-    (bare / "config.json").write_text(
-        json.dumps({**about, "foundation": str(bare)}), encoding="utf-8"
-    )
-    with pytest.raises(ModelError, match="has no weights for"):
-        load_model(str(bare), device="cpu", family="hhem")
+def test_a_model_without_the_head_is_refused_not_made_up(folders):
     with pytest.raises(
         ModelError,
         match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'",
@@ -209,8 +155,6 @@ def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path
         ("lytang/MiniCheck-Flan-T5-Large", {"model_type": "t5"}, "minicheck-t5"),
         ("lytang/MiniCheck-RoBERTa-Large", {"model_type": "roberta"}, "minicheck"),
         ("lytang/MiniCheck-DeBERTa-v3-Large", {"model_type": "deberta-v2"}, "minicheck"),
-        ("vectara/hallucination_evaluation_model", {"model_type": "HHEMv2"}, "hhem"),
-        ("models/mine", {"model_type": "HHEMv2Config"}, "hhem"),
         ("mine/AlignScore-large", {"model_type": "roberta"}, "alignscore"),
         ("google/t5_xxl_true_nli_mixture", {"model_type": "t5"}, "true"),
         ("microsoft/deberta-large-mnli", {"model_type": "deberta"}, "nli"),
@@ -219,7 +163,7 @@ def test_a_model_without_the_head_is_refused_not_made_up(folders, hhem, tmp_path
 )
 def test_families_by_name_and_by_config(name, config, family):
     assert family_of(name, config) == family
-    assert family_of(name, config, "hhem") == "hhem"
+    assert family_of(name, config, "true") == "true"
 
 
 def test_a_family_that_is_none():
@@ -233,3 +177,16 @@ def test_entailment_is_support_that_is_likelier_than_not(folders):
     assert load_entailment(str(folders["nli"]), 4, "cpu").entail(PAIRS) == [
         each > 0.5 for each in probabilities(folders["nli"])
     ]
+
+
+def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
+    (found,) = load_model(str(folders["nli"]), device="cpu").support(
+        [Pair("Ada " * 2000, (Passage(TEXT, ""),))]
+    )
+    assert (found.probability, found.windows) == (None, 0)
+    assert found.problem.startswith("the claim leaves no room for passages in")
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(ModelError, match=r"gone' cannot be loaded .*--nli lexical"):
+        load_entailment(str(tmp_path / "gone"))

@@ -68,8 +68,3 @@ def test_short_passages_share_a_window_and_each_part_has_its_title():
     )
     long = Passage(" ".join(text_of([6] * 40, 2)), "Ada Lind")
     assert all(each.startswith("Title: Ada Lind\n") for each in Windows(COUNTED).of((long,), 60))
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n", "....", "a" * 5000, "。" * 500, "\n" * 500])
-def test_odd_texts_end(text):
-    assert Windows(COUNTED).of((Passage(text, ""),), 16)

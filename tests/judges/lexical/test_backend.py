@@ -100,5 +100,5 @@ def test_options():
     ):
         with pytest.raises(ConfigError, match=said):
             of(**options)
-    with pytest.raises(DataError, match="no_such.json: no such file"):
+    with pytest.raises(DataError, match="no_such.json: not coefficients"):
         of(coefficients="no_such.json")

@@ -7,7 +7,7 @@ import pytest
 from bench.lexical.evaluate import split_passages
 from judges.lexical.comparison import Comparison
 from judges.lexical.model import FEATURES, common_order, vector
-from judges.lexical.words import Passage, parse_passage, read, sentences
+from judges.lexical.words import Passage, parse_passage, read
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,6 @@ def test_a_life_in_brackets_reads_as_born_and_died():
     )
 
 
-def test_sentences_do_not_end_at_initials_or_titles():
-    text = "Dr. J. R. Low won. She left in 1990. In Lund"
-    assert sentences(text) == ["Dr. J. R. Low won.", "She left in 1990.", "In Lund"]
-
-
 def test_numbers_of_any_length_are_read():
     assert [word.stem for word in read(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
         "1" * 5000,
@@ -174,14 +169,3 @@ def test_every_feature_is_a_share(claim, passages):
     features = vector(Comparison(claim, [parse_passage(text) for text in passages]))
     assert features.shape == (len(FEATURES),)
     assert ((features >= 0) & (features <= 1)).all()
-
-
-def test_length_does_not_change_the_scale():
-    claim, passage = "Ada Hill painted ships in Lund.", "Ada Hill painted ships in Lund."
-    alone = vector(Comparison(claim, [Passage(passage)]))
-    amid = vector(
-        Comparison(
-            claim, [Passage(" ".join(f"Word{n} came by." for n in range(300)) + " " + passage)]
-        )
-    )
-    assert alone.tolist() == amid.tolist()

@@ -12,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 
 from bench.lexical import fit as fitting_command
 from bench.lexical.evaluate import assess, evaluate, read_citations
-from bench.lexical.evaluate import main as evaluate_main
 from bench.lexical.fit import best_threshold, fit, regress
 from judges.lexical.model import COEFFICIENTS, FEATURES, load_model
 from judges.lexical.words import parse_passage
@@ -36,13 +35,13 @@ PASSAGE = (
         (
             "Ada Hill was born on May 6, 1990, in Lund.",
             False,
-            "number 6 is nowhere in the passages",
+            "not in the passages: 6",
         ),
-        ("Ada Hill won the Anchor Prize in 1987.", False, "number 1987 is nowhere in the passages"),
+        ("Ada Hill won the Anchor Prize in 1987.", False, "not in the passages: 1987"),
         (
             "Ada Hill won the Laurel Prize in 2015.",
             False,
-            "name Laurel Prize is nowhere in the passages",
+            "not in the passages: Laurel Prize",
         ),
         ("Ada Hill never won the Anchor Prize.", False, "negation differs"),
         ("Otto Berg taught chemistry in Oslo.", False, "0 of 5 content words covered"),
@@ -134,14 +133,6 @@ def test_regression_finds_what_made_the_labels():
     assert roc_auc_score(labels, again.probabilities) > 0.8
 
 
-def test_a_constant_feature_does_no_harm():
-    features = np.column_stack([np.ones(40), np.tile([0.0, 1.0], 20)])
-    coefficients, intercept = regress(features, np.tile([False, True], 20), 1.0)
-    assert coefficients[0] == pytest.approx(0, abs=1e-6)
-    assert coefficients[1] > 1
-    assert np.isfinite(intercept)
-
-
 def row(**changes):
     return {
         "qid": 1,
@@ -150,33 +141,6 @@ def row(**changes):
         "model_output": 1,
         **changes,
     }
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"{", "not labelled citations"),
-        (b"[]", "not labelled citations"),
-        (b'{"autoais_log": []}', "holds no rows"),
-        (
-            json.dumps({"autoais_log": [row(), row(model_output=2)]}).encode(),
-            "row 1 of 'autoais_log'",
-        ),
-        (json.dumps({"autoais_log": [row(passage="text")]}).encode(), "row 0 of 'autoais_log'"),
-        (json.dumps({"autoais_log": [row(), 7]}).encode(), "found int"),
-        (json.dumps({"autoais_log": [row(), row()]}).encode(), "needs entailed and not entailed"),
-    ],
-)
-def test_bad_citations_are_named(tmp_path, content, said, capsys):
-    path = tmp_path / "citations.json"
-    path.write_bytes(content)
-    assert (
-        fitting_command.main(["--citations", str(path), "--out", str(tmp_path / "out.json")]) == 1
-    )
-    error = capsys.readouterr().err
-    assert str(path) in error
-    assert said in error
-    assert not (tmp_path / "out.json").exists()
 
 
 def test_citations_are_read(tmp_path):
@@ -215,18 +179,3 @@ def test_identity_follows_coefficients_and_threshold(tmp_path):
         path.write_text(json.dumps({**content, **change}))
         identities.add(load_model(path).identity)
     assert len(identities) == 3  # where the numbers come from is not what they do
-
-
-def test_evaluate_draws_the_plot(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    rows = [
-        row(qid=n, model_output=n % 2, claim=f"Ada won {'' if n % 2 else n} [1].")
-        for n in range(20)
-    ]
-    path, plot = tmp_path / "citations.json", tmp_path / "plot.svg"
-    path.write_text(json.dumps({"autoais_log": rows}))
-    assert evaluate_main(["--citations", str(path), "--plot", str(plot)]) == 0
-    assert "AUC 1.000" in capsys.readouterr().out
-    assert b"</svg>" in plot.read_bytes()
-    assert evaluate_main(["--citations", str(path), "--plot", str(tmp_path / "plot.txt")]) == 1
-    assert "plots are .png, .svg, .pdf" in capsys.readouterr().err

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from lm_factuality.leaderboard.site.entries import Entry, Score
+from lm_factuality.benchmarks.chosen import Figure
+from lm_factuality.leaderboard.site.board import Board, to_board
+from lm_factuality.leaderboard.site.entries import LeaderboardEntry, RankedScore, RefusedEntry
+from lm_factuality.leaderboard.submission import PackedFile, Submission, SubmittedModel
 from tests.report.conftest import HOSTILE, browser
 
-__all__ = ["HOSTILE", "browser", "entry", "refused", "score"]
+__all__ = ["HOSTILE", "board_of", "browser", "entry", "refused", "score"]
 
 
-def score(value: float, half: float = 0.02, task: str = "wiki_factor", **changes: Any) -> Score:
+def score(
+    value: float, half: float = 0.02, task: str = "wiki_factor", **changes: Any
+) -> RankedScore:
     """An accuracy with an interval of ``half`` to both sides."""
-    fields: dict[str, Any] = {
-        "task": task,
-        "kind": "factor",
+    values: dict[str, Any] = {
         "metric": "factor_acc",
         "value": value,
         "low": value - half,
@@ -25,30 +29,53 @@ def score(value: float, half: float = 0.02, task: str = "wiki_factor", **changes
         "worst": None,
         "best": None,
         "caution": "",
-        "higher": True,
-        "if_wrong": changes.get("worst"),
+        **changes,
     }
-    return Score(**(fields | changes))
+    names = {field.name for field in fields(Figure)}
+    return RankedScore(
+        task=task,
+        kind=changes.get("kind", "factor"),
+        figure=Figure(**{name: values[name] for name in names & values.keys()}),
+        higher=changes.get("higher", True),
+        judge=changes.get("judge"),
+        steps=(),
+        items=0,
+        if_wrong=changes.get("worst"),
+        answers="",
+    )
 
 
-def entry(model: str, *scores: Score, **changes: Any) -> Entry:
+def entry(model: str, *scores: RankedScore, **changes: Any) -> LeaderboardEntry:
     """An accepted submission to the FACTOR leaderboard."""
-    fields: dict[str, Any] = {
+    # The texts of some tests are such that no check would accept them.
+    submission = Submission.model_construct(
+        leaderboard=changes.pop("leaderboard", "factor"),
+        model=SubmittedModel.model_construct(
+            name=model,
+            revision=changes.pop("revision", "0123456789abcdef0123456789abcdef01234567"),
+            dtype=changes.pop("dtype", "bfloat16"),
+        ),
+        notes=changes.pop("notes", ""),
+        files=(PackedFile(path="results_x.json", sha256="cd" * 32, bytes=1234),),
+    )
+    values: dict[str, Any] = {
         "folder": f"{model.replace('/', '__')}/factor/2026-01-01",
         "digest": "ab" * 32,
-        "model": model,
-        "leaderboard": "factor",
-        "revision": "0123456789abcdef0123456789abcdef01234567",
-        "dtype": "bfloat16",
+        "submission": submission,
         "backend": "hf",
         "num_parameters": 7e9,
         "date": "2026-01-01T00:00:00+00:00",
         "scores": scores,
         "settings": {each.task: {"protocol": "paper", "window": "1024"} for each in scores},
-        "files": (("results_x.json", "cd" * 32, 1234),),
     }
-    return Entry(**(fields | changes))
+    return LeaderboardEntry(**{**values, **changes})
 
 
-def refused(folder: str, *problems: tuple[str, str]) -> Entry:
-    return Entry(folder, "ef" * 32, "acme/forged", problems=problems)
+def refused(folder: str, *problems: tuple[str, str]) -> RefusedEntry:
+    return RefusedEntry(folder, "acme/forged", problems)
+
+
+def board_of(entries: list[LeaderboardEntry | RefusedEntry]) -> Board:
+    """The board of entries, whether accepted or refused."""
+    accepted = [each for each in entries if isinstance(each, LeaderboardEntry)]
+    return to_board(accepted, [each for each in entries if isinstance(each, RefusedEntry)])

@@ -1,11 +1,11 @@
 import json
 
-from lm_factuality.leaderboard.site.board import board_json, to_board
-from tests.leaderboard.site.conftest import entry, refused, score
+from lm_factuality.leaderboard.site.board import board_json
+from tests.leaderboard.site.conftest import board_of, entry, refused, score
 
 
 def test_rows_are_ordered_by_rank_then_score() -> None:
-    board = to_board(
+    board = board_of(
         [entry("a/low", score(0.5)), entry("a/tied", score(0.8)), entry("a/best", score(0.81))]
     )
     (table,) = board.tables
@@ -19,8 +19,8 @@ def test_rows_are_ordered_by_rank_then_score() -> None:
 def test_unscored_rows_win_no_rank() -> None:
     """0.80 ± 0.02 is surely better than 0.75 ± 0.02, but comes behind it if its unscored rows could
     all be wrong."""
-    sure = to_board([entry("a/one", score(0.8)), entry("a/two", score(0.75))])
-    unsure = to_board(
+    sure = board_of([entry("a/one", score(0.8)), entry("a/two", score(0.75))])
+    unsure = board_of(
         [entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))]
     )
     assert [
@@ -39,27 +39,27 @@ def test_revisions_precisions_and_backends_are_rows_of_their_own() -> None:
         entry("a/one", score(0.8), dtype="float32"),
         entry("a/one", score(0.8), backend="hf-ralm"),
     ]
-    assert len(to_board(entries).tables[0].rows) == 4
+    assert len(board_of(entries).tables[0].rows) == 4
 
 
 def test_of_one_model_the_newest_counts() -> None:
     old = entry("a/one", score(0.9), folder="old", date="2026-01-01T00:00:00+00:00")
     new = entry("a/one", score(0.8), folder="new", date="2026-02-01T00:00:00+00:00")
-    board = to_board([old, new])
+    board = board_of([old, new])
     assert [row.entry.folder for row in board.tables[0].rows] == ["new"]
     assert [each.folder for each in board.models[0]] == ["new", "old"]
 
 
 def test_a_leaderboard_each_in_the_order_of_the_papers() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
-    board = to_board(
+    board = board_of(
         [
             entry("a/one", felm, leaderboard="felm"),
             entry("a/one", score(0.8)),
             entry("a/two", score(0.7)),
         ]
     )
-    assert [(table.name, table.title, len(table.rows)) for table in board.tables] == [
+    assert [(table.rules.name, table.rules.title, len(table.rows)) for table in board.tables] == [
         ("factor", "FACTOR", 2),
         ("felm", "FELM", 1),
     ]
@@ -68,7 +68,7 @@ def test_a_leaderboard_each_in_the_order_of_the_papers() -> None:
 
 def test_tasks_stand_as_in_the_rules_and_may_be_missing() -> None:
     full = entry("a/full", score(0.5, task="expert_factor"), score(0.5))
-    board = to_board([entry("a/part", score(0.9, task="expert_factor")), full])
+    board = board_of([entry("a/part", score(0.9, task="expert_factor")), full])
     assert board.tables[0].tasks == ("wiki_factor", "expert_factor")
     assert [row.entry.model for row in board.tables[0].rows] == [
         "a/full",
@@ -81,7 +81,7 @@ def test_lower_is_better_for_error_rates() -> None:
         score(value, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False)
         for value in (0.1, 0.5)
     ]
-    board = to_board(
+    board = board_of(
         [
             entry("a/bad", scores[1], leaderboard="felm_gen"),
             entry("a/good", scores[0], leaderboard="felm_gen"),
@@ -94,13 +94,13 @@ def test_lower_is_better_for_error_rates() -> None:
 
 
 def test_refused_ones_are_never_ranked() -> None:
-    board = to_board([entry("a/one", score(0.8)), refused("x", ("LIMIT_RUN", "run it whole"))])
+    board = board_of([entry("a/one", score(0.8)), refused("x", ("LIMIT_RUN", "run it whole"))])
     assert [row.entry.model for row in board.tables[0].rows] == ["a/one"]
     assert [each.folder for each in board.refused] == ["x"]
 
 
 def test_json_for_others() -> None:
-    board = to_board(
+    board = board_of(
         [
             entry("a/one", score(0.8, unscored=3, worst=0.7, best=0.9)),
             refused("x", ("LIMIT_RUN", "run it whole")),

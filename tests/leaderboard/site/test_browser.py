@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import FIRST_VIEW, write_site
-from tests.leaderboard.site.conftest import entry, refused, score
+from tests.leaderboard.site.conftest import board_of, entry, refused, score
 
 NUM_MODELS = 100
 TASKS = ("wiki_factor", "news_factor", "expert_factor", "expert_factor_clean")
@@ -35,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for number in range(NUM_MODELS)
     ]
-    write_site(to_board([*models, refused("x", ("LIMIT_RUN", "run it whole"))]), out, "Board")
+    write_site(board_of([*models, refused("x", ("LIMIT_RUN", "run it whole"))]), out, "Board")
     return out
 
 

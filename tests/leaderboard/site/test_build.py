@@ -11,9 +11,11 @@ import pytest
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.leaderboard.check import find_submissions
+from lm_factuality.leaderboard.evidence import Evidence
+from lm_factuality.leaderboard.rules import Rules
 from lm_factuality.leaderboard.site import build as building
 from lm_factuality.leaderboard.site.build import MARK, build_site
-from lm_factuality.leaderboard.site.entries import digest_of
+from lm_factuality.leaderboard.site.entries import LeaderboardEntry, digest_of, to_entry
 from tests.conftest import REPOSITORY
 
 CONFIGS = REPOSITORY / "configs"
@@ -37,7 +39,7 @@ def submissions(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built(submissions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("built") / "site"
-    build_site(submissions, out, cache=out.with_name("cache"))
+    build_site(submissions, out)
     return out
 
 
@@ -103,54 +105,13 @@ def test_every_link_leads_somewhere(built: Path) -> None:
 
 def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(
-        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True
-    )
+    built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
     (page,) = (tmp_path / "site" / "models").glob("*.html")
     report = next(
         part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part
     )
     assert (page.parent / report).is_file()
     assert built.first_view < 400_000
-
-
-def test_what_is_known_is_not_checked_again(
-    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checked: list[str] = []
-    examine = building.examine
-    monkeypatch.setattr(
-        building,
-        "examine",
-        lambda folder, name, digest, rules: checked.append(name) or examine(folder, name, digest),
-    )
-    first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
-    assert sorted(checked) == ["broken", "forged", "honest"]
-    pages = {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
-    checked.clear()
-    assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
-    assert checked == []
-    assert pages == {path.name: path.read_bytes() for path in (tmp_path / "site").rglob("*.html")}
-    monkeypatch.setattr(building, "checker", lambda rules: "another version")
-    build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
-    assert sorted(checked) == ["broken", "forged", "honest"]
-
-
-def test_a_changed_byte_is_checked_again(honest: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "submissions" / "one"
-    shutil.copytree(honest, folder)
-    assert build_site(folder.parent, tmp_path / "site", cache=tmp_path / "cache").models == 1
-    (samples, *_) = folder.glob("samples_*.jsonl")
-    samples.write_bytes(samples.read_bytes() + b" ")
-    built = build_site(folder.parent, tmp_path / "site", cache=tmp_path / "cache")
-    assert (built.models, built.refused) == (0, 1)
-
-
-def test_a_damaged_cache_costs_only_time(submissions: Path, tmp_path: Path) -> None:
-    first = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
-    for path in (tmp_path / "cache").iterdir():
-        path.write_text("{")
-    assert build_site(submissions, tmp_path / "site", cache=tmp_path / "cache") == first
 
 
 def test_a_check_that_breaks_refuses_and_the_site_is_built(
@@ -162,7 +123,7 @@ def test_a_check_that_breaks_refuses_and_the_site_is_built(
         raise RecursionError
 
     monkeypatch.setattr(check, "check_submission", broken)
-    built = build_site(submissions, tmp_path / "site", cache=tmp_path / "cache")
+    built = build_site(submissions, tmp_path / "site")
     assert (built.models, built.refused) == (0, 3)
 
 
@@ -171,10 +132,10 @@ def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> N
     out.mkdir()
     (out / "diary.txt").write_text("dear diary")
     with pytest.raises(DataError, match=MARK):
-        build_site(submissions, out, cache=tmp_path / "cache")
+        build_site(submissions, out)
     assert [path.name for path in out.iterdir()] == ["diary.txt"]
     with pytest.raises(DataError, match=r"no submission\.json"):
-        build_site(out, tmp_path / "site", cache=tmp_path / "cache")
+        build_site(out, tmp_path / "site")
     assert not (tmp_path / "site").exists()
 
 
@@ -184,7 +145,7 @@ def test_a_manifest_around_submissions_does_not_hide_them(honest: Path, tmp_path
     for above in (folder, folder / "a"):
         shutil.copy(honest / "submission.json", above)
     assert find_submissions(folder) == [folder, folder / "a", folder / "a" / "one"]
-    built = build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    built = build_site(folder, tmp_path / "site")
     assert (built.models, built.refused) == (1, 2)
     assert read(tmp_path / "site")["leaderboards"][0]["models"][0]["folder"] == "a/one"
 
@@ -194,51 +155,33 @@ def test_a_linked_folder_is_refused_and_not_followed(honest: Path, tmp_path: Pat
     shutil.copytree(honest, tmp_path / "elsewhere")
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "elsewhere")
-    build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    build_site(folder, tmp_path / "site")
     (refused,) = read(tmp_path / "site")["refused"]
     assert (refused["folder"], refused["problems"][0]["code"]) == ("link", "PATH_ESCAPES")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"num_parameters": 10**400},
-        {"num_parameters": float("inf")},
-        {"name": "a/\ud800"},
-        {"revision": "\x1b[2J\ud800"},
-    ],
-)
 def test_what_the_site_cannot_show_costs_only_its_own_row(
-    honest: Path, tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where the check accepts it."""
-    from lm_factuality.leaderboard import check
-    from lm_factuality.leaderboard.check import Checked, check_submission
 
-    def lenient(folder: Path, rules: Path | None) -> Checked:
-        found = check_submission(folder, rules)
-        if folder.name != "odd" or found.submission is None:
-            return found
-        model = found.submission.model.model_copy(update=change)
-        said = found.submission.model_copy(update={"model": model, "notes": "\ud800\x1b]0;x\x07"})
-        return replace(found, submission=said)
+    def show(evidence: Evidence, rules: Rules, folder: str, digest: str) -> LeaderboardEntry:
+        entry = to_entry(evidence, rules, folder, digest)
+        return replace(entry, date="\ud800") if folder == "odd" else entry
 
-    monkeypatch.setattr(check, "check_submission", lenient)
+    monkeypatch.setattr(building, "to_entry", show)
     for name in ("good", "odd"):
         shutil.copytree(honest, tmp_path / "submissions" / name)
-    built = build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache")
-    assert built.accepted + built.refused == 2
-    models = read(tmp_path / "site")["leaderboards"][0]["models"]
-    assert "good" in {each["folder"] for each in models}
-    for page in (tmp_path / "site").rglob("*.html"):
-        assert "\x1b" not in page.read_text(encoding="utf-8")
+    built = build_site(tmp_path / "submissions", tmp_path / "site")
+    assert (built.accepted, built.refused) == (1, 1)
+    assert read(tmp_path / "site")["leaderboards"][0]["models"][0]["folder"] == "good"
 
 
 def test_a_folder_whose_name_cannot_be_shown(honest: Path, tmp_path: Path) -> None:
     folder = tmp_path / "submissions"
     for name in (b"\xff", b"\x1b[2Jevil\n::error::x", b"good"):
         shutil.copytree(os.fsencode(honest), os.fsencode(folder) + b"/" + name)
-    built = build_site(folder, tmp_path / "site", cache=tmp_path / "cache")
+    built = build_site(folder, tmp_path / "site")
     assert (built.models, built.refused) == (1, 2)
     assert "\\x1b[2Jevil\\n" in (tmp_path / "site" / "refused.html").read_text(encoding="utf-8")
 
@@ -253,44 +196,24 @@ def test_samples_without_a_report_cost_only_the_report(
 
     monkeypatch.setattr(site, "build_report", broken)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(
-        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", reports=True
-    )
+    built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
     assert built.unreported == ("example/smaller",)
     assert built.models == 1
-
-
-def test_published_data_that_comes_is_checked_by(
-    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
-    without = building.checker()
-    monkeypatch.setenv("LM_FACTUALITY_DATA", str(tmp_path))
-    assert building.checker() == without
-    (tmp_path / "news_factor.csv").write_text("another file of that name")
-    assert building.checker() != without
 
 
 def test_rules_of_the_working_folder_are_not_the_suites(
     honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only ``--rules`` takes others, and with others everything is checked again."""
+    """Only ``--rules`` takes others."""
     rules = tmp_path / "configs" / "leaderboard" / "rules"
     rules.mkdir(parents=True)
     own = (CONFIGS / "leaderboard" / "rules" / "sample.yaml").read_text()
     (rules / "sample.yaml").write_text(own.replace("documents: 432", "documents: 7"))
     monkeypatch.chdir(tmp_path)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    assert (
-        build_site(tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache").models
-        == 1
-    )
-    built = build_site(
-        tmp_path / "submissions", tmp_path / "site", cache=tmp_path / "cache", rules=rules
-    )
+    assert build_site(tmp_path / "submissions", tmp_path / "site").models == 1
+    built = build_site(tmp_path / "submissions", tmp_path / "site", rules=rules)
     assert (built.models, built.refused) == (0, 1)
-    assert building.checker(rules) != building.checker()
 
 
 def test_the_digest_is_of_names_and_bytes(tmp_path: Path) -> None:

@@ -19,18 +19,17 @@ from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import MARK, build_site
-from lm_factuality.leaderboard.site.entries import Score, _if_wrong
+from lm_factuality.leaderboard.site.entries import RankedScore, _value_if_wrong
 from lm_factuality.scores.statistics import Outcome
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
-from tests.leaderboard.site.conftest import entry
+from tests.leaderboard.site.conftest import board_of, entry
 
 ROWS = 24
 
 
-def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> Score | None:
+def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> RankedScore | None:
     """Accuracy of rows (right, document), as lm_eval would aggregate it."""
     values: dict[str, list[Any]] = {
         name: [] for name in ("factor_acc", "factor_acc_worst", "factor_acc_best", "unscored")
@@ -38,13 +37,13 @@ def factor_score(rows: list[tuple[bool, int]], hidden: set[int]) -> Score | None
     for number, (is_right, document) in enumerate(rows):
         is_hidden = number in hidden
         values["factor_acc"].append(None if is_hidden else Outcome(is_right, str(document)))
-        values["factor_acc_worst"].append(float(is_right and not is_hidden))
-        values["factor_acc_best"].append(float(is_right or is_hidden))
+        values["factor_acc_worst"].append(Outcome(is_right and not is_hidden, str(document)))
+        values["factor_acc_best"].append(Outcome(is_right or is_hidden, str(document)))
         values["unscored"].append("hidden" if is_hidden else None)
     return aggregated("factor", "factor_acc", FACTOR, values, higher=True)
 
 
-def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> Score | None:
+def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> RankedScore | None:
     """Share of segments with errors of rows (whether each segment has one, _)."""
     values: dict[str, list[Any]] = {}
     for number, (wrong, _) in enumerate(rows):
@@ -67,37 +66,43 @@ def felm_gen_score(rows: list[tuple[list[bool], int]], hidden: set[int]) -> Scor
 
 def aggregated(
     kind: str, metric: str, scores: Any, values: dict[str, list[Any]], higher: bool
-) -> Score | None:
+) -> RankedScore | None:
     by_name = {score.name: score.aggregation for score in scores}
     metrics = {name: by_name[name].value(each) for name, each in values.items()}
     stderrs = {metric: by_name[metric].stderr(values[metric])}
     count = len(next(iter(values.values())))
-    task = TaskResult("t", kind, metrics, stderrs, count, count, {}, {}, "1", None, None)
+    task = TaskResult(
+        "sample_factor", kind, metrics, stderrs, count, count, {}, {}, "1", None, None
+    )
     found = figure(task, metric)
     return None if found is None else _scored(found, task, higher)
 
 
-def _scored(found: Figure, task: TaskResult, higher: bool) -> Score:
-    return Score(
-        **vars(found),
-        task="t",
+def _scored(found: Figure, task: TaskResult, higher: bool) -> RankedScore:
+    return RankedScore(
+        task="sample_factor",
         kind=task.kind,
+        figure=found,
         higher=higher,
-        if_wrong=_if_wrong(found, higher),
+        judge=None,
+        steps=(),
+        items=0,
+        if_wrong=_value_if_wrong(found, higher),
+        answers="",
     )
 
 
-def place_of(score: Score | None, rivals: list[Score]) -> tuple[int, int]:
+def place_of(score: RankedScore | None, rivals: list[RankedScore]) -> tuple[int, int]:
     """The rank of a model among ``rivals``, and its line in the table; last without a rank."""
     entries = [
-        entry(f"acme/rival{number}", each, folder=f"r{number}")
+        entry(f"acme/rival{number}", each, folder=f"r{number}", leaderboard="sample")
         for number, each in enumerate(rivals)
     ]
-    own = [entry("acme/own", score, folder="own")] if score else []
-    (table,) = to_board([*entries, *own]).tables
+    own = [entry("acme/own", score, folder="own", leaderboard="sample")] if score else []
+    (table,) = board_of([*entries, *own]).tables
     for line, row in enumerate(table.rows):
         if row.entry.model == "acme/own":
-            return row.ranks["t"] or 10**6, line
+            return row.ranks["sample_factor"] or 10**6, line
     return 10**6, 10**6
 
 
@@ -144,10 +149,10 @@ def test_the_attack_of_old() -> None:
     honest, hiding = factor_score(rows, set()), factor_score(rows, set(range(278, 347)))
     assert honest is not None
     assert hiding is not None
-    assert hiding.value > honest.value
-    assert hiding.high is not None
-    assert rival.low is not None
-    assert hiding.high > rival.low  # by which it shared the first rank
+    assert hiding.figure.value > honest.figure.value
+    assert hiding.figure.high is not None
+    assert rival.figure.low is not None
+    assert hiding.figure.high > rival.figure.low  # by which it shared the first rank
     assert place_of(honest, [rival])[0] == place_of(hiding, [rival])[0] == 2
 
 
@@ -155,7 +160,7 @@ def test_without_a_worst_case_hidden_rows_have_no_rank() -> None:
     made = factor_score([(number % 2 == 0, number) for number in range(10)], {3})
     assert made is not None
     assert made.interval is not None
-    assert replace(made, worst=None, if_wrong=None).interval is None
+    assert replace(made, if_wrong=None).interval is None
 
 
 def forged(folder: Path, honest: Path, right: int, hidden: int, name: str) -> None:
@@ -179,7 +184,7 @@ def test_through_the_site_of_real_submissions(honest: Path, tmp_path: Path) -> N
         submissions = tmp_path / str(hidden)
         forged(submissions / "rival", honest, 56, 0, "acme/rival")
         forged(submissions / "own", honest, 20, hidden, "acme/own")
-        build_site(submissions, tmp_path / f"site{hidden}", cache=tmp_path / "cache")
+        build_site(submissions, tmp_path / f"site{hidden}")
         content = json.loads((tmp_path / f"site{hidden}" / MARK).read_text(encoding="utf-8"))
         assert content["refused"] == []
         (table,) = content["leaderboards"]

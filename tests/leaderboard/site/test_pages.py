@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.leaderboard import site
-from lm_factuality.leaderboard.site.board import Board, pages, to_board
-from tests.leaderboard.site.conftest import HOSTILE, entry, refused, score
+from lm_factuality.leaderboard.site.board import Board, pages
+from tests.leaderboard.site.conftest import HOSTILE, board_of, entry, refused, score
 
 
 def page_of(board: Board, name: str) -> str:
@@ -15,7 +15,7 @@ def page_of(board: Board, name: str) -> str:
 
 def test_a_page_a_leaderboard_and_links_between_them() -> None:
     felm = score(0.4, task="felm_segment_cot", kind="felm", metric="segment_f1")
-    board = to_board([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
+    board = board_of([entry("a/one", score(0.8)), entry("a/one", felm, leaderboard="felm")])
     found = dict(pages(board, "Board"))
     assert {name for name in found if "/" not in name} == {
         "index.html",
@@ -30,20 +30,20 @@ def test_a_page_a_leaderboard_and_links_between_them() -> None:
 
 
 def test_a_score_with_its_interval_rank_and_unscored_rows() -> None:
-    board = to_board([entry("a/one", score(0.8123, unscored=3, worst=0.79, best=0.82))])
+    board = board_of([entry("a/one", score(0.8123, unscored=3, worst=0.79, best=0.82))])
     page = page_of(board, "index.html")
     for text in ("<b>81.2</b>", "79.2 – 83.2", "rank 1", "3 unscored", 'data-value="0.8123"'):
         assert text in page
 
 
 def test_a_score_without_an_interval_has_no_rank() -> None:
-    page = page_of(to_board([entry("a/one", score(0.8, low=None, high=None))]), "index.html")
+    page = page_of(board_of([entry("a/one", score(0.8, low=None, high=None))]), "index.html")
     assert "<b>80.0</b>" in page
     assert "rank 1" not in page
 
 
 def test_the_floor_stands_beneath_a_score_that_has_one() -> None:
-    board = to_board([entry("a/one", score(0.8, floor=0.152)), entry("a/two", score(0.7))])
+    board = board_of([entry("a/one", score(0.8, floor=0.152)), entry("a/two", score(0.7))])
     page = page_of(board, "index.html")
     assert page.count(">floor 15.2</small>") == 1
     one = next(row.entry for row in board.tables[0].rows if row.entry.model == "a/one")
@@ -52,7 +52,7 @@ def test_the_floor_stands_beneath_a_score_that_has_one() -> None:
 
 def test_filters_by_what_differs() -> None:
     page = page_of(
-        to_board(
+        board_of(
             [
                 entry("a/one", score(0.8), num_parameters=5e8),
                 entry("a/two", score(0.8), revision="api:x-2026"),
@@ -75,7 +75,7 @@ def test_the_page_of_a_model() -> None:
         notes="a remark",
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
-    board = to_board([one, entry("a/two", score(0.9))])
+    board = board_of([one, entry("a/two", score(0.9))])
     page = dict(pages(board, "Board", {one.slug: "../reports/x/index.html"}))[
         f"models/{one.slug}.html"
     ]
@@ -86,7 +86,7 @@ def test_the_page_of_a_model() -> None:
         "a remark",
         "2 of 2",
         one.digest,
-        one.revision,
+        one.submission.model.revision,
         "cd" * 32,
         'href="../reports/x/index.html"',
         'href="../index.html"',
@@ -94,7 +94,7 @@ def test_the_page_of_a_model() -> None:
         "Judged by words: they are off.",
     ):
         assert text in page
-    table = page_of(to_board([one]), "index.html")
+    table = page_of(board_of([one]), "index.html")
     assert (
         '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>'
         in table
@@ -102,7 +102,7 @@ def test_the_page_of_a_model() -> None:
 
 
 def test_refused_with_code_and_sentence() -> None:
-    board = to_board(
+    board = board_of(
         [refused("x", ("SCORE_CHANGED", "wiki_factor: 0.9"), ("LIMIT_RUN", "run it whole"))]
     )
     page = page_of(board, "refused.html")
@@ -113,7 +113,7 @@ def test_refused_with_code_and_sentence() -> None:
 
 def test_many_reasons_are_cut_and_counted() -> None:
     page = page_of(
-        to_board([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]),
+        board_of([refused("x", *[("ROWS_MISSING", f"row {number}") for number in range(25)])]),
         "refused.html",
     )
     assert "row 19" in page
@@ -121,11 +121,11 @@ def test_many_reasons_are_cut_and_counted() -> None:
     assert "and 5 more" in page
 
 
-@pytest.mark.parametrize("field", ["model", "revision", "dtype", "backend", "notes", "folder"])
+@pytest.mark.parametrize("field", ["revision", "dtype", "backend", "notes", "folder"])
 def test_hostile_texts_are_only_text(field: str) -> None:
-    bad = entry("a/one", score(0.8, judge=HOSTILE), settings={"wiki_factor": {HOSTILE: HOSTILE}})
-    bad = type(bad)(**{**vars(bad), field: HOSTILE})
-    board = to_board([bad, type(bad)(**{**vars(bad), "problems": (("SECRET", HOSTILE),)})])
+    settings = {"wiki_factor": {HOSTILE: HOSTILE}}
+    hostile = entry("a/one", score(0.8, judge=HOSTILE), settings=settings, **{field: HOSTILE})
+    board = board_of([hostile, refused(HOSTILE, ("SECRET", HOSTILE))])
     for _, page in pages(board, HOSTILE):
         assert HOSTILE not in page
         assert "<img" not in page
@@ -139,7 +139,7 @@ def test_the_name_of_a_page_is_safe() -> None:
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
     one = entry("a/one", score(0.8))
-    board = to_board([one])
+    board = board_of([one])
     for _, page in pages(board, "Board"):
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
@@ -154,7 +154,12 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
         ((one,), "judged by lexical"),
         ((one, other), "judged by lexical or strict"),
     ):
-        board = to_board([entry(f"a/{number}", each) for number, each in enumerate(scores)])
+        board = board_of(
+            [
+                entry(f"a/{number}", each, leaderboard="felm_gen")
+                for number, each in enumerate(scores)
+            ]
+        )
         page = page_of(board, "index.html")
         assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
     assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
@@ -163,10 +168,10 @@ def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is
 
 
 def test_a_score_of_few_rows_is_withheld() -> None:
-    page = page_of(to_board([entry("a/one", score(0.8, counted=9))]), "index.html")
+    page = page_of(board_of([entry("a/one", score(0.8, counted=9))]), "index.html")
     assert "<b>80.0</b>" not in page
     assert "of 9 rows" in page
     (one,) = [entry("a/one", score(0.8, counted=9))]
-    page = page_of(to_board([one]), f"models/{one.slug}.html")
+    page = page_of(board_of([one]), f"models/{one.slug}.html")
     assert "<b>80.0</b>" not in page
     assert "too few of 9 rows" in page

@@ -1,5 +1,4 @@
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -48,11 +47,9 @@ def test_as_the_rule_says(higher: bool) -> None:
 
 
 def test_unscored_rows_count_against_a_score_at_both_ends() -> None:
-    scored = score(0.75, 0.05)
-    assert scored.interval == (0.7, 0.8)
-    assert replace(scored, unscored=9, if_wrong=0.6).interval == (0.6, 0.6)
-    assert replace(scored, unscored=1, if_wrong=0.74).interval == (0.7, 0.74)
-    error = replace(scored, higher=False, unscored=9, if_wrong=0.9)
-    assert error.interval == (0.9, 0.9)
-    assert replace(error, if_wrong=0.76).interval == (0.76, 0.8)
-    assert replace(scored, low=None, high=None, unscored=9, if_wrong=0.6).interval is None
+    assert score(0.75, 0.05).interval == (0.7, 0.8)
+    assert score(0.75, 0.05, unscored=9, worst=0.6).interval == (0.6, 0.6)
+    assert score(0.75, 0.05, unscored=1, worst=0.74).interval == (0.7, 0.74)
+    assert score(0.75, 0.05, higher=False, unscored=9, worst=0.9).interval == (0.9, 0.9)
+    assert score(0.75, 0.05, higher=False, unscored=9, worst=0.76).interval == (0.76, 0.8)
+    assert score(0.75, low=None, high=None, unscored=9, worst=0.6).interval is None

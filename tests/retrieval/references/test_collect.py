@@ -111,19 +111,6 @@ def test_everything_that_is_known_is_kept(site, fetch, cache):
     assert not {"Authorization", "Cookie", "Referer"} & headers.keys()
 
 
-def test_no_cookie_is_taken_from_one_page_to_the_next(site, fetch):
-    site.routes |= {
-        "/x": page(b"", 302, Location="/page", Set_Cookie="a=b"),
-        "/page": page(Set_Cookie="a=b"),
-        "/y": page(),
-    }
-    fetch(site.url("/x"))
-    fetch(site.url("/y"))
-    assert [
-        path for path, _, headers in site.log if path != "/robots.txt" and "Cookie" not in headers
-    ] == ["/x", "/page", "/y"]
-
-
 def test_pages_beyond_the_limit_are_left_out_and_it_says_so(site, fetch):
     site.routes["/x"] = page(
         make_pdf("one", "two", "three", "four"), Content_Type="application/pdf"
@@ -245,18 +232,6 @@ def test_dead(name, site, fetch, cache):
     assert cache.get(site.url("/x")) == reference
 
 
-def test_a_redirect_to_another_port_of_an_allowed_host_is_not_followed(site, fetch):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        other.settimeout(0.3)
-        port = other.getsockname()[1]
-        site.routes["/x"] = redirect(f"http://127.0.0.1:{port}/")
-        (reference,) = fetch(site.url("/x"))
-        assert reference.kind == "forbidden address"
-        assert f"--allow-address 127.0.0.1:{port}" in reference.error
-        with pytest.raises(TimeoutError):
-            other.accept()
-
-
 def test_nothing_private_without_leave(site, network, fetch):
     site.routes["/x"] = page()
     (reference,) = fetch(site.url("/x"), network=replace(network, allowed=frozenset()))
@@ -288,13 +263,6 @@ def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, netwo
     )
     assert (hostile.kind, hostile.error) == ("unreadable", "no text of this html after 2 s")
     assert SENTENCE in sound.text
-
-
-def test_a_document_that_needs_too_much_memory(site, network, fetch):
-    limits = replace(network.limits, memory=20_000_000)
-    site.routes["/x"] = page(make_pdf("one"), Content_Type="application/pdf")
-    (reference,) = fetch(site.url("/x"), network=replace(network, limits=limits))
-    assert reference.kind == "unreadable"
 
 
 def test_retry_after_as_a_date_pauses_the_whole_host(site, fetch):
@@ -376,12 +344,6 @@ def test_a_damaged_cache_file_is_named(cache, fetch, site):
             fetch(site.url("/x"))
 
 
-def test_a_cache_that_cannot_be_written(tmp_path, fetch, site):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="cannot be"):
-        fetch(site.url("/x"), cache=ReferenceCache(tmp_path / "file" / "cache"))
-
-
 def test_a_host_is_asked_for_one_document_at_a_time_with_a_delay(site, fetch):
     under_way = []
     most = []
@@ -422,13 +384,6 @@ def test_a_notebook_whose_event_loop_runs_can_fetch(site, cache, network, manner
         ]
 
     assert anyio.run(cell) == ["fetched"]
-
-
-def test_the_proxies_of_the_environment_are_left_alone(site, fetch, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    site.routes["/x"] = page()
-    (reference,) = fetch(site.url("/x"))
-    assert SENTENCE in reference.text
 
 
 ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"

@@ -124,14 +124,6 @@ def test_tls_names_the_host_and_checks_its_certificate(secure_site, network, nam
     assert raised.value.kind == "unreachable"
 
 
-def test_an_untrusted_certificate(secure_site, network, names, monkeypatch):
-    names[0].append("127.0.0.1")
-    monkeypatch.delenv("SSL_CERT_FILE")
-    tls_context.cache_clear()
-    with pytest.raises(DeadLink, match="self-signed certificate"):
-        get(network, f"https://{NAME}:{secure_site.server_port}/x", 10_000)
-
-
 def test_plain_http_where_tls_is_expected(site, network):
     with pytest.raises(DeadLink) as raised:
         get(network, f"https://127.0.0.1:{site.server_port}/x", 10_000)

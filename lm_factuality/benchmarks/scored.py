@@ -1,0 +1,92 @@
+"""A benchmark without a judge in one call: the model answers, and a function scores each answer.
+
+`scored` declares the benchmark, and `ScoredTask` is the base of its lm_eval task.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    Benchmark,
+    Recount,
+    Row,
+    Rows,
+    Sample,
+    Score,
+    Scoring,
+    bounds_of,
+)
+from lm_factuality.harness.generation import Doc
+from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.own_data import read_records
+from lm_factuality.harness.samples import texts
+from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
+
+
+def scored(
+    score: Score, value: Callable[[Doc, str], float | str], cluster: str, **parts: Any
+) -> Benchmark:
+    """Declare a benchmark in which a function scores each answer.
+
+    Args:
+        score: The score. Its worst and best case, and the count of unscored answers, are added.
+        value: Returns what an answer adds to the score, or the reason why it is unscored.
+        cluster: The column of the data by which the standard error is clustered.
+        **parts: Other fields of `Benchmark`, such as ``kind`` and ``title``.
+    """
+    measure = score.measure or ACCURACY
+    ends = (measure.low, measure.high) if score.higher else (measure.high, measure.low)
+
+    def keep(sample: Sample) -> Row:
+        (answer,) = texts(sample["filtered_resps"])
+        return {"doc": sample["doc"], "answer": answer}
+
+    def row_metrics(row: Row) -> dict[str, Any]:
+        outcome = value(row["doc"], row["answer"])
+        is_unscored = isinstance(outcome, str)
+        worst, best = (
+            Outcome(float(end if is_unscored else outcome), str(row["doc"][cluster]))
+            for end in ends
+        )
+        return {
+            score.name: None if is_unscored else best,
+            **bounds_of(score.name, worst, best),
+            "unscored": outcome if is_unscored else None,
+        }
+
+    def recount(task: TaskResult, rows: Rows) -> Recount:
+        return Recount(row_metrics)
+
+    unscored = Score("unscored", Aggregation(how_many), higher=False)
+    scores = (score, *score.bounds(), unscored)
+    return Benchmark(scoring=Scoring(scores, (score.name,), keep, recount), **parts)
+
+
+class ScoredTask(SuiteTask):
+    """The lm_eval task of a scored benchmark, which a subclass names in ``declared``.
+
+    The YAML names the data under ``dataset_path``: a table relative to the YAML, or a dataset of
+    the Hub.
+    """
+
+    prompt: ClassVar[str]
+    """What the model is asked, with the names of columns in braces."""
+
+    reads = ()
+
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+        self._dataset = dict(config)
+        own = {"output_type": "generate_until", "doc_to_text": "text"}
+        return Settings(own | {"doc_to_target": config.get("doc_to_target", "text")}, {})
+
+    def read_documents(self) -> list[dict[str, Any]]:
+        records, self.config.metadata["data"] = read_records(self._dataset, "a table")
+        return [
+            {**record.values, "text": self.prompt.format(**record.values)} for record in records
+        ]
+
+    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+        recount: Recount = self.declared.scoring.recount(None, ())
+        return recount.row_metrics({"doc": doc, "answer": results[0]})

@@ -1,0 +1,37 @@
+"""Rivers: which river does a city lie on? A judge grades the answers."""
+
+from pathlib import Path
+from typing import Literal
+
+from judges.typed import Reply
+from lm_factuality.benchmarks.graded import GradedTask, graded
+from lm_factuality.benchmarks.grading import share
+
+
+class RiverGrading(Reply):
+    """The judge's reply: the reason first, so that the grade follows from it."""
+
+    reason: str
+    grade: Literal["CORRECT", "INCORRECT"]
+
+
+BENCHMARK = graded(
+    name="rivers",
+    title="Rivers",
+    lead="Does the model know on which rivers cities lie?",
+    question="question",
+    reference="river",
+    prompt="rivers/grade",
+    prompts=Path(__file__).with_name("prompts"),
+    reply=RiverGrading,
+    scores=[share("river_acc", "Accuracy", of="CORRECT", among=("CORRECT", "INCORRECT"))],
+    headline="river_acc",
+    worst_grade="INCORRECT",
+    best_grade="CORRECT",
+)
+
+
+class RiversTask(GradedTask):
+    """A task by ``rivers.yaml``."""
+
+    declared = BENCHMARK
