@@ -9,7 +9,6 @@ import pytest
 from lm_factuality.cli import main
 from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
-from tests.report.results import factor_task, write_results
 
 FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")]
 
@@ -28,17 +27,6 @@ def test_published_figures_alone_show_the_papers_pairs(capsys):
         output,
     )
     assert "not all token counts are known" in output
-
-
-def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
-    odd = {**factor_task([True] * 10), "metadata": {}, "results": {"acc,none": 0.5}}
-    path = write_results(
-        tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False
-    )
-    assert main(["compare", str(path)]) == 0
-    output = capsys.readouterr().out
-    assert "\x1b" not in output
-    assert "Left out: \\x1b[2Jodd is not a task of the suite" in output
 
 
 def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
@@ -81,11 +69,6 @@ def test_other_tokenizers_and_windows_are_warned_of(tmp_path, capsys):
     assert "two: window of 513 tokens, 1024 asked for" in output
 
 
-def test_nothing_to_compare_is_an_error(capsys):
-    assert main(["compare"]) == 1
-    assert "give results of lm_eval, or published figures" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
 )
@@ -108,22 +91,3 @@ def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_p
     output = capsys.readouterr().out
     assert str(folder / f"x_factor_by_size.{file_format}") in output
     assert "x_factor, somebody/thing: its size is not known" in output
-
-
-def test_plots_hold_the_labels_and_the_families(tmp_path):
-    assert main(["compare", *FIGURES, "--plots", str(tmp_path), "--plot-format", "svg"]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "wiki_factor_by_perplexity.svg",
-        "wiki_factor_by_size.svg",
-        "news_factor_by_size.svg",
-        "expert_factor_by_size.svg",
-    }
-    drawn = (tmp_path / "wiki_factor_by_perplexity.svg").read_text(encoding="utf-8")
-    for text in ("66B", "6B", "2.7B", "GPT-Neo", "OPT", "perplexity per token", "FACTOR accuracy"):
-        assert f"<!-- {text}" in drawn
-
-
-def test_a_folder_that_is_a_file_is_an_error(tmp_path, capsys):
-    (tmp_path / "plots").write_text("", encoding="utf-8")
-    assert main(["compare", *FIGURES, "--plots", str(tmp_path / "plots")]) == 1
-    assert "cannot be written" in capsys.readouterr().err

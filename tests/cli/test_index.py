@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lm_factuality.cli import main
@@ -34,19 +32,6 @@ def test_info_says_what_it_is(folder, capsys):
     (folder / "passages.sqlite").write_bytes(b"x" * (folder / "passages.sqlite").stat().st_size)
     assert main(["index", "info", str(folder), "--verify"]) == 1
     assert "passages.sqlite: altered since it was built" in capsys.readouterr().err
-
-
-def test_options_reach_the_index(tmp_path, capsys):
-    folder = str(tmp_path / "index")
-    build = ["index", "build", ENCYCLOPEDIA, "--out", folder, "--stemmer", "none"]
-    assert main([*build, "--words", "20", "--fields", "id=name,title=kind"]) == 0
-    assert main(["index", "info", folder]) == 0
-    assert "k1 1.2, b 0.75, stemmer none, words 20" in capsys.readouterr().out
-    assert main(["index", "query", folder, "Lianelle Dickess", "-k", "1", "--json"]) == 0
-    (hit,) = json.loads(capsys.readouterr().out)["hits"]
-    assert hit["id"].startswith("Lianelle Dickess#")
-    assert hit["title"] == "person"
-    assert len(hit["text"].split()) <= 20
 
 
 # arguments after "index", {0} the folder of an index and {1} an empty one: what the error must say

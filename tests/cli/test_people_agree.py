@@ -76,21 +76,6 @@ def test_tables(people, results, tmp_path, capsys):
     assert cells["ranks", "D-FActScore"] == 1.0
 
 
-def test_plot(people, results, tmp_path):
-    pytest.importorskip("matplotlib")
-    arguments = [
-        "--human",
-        str(people),
-        "--auto",
-        f"llama={results[0]}",
-        f"tulu={results[1]}",
-        "--plot",
-        str(tmp_path / "plot.svg"),
-    ]
-    assert main(["people", "agree", *arguments]) == 0
-    assert "<svg" in (tmp_path / "plot.svg").read_text()
-
-
 def test_decisions_beside_people(shared, people, capsys):
     decisions = shared / "data" / "ambigbio" / "decisions"
     arguments = [
@@ -99,14 +84,6 @@ def test_decisions_beside_people(shared, people, capsys):
     ]
     assert main(["people", "agree", "--human", str(people), "--auto", *arguments]) == 0
     assert "llama judge 4 " in " ".join(capsys.readouterr().out.split())
-
-
-def test_models_that_are_not_named(people, results, capsys):
-    assert main(["people", "agree", "--human", str(people), "--auto", *map(str, results)]) == 1
-    assert (
-        "no results of 'llama', 'tulu', only of 'verdicts_llama', 'verdicts_tulu'"
-        in capsys.readouterr().err
-    )
 
 
 def test_one_file_is_of_the_one_model(people, results, capsys):

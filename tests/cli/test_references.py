@@ -102,23 +102,6 @@ def test_a_list_of_links(options, site, tmp_path, capsys):
     assert "1 links" in capsys.readouterr().out
 
 
-def test_options_reach_the_fetch(options, site, tmp_path):
-    site.routes["/robots.txt"] = page(b"User-agent: *\nDisallow: /")
-    assert run(*options, "--ignore-robots", "--user-agent", "my-lab/1.0") == 0
-    assert SENTENCE in "".join(
-        path.read_text(encoding="utf-8") for path in (tmp_path / "cache").glob("*.json")
-    )
-    assert site.asked("/robots.txt") == 0
-    assert site.log[0][2]["User-Agent"] == "my-lab/1.0"
-
-
-def test_nothing_reached_is_an_error(options, site, capsys):
-    with pytest.raises(DataError, match="no server was reached"):
-        run(*options[:-2])
-    assert "forbidden address" in capsys.readouterr().out
-    assert site.log == []
-
-
 # arguments after those that work, which they override: what the error must say
 WRONG = {
     "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),

@@ -66,19 +66,6 @@ def test_stop_strings_and_escapes(answer, until, expected, evaluate, questions):
     )
 
 
-def test_stop_strings_may_be_one_text_or_none():
-    assert ConstantAnswer("a.b")._until(".") == "a"
-    assert ConstantAnswer("a.b")._until(None) == "a.b"
-    assert ConstantAnswer("a.b")._until(["", "c"]) == "a.b"
-
-
-def test_chat_templates_change_nothing(evaluate, questions):
-    output = evaluate(
-        "constant-answer", ["questions"], questions(), {"answer": "No"}, apply_chat_template=True
-    )
-    assert answers(output) == ["No", "No"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
