@@ -131,8 +131,6 @@ def test_it_has_a_leaderboard(runs):
             submissions,
             "--out",
             runs / "site",
-            "--cache",
-            runs / "cache",
             *RULES,
         )
         == 0
