@@ -4,12 +4,10 @@ The command line prints an error without a traceback and exits with 1. Reasons a
 they have in common, and shown with their cures, which are declared where the reasons are named.
 """
 
-import atexit
 import difflib
 import io
 import re
 import shlex
-import signal
 import sys
 import unicodedata
 from collections import Counter
@@ -91,14 +89,6 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
             f" {again}\n"
         )
         return _INTERRUPTED
-    finally:
-        atexit.unregister(_ignore_interrupts)
-        atexit.register(_ignore_interrupts)
-
-
-def _ignore_interrupts() -> None:
-    """Let Ctrl-C end Python at once: the work is done, and a traceback would be of no use."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def clipped(text: str) -> str:

@@ -330,9 +330,7 @@ def _foreign_functions(path: Path, seen: set[Path]) -> Iterator[tuple[Path, str]
     class Loader(yaml.SafeLoader):
         """Lists the functions that a YAML names instead of importing them."""
 
-    Loader.add_constructor(
-        "!function", lambda loader, node: functions.append(loader.construct_scalar(node))
-    )
+    Loader.add_constructor("!function", lambda loader, node: functions.append(str(node.value)))
     content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a safe loader
     for name in functions:
         if not _is_installed(name.rpartition(".")[0], path.parent):

@@ -154,13 +154,15 @@ def _p_by_saddlepoint(sizes: Floats, total: float) -> float:
     wanted = total / sizes.max()
     if wanted >= scaled.sum() * (1 - _CLOSE):
         return float(2.0 ** (1 - len(sizes)))
-    t = newton(  # which comes from below since tanh is concave
+    # Newton's method comes from below, since tanh is concave.
+    root_of_mean = newton(
         lambda t: float(scaled @ np.tanh(t * scaled)) - wanted,
         x0=0.0,
         fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
         tol=1e-12,
         maxiter=100,
     )
+    t = float(root_of_mean)
     cumulant = float((np.logaddexp(t * scaled, -t * scaled) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2))
     root = math.sqrt(2 * (t * wanted - cumulant))

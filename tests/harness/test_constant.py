@@ -80,7 +80,7 @@ def test_what_is_no_answer_is_refused(arguments, message):
 
 
 def test_choices_are_for_another_baseline(evaluate):
-    with pytest.raises(ConfigError, match="the baseline for choices is surface-baseline"):
+    with pytest.raises(ConfigError, match="for choices there is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
     with pytest.raises(ConfigError, match="no baseline of the suite has a perplexity"):
         evaluate(
@@ -88,13 +88,12 @@ def test_choices_are_for_another_baseline(evaluate):
         )
 
 
-@pytest.mark.parametrize("arguments", ["answer=No", '{"answer": "No"}'])
-def test_it_is_a_model_of_the_command_line(arguments, questions, tmp_path, capsys):
+def test_it_is_a_model_of_the_command_line(questions, tmp_path, capsys):
     options = [
         "--model",
         "constant-answer",
         "--model_args",
-        arguments,
+        "answer=No",
         "--include_path",
         str(questions()),
     ]

@@ -60,7 +60,7 @@ def said(capsys, monkeypatch):
         ),
         (
             ["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"],
-            "no judge is called 'lexicl'; did you mean lexical?",
+            "did you mean lexical?",
         ),
         (
             ["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"],
@@ -138,8 +138,6 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
     (tmp_path / "deep.yaml").write_text(
         "group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8"
     )
-    with pytest.raises(AssertionError, match="goes on to load"):
-        said("--tasks", "mine", "--include_path", str(tmp_path))
     assert [name for name, _ in find_configs("mine", [str(tmp_path)])] == [
         *("sample_factor", "sample_felm", "made_here", "sample_factor_perplexity")
     ]
