@@ -33,9 +33,9 @@ def measure(
     matched = list(match(read_decisions(decisions).responses, read_generations([generations])))
     pairs: dict[Key, Pair] = {}
     for number, (response, generation) in enumerate(matched):
-        facts = [Fact(fact.text, 0) for fact in response.facts]
-        of_one = pairs_of(facts, generation.entities, given_pages(generation).get)
-        pairs |= {(number, *key): pair for key, pair in of_one.items()}
+        facts = [Fact(fact.atom, 0) for fact in response.facts]
+        for pair in pairs_of(facts, generation.entities, given_pages(generation).get):
+            pairs[number, pair.fact, pair.entity] = pair
     found = {}
     for verify in ("fact", "page"):
         config = JudgeConfig("bench", "openai", model="m", verify=verify, tokenizer=tokenizer)

@@ -164,6 +164,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        are_sections = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merged(below, value) if are_sections else value
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = _merged(below, value)
+        merged[key] = value
     return merged

@@ -5,9 +5,8 @@
 
 import glob
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +25,7 @@ from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
 from factor_gen.text.sentences import plain, sentences
-from lm_factuality.ground.errors import DataError, did_you_mean
+from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.ground.tables import Reader, Record, csv_rows, jsonl_rows, parquet_rows
@@ -35,7 +34,6 @@ CLEANING = 2
 """Raised when texts are unwrapped in another way, or other sentences count as repeated."""
 TEXTS = (".txt", ".text", ".md", ".rst", "")
 """The endings of files that are a document each."""
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
@@ -50,54 +48,44 @@ class CorpusFile:
 
 
 def find_files(settings: BuildSettings) -> list[CorpusFile]:
-    """Return the files that ``corpus.path`` names, sorted by path.
+    """Return the files of the corpus, sorted by path; none of a dataset of the Hub.
 
-    It names one file, a folder (its ``*.txt``), or a pattern with ``*``.
+    ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. A folder that
+    ``corpus.dataset`` names holds files of any kind.
 
     Raises:
-        DataError: There are none.
+        DataError: ``corpus.path`` names no file.
     """
-    given = settings.corpus.path or ""
-    pattern = settings.folder / Path(given).expanduser()
-    start = f"paths start from the folder of the YAML, {settings.folder}"
-    if pattern.is_dir():
-        root = pattern
-        paths = sorted(pattern.glob("*.txt"))
-        problem = (
-            f"the folder {pattern} holds no *.txt; name the files: {given.rstrip('/')}/*.jsonl"
-        )
-    elif pattern.is_file() or not glob.has_magic(given):
-        root = pattern.parent
-        paths = [pattern] if pattern.is_file() else []
-        problem = f"no such file or folder: {pattern}; {start}"
-    else:
-        root, wild = _split_pattern(pattern)
+    root = _dataset_folder(settings)
+    base = root
+    wild = "**"
+    if settings.corpus.path is not None:
+        pattern = Path(settings.corpus.path).expanduser()
+        if (settings.folder / pattern).is_dir():
+            pattern /= "*.txt"
+        root = settings.folder
+        parts = list(pattern.parts)
+        # a folder that is there is meant as it is written
+        while len(parts) > 1 and not (glob.has_magic(parts[0]) and not (root / parts[0]).is_dir()):
+            root /= parts.pop(0)
+        base = root if pattern.is_absolute() else settings.folder
+        wild = str(Path(*parts))
+    if root is None or base is None:
+        return []
+    matches = [wild]
+    if not (root / wild).is_file():
         # pathlib's glob finds hidden files too
         matches = glob.glob(wild, root_dir=root, recursive=True)  # noqa: PTH207
-        paths = sorted(root / path for path in matches if (root / path).is_file())
-        problem = f"no file fits {pattern}; {start}"
-    if not paths:
-        raise DataError(f"corpus.path {given!r}: {problem}")
-    base = root if Path(given).expanduser().is_absolute() else settings.folder
     files = []
-    for path in paths:
+    for path in sorted(root / match for match in matches if (root / match).is_file()):
         name = Path(os.path.relpath(path, base)).as_posix()
         files.append(CorpusFile(path, whole(name), whole(path.relative_to(root).as_posix())))
+    if not files and settings.corpus.path is not None:
+        raise DataError(
+            f"corpus.path {settings.corpus.path!r}: no file fits {root / wild}; paths start from"
+            f" the folder of the YAML, {settings.folder}; name files, such as my_texts/*.jsonl"
+        )
     return files
-
-
-def _split_pattern(pattern: Path) -> tuple[Path, str]:
-    """Return the folder before the first part with a wildcard, and the rest.
-
-    A folder that is there is meant as it is written.
-    """
-    root = Path(pattern.anchor)
-    parts = pattern.relative_to(root).parts
-    for place, part in enumerate(parts):
-        if glob.has_magic(part) and not (root / part).is_dir():
-            return root, str(Path(*parts[place:]))
-        root /= part
-    return root.parent, parts[-1]
 
 
 def is_text(folder: Path, given: str) -> bool:
@@ -112,33 +100,17 @@ def _dataset_folder(settings: BuildSettings) -> Path | None:
     return folder if settings.corpus.dataset and folder.is_dir() else None
 
 
-def corpus_files(settings: BuildSettings) -> list[tuple[Path, str]]:
-    """Return the files that the corpus is read from, with their names seen from the YAML.
-
-    Raises:
-        DataError: There are no such files.
-    """
-    if settings.corpus.dataset is None:
-        return [(file.path, file.name) for file in find_files(settings)]
-    folder = _dataset_folder(settings)
-    if folder is None:
-        return []
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [(path, whole(path.relative_to(folder).as_posix())) for path in paths]
-
-
 def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the corpus is now, as JSON has it.
 
     Args:
         settings: The settings of the build.
-        before: The record when the build began, or an empty one. It spares files of the same size
-            and time another hash. A build goes on with the commit that it began with, though the
-            dataset may have a newer one.
+        before: The record when the build began, or an empty one. A build goes on with the commit
+            that it began with, though the dataset may have a newer one.
 
     Returns:
         The dataset with its revision in the YAML and its commit; or the files, each with its name
-        seen from the YAML, bytes, SHA-256 and time.
+        seen from the YAML, bytes and SHA-256.
 
     Raises:
         DataError: There are no such files or dataset, or a file cannot be read.
@@ -148,45 +120,19 @@ def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[st
         record = {"dataset": corpus.dataset, "revision": corpus.revision}
         if record.items() <= before.items():
             return dict(before)
-        return {**record, "commit": current_commit(settings)}
-    known = {}
-    for file in before.get("files", ()):
-        known[file["name"], file["bytes"], file["mtime_ns"]] = file["sha256"]
+        place = f"corpus.dataset, no folder in {settings.folder}"
+        return {**record, "commit": commit_of(corpus.dataset, place, corpus.revision)}
     files = []
-    paths = tqdm(corpus_files(settings), desc="corpus", unit=" files", delay=2, leave=False)
-    for path, name in paths:
+    for file in tqdm(find_files(settings), desc="corpus", unit=" files", delay=2, leave=False):
         try:
-            stat = path.stat()
-            sha256 = known.get((name, stat.st_size, stat.st_mtime_ns)) or sha256_of(path)
+            size = file.path.stat().st_size
+            files.append({"name": file.name, "bytes": size, "sha256": sha256_of(file.path)})
         except OSError as error:
             raise DataError(
-                f"{path}: cannot be read: {error}; let yourself read it, or leave it out of"
+                f"{file.path}: cannot be read: {error}; let yourself read it, or leave it out of"
                 " corpus.path"
             ) from error
-        file = {"name": name, "bytes": stat.st_size, "sha256": sha256}
-        files.append({**file, "mtime_ns": stat.st_mtime_ns})
     return {"files": files}
-
-
-def describe_corpus(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a record decides the documents, for the manifest."""
-    if "commit" in record:
-        return {"dataset": record["dataset"], "commit": record["commit"]}
-    keys = ("name", "bytes", "sha256")
-    return {"files": [{key: file[key] for key in keys} for file in record["files"]]}
-
-
-def current_commit(settings: BuildSettings) -> str:
-    """Return the commit that the dataset's revision, or its newest one, is at now.
-
-    Raises:
-        DataError: The Hub does not answer, or has no such dataset.
-    """
-    corpus = settings.corpus
-    if corpus.revision is not None and _COMMIT.fullmatch(corpus.revision):
-        return corpus.revision
-    place = f"corpus.dataset, no folder in {settings.folder}"
-    return commit_of(corpus.dataset or "", place, corpus.revision)
 
 
 def read_documents(
@@ -196,7 +142,7 @@ def read_documents(
 
     Args:
         settings: The settings of the build.
-        commit: What a dataset of the Hub is read at; None asks for the current one.
+        commit: What a dataset of the Hub is read at; None: the YAML's, or the newest.
         filtered: Counts the rows that ``corpus.where`` leaves out, by reason.
 
     Raises:
@@ -205,17 +151,16 @@ def read_documents(
     """
     corpus = settings.corpus
     counts = Counter[str]() if filtered is None else filtered
-    if corpus.dataset is None:
+    if corpus.path is None:
+        rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
+        documents = _documents(rows, corpus, "", counts)
+    else:
         files = find_files(settings)
         documents = chain.from_iterable(
-            _read_file(file, corpus, counts, is_only=len(files) == 1) for file in files
+            _read_file(file, corpus, "" if len(files) == 1 else f"{file.id}:", counts)
+            for file in files
         )
-        return islice(documents, corpus.documents)
-    folder = _dataset_folder(settings)
-    if folder is None:
-        commit = commit or current_commit(settings)
-    rows = _dataset_rows(corpus, folder, commit)
-    return islice(_documents(rows, corpus, str, counts), corpus.documents)
+    return islice(documents, corpus.documents)
 
 
 def _dataset_rows(
@@ -232,13 +177,20 @@ def _dataset_rows(
 
 
 def _read_file(
-    file: CorpusFile, corpus: CorpusSettings, filtered: Counter[str], *, is_only: bool
+    file: CorpusFile, corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the documents of a file.
 
-    Rows without an id are numbered 1, 2, ... in an only file, else FILE:1, FILE:2, ...
+    Args:
+        file: The file.
+        corpus: The settings of the corpus.
+        numbered: What stands before the number of a row without an id.
+        filtered: Counts the rows that are left out, by reason.
     """
-    needed = columns_of(corpus.text, corpus.where) + ([corpus.id] if corpus.id else [])
+    if file.path.suffix.lower() in TEXTS:
+        yield _text_document(file)
+        return
+    needed = _columns_of(corpus)
     readers: Mapping[str, Reader] = {
         ".jsonl": jsonl_rows,
         ".jsonl.gz": jsonl_rows,
@@ -246,60 +198,53 @@ def _read_file(
         ".csv": partial(csv_rows, repeated_columns=True),
         ".parquet": partial(parquet_rows, needed=needed, optional=["id"]),
     }
-    name = file.path.name.lower()
-    if file.path.suffix.lower() in TEXTS:
-        yield _text_document(file)
-        return
-    reader = next((readers[ending] for ending in readers if name.endswith(ending)), None)
-    if reader is None:
-        raise DataError(
-            f"{file.path}: ends in {file.path.suffix.lower()!r}, expected"
-            f" {', '.join([*readers, *filter(None, TEXTS)])}; convert it, or name others with a"
-            " pattern such as corpus: my_texts/*.txt"
-        )
-    if name.endswith(".csv") and file.path.stat().st_size == 0:
-        raise DataError(f"{file.path}: empty; expected a header and one document per row")
-    number = str if is_only else (lambda row: f"{file.id}:{row}")
-    yield from _documents(reader(file.path), corpus, number, filtered)
+    for ending, reader in readers.items():
+        if file.path.name.lower().endswith(ending):
+            yield from _documents(reader(file.path), corpus, numbered, filtered)
+            return
+    raise DataError(
+        f"{file.path}: expected a file that ends in {', '.join([*readers, *TEXTS[:-1]])}; convert"
+        " it, or name others with a pattern such as corpus: my_texts/*.txt"
+    )
 
 
 def _text_document(file: CorpusFile) -> Document:
     """Return the document that a text file is; line breaks stay as they are."""
     try:
-        content = file.path.read_bytes()
-        text = content.decode("utf-8")
-    except OSError as error:
-        raise DataError(f"{file.path}: cannot be read: {error}") from error
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        text = file.path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{file.path}:{line}: byte 0x{content[error.start]:02x} at offset {error.start} is not"
-            " UTF-8; save the file as UTF-8"
+            f"{file.path}: cannot be read: {error}; expected a text in UTF-8"
         ) from error
-    return Document(file.id, text.removeprefix("\ufeff"), str(file.path))
+    return Document(file.id, text, str(file.path))
+
+
+def _columns_of(corpus: CorpusSettings) -> list[str]:
+    return columns_of(corpus.text, corpus.where) + ([corpus.id] if corpus.id else [])
 
 
 def _documents(
-    rows: Iterator[Record | str],
-    corpus: CorpusSettings,
-    number: Callable[[int], str],
-    filtered: Counter[str],
+    rows: Iterator[Record | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the document in each row; a null text is an empty one."""
-    needed = columns_of(corpus.text, corpus.where)
-    for place, row in enumerate(rows, start=1):
+    needed = _columns_of(corpus)
+    for number, row in enumerate(rows, start=1):
         if isinstance(row, str):
             raise DataError(row)
         for column in needed:
             if column not in row.values:
-                part = "text" if column == corpus.text else "where"
-                raise _no_column(part, column, row)
+                names = [str(name) for name in row.values]
+                raise DataError(
+                    f"{row.location}: no column {column!r}{did_you_mean(column, names)}; found"
+                    f" {', '.join(map(repr, names)) or 'none'}; name another in corpus.text,"
+                    " corpus.id or corpus.where, which ask for it: corpus: {text: NAME}"
+                )
         reason = left_out(corpus.where, row.values)
         if reason:
             filtered[reason] += 1
             continue
         text = _text(row, corpus.text)
-        doc_id = _id(row, corpus, number(place))
+        doc_id = _id(row, corpus, f"{numbered}{number}")
         yield Document(doc_id, whole(text or ""), row.location)
 
 
@@ -325,31 +270,16 @@ def _text(row: Record, source: str) -> str | None:
 def _id(row: Record, corpus: CorpusSettings, number: str) -> str:
     """Return the id of a row, or its number if the table has none."""
     key = corpus.id or "id"
-    if corpus.id is not None and key not in row.values:
-        raise _no_column("id", key, row)
     value = row.values.get(key)
+    if corpus.id is None and value in (None, ""):
+        return number
     if isinstance(value, str) and value.strip():
         return whole(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if corpus.id is None and value in (None, ""):
-        return number
-    kinds = {str: "empty", type(None): "null"}
-    kind = kinds.get(type(value), f"a {type(value).__name__}")
     raise DataError(
-        f"{row.location}: {key!r} is {kind}, expected a text or a whole number; name another"
-        " column: corpus: {id: NAME}"
-    )
-
-
-def _no_column(part: str, name: str, row: Record) -> DataError:
-    names = [str(column) for column in row.values]
-    columns = ", ".join(map(repr, names)) or "none"
-    advice = f"name the one with the {part}: corpus: {{{part}: NAME}}"
-    if part == "where":
-        advice = "corpus.text or corpus.where asks for it: name another there"
-    return DataError(
-        f"{row.location}: no column {name!r}{did_you_mean(name, names)}; found {columns}; {advice}"
+        f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
+        " another column: corpus: {id: NAME}"
     )
 
 

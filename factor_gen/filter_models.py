@@ -90,8 +90,9 @@ class FluencyModel:
         self.model: Any = loaded.to(device or default_device()).eval()
         self.budget = batch_size * _TOKENS_OF_TEXT
         self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
-        ends = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id)
-        self._start = next((token for token in ends if token is not None), None)
+        self._start: Any = self._tokenizer.bos_token_id
+        if self._start is None:
+            self._start = self._tokenizer.eos_token_id
         if self._start is None:
             raise ModelError(
                 f"{name}: its tokenizer names no token that begins or ends a text; set bos_token"

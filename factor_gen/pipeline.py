@@ -17,19 +17,12 @@ from factor_gen.audit.audit import Reservoir
 from factor_gen.audit.tables import card_figures
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
-from factor_gen.corpus import (
-    CLEANING,
-    corpus_files,
-    corpus_record,
-    describe_corpus,
-    distinct,
-    read_documents,
-)
+from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.card import Provenance
-from factor_gen.output.folder import file_names, refuse_another, refuse_to_overwrite
+from factor_gen.output.folder import file_names, refuse_to_overwrite
 from factor_gen.output.write import write_benchmark
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import portable
@@ -101,13 +94,15 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        inputs = [path for path, _ in corpus_files(settings)]
+        inputs = [file.path for file in find_files(settings)]
         refuse_to_overwrite(settings, out, [*settings.yamls, *inputs])
         if restart:
             for path in (root / "documents", root / "shards"):
                 discard(path)
             (root / "corpus.json").unlink(missing_ok=True)
-        record = _update_record(settings, out, may_replace=restart)
+        record_file = root / "corpus.json"
+        record = corpus_record(settings, read_json(record_file))
+        write_json(record_file, record)
         fingerprints = {}
         for name in STAGES:
             with closing(StageRunner(settings, opener)) as runner:
@@ -125,7 +120,7 @@ def build(
             with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
                 run_shards(engine, unfinished, documents, shards, settings)
 
-        corpus = describe_corpus(record)
+        corpus = {key: value for key, value in record.items() if key != "revision"}
         if reading["filtered"]:
             corpus["left_out"] = reading["filtered"]
         stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
@@ -148,18 +143,6 @@ def build(
         )
 
 
-def _update_record(settings: BuildSettings, out: Path, *, may_replace: bool) -> dict[str, Any]:
-    """Return what the corpus is now, hashing again only the files that may have changed."""
-    path = out / "stages" / "corpus.json"
-    before = read_json(path)
-    record = corpus_record(settings, before)
-    if record != before:
-        if not may_replace:
-            refuse_another(settings, out)
-        write_json(path, record)
-    return record
-
-
 def _prepare_folders(
     settings: BuildSettings,
     root: Path,
@@ -170,7 +153,7 @@ def _prepare_folders(
     reading = {name: getattr(settings.corpus, name) for name in _READING}
     reading |= {
         "where": {name: condition.said for name, condition in settings.corpus.where.items()},
-        "corpus": describe_corpus(record),
+        "corpus": record,
         "shard": settings.shard,
         "cleaning": CLEANING,
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -103,21 +103,6 @@ class Example:
         return replace(
             self, prefix="", completion="", types=(), repeated=(), unused=f"{stage}: {reason}"
         )
-
-
-def to_json(example: Example) -> dict[str, Any]:
-    """Return the example as JSON has it; what is empty is left out."""
-    content = asdict(example)
-    if example.draw == 1:
-        del content["draw"]
-    return {key: value for key, value in content.items() if value not in ("", (), {}, 0)}
-
-
-def from_json(values: Mapping[str, Any]) -> Example:
-    """Return the example that ``to_json`` was given."""
-    tuples = {key: tuple(values.get(key, ())) for key in ("types", "repeated", "spans")}
-    candidates = tuple(Candidate(**candidate) for candidate in values.get("candidates", ()))
-    return Example(**{**values, **tuples, "candidates": candidates})
 
 
 def whole(text: str) -> str:

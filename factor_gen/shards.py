@@ -20,16 +20,18 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from factor_gen.choose import standing
-from factor_gen.records import Example, from_json, to_json
+from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import ALL_STAGES, KEPT, READ, StageFailed, describe_shard
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_lines
+from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS = "settings.json"
 _END = "examples"
-"""The key of a shard's last line, with the number of its examples; a file cut short lacks it."""
+"""What a shard's last line counts; a file cut short lacks it."""
+_EXAMPLE = adapter_of(Example)
 _MOST_CHARACTERS = 16_000_000
 """What the texts of a shard hold at most, unless one document alone has more."""
 _WITHOUT_SENTENCE = (READ, "select")
@@ -68,8 +70,10 @@ class ShardFolder:
         Raises:
             DataError: The folder cannot be written.
         """
-        lines = [json.dumps(to_json(example), ensure_ascii=False) for example in examples]
-        write_lines(self.part(number), [*lines, json.dumps({_END: len(lines)})])
+        lines = [
+            _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
+        ]
+        write_lines(self.part(number), [*lines, f"{len(lines)} {_END}"])
 
     def read(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, one in memory at a time.
@@ -78,21 +82,18 @@ class ShardFolder:
             DataError: The shard is not there, or damaged.
         """
         path = self.part(number)
-        line_number = 0
-        end = None
+        count = 0
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    line_number += 1
-                    values = json.loads(line)
-                    end = values.get(_END)
-                    if end is None:
-                        yield from_json(values)
-            if end != line_number - 1:
-                raise ValueError("the end is missing")
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+                    if line == f"{count} {_END}\n":
+                        return
+                    yield _EXAMPLE.validate_json(line)
+                    count += 1
+            raise ValueError("the end is missing")
+        except (OSError, ValueError) as error:
             raise DataError(
-                f"{path}:{line_number}: damaged ({error}); remove {self.path} and start the build"
+                f"{path}:{count + 1}: damaged ({error}); remove {self.path} and start the build"
                 " again"
             ) from error
 
@@ -211,7 +212,7 @@ class Shard:
         self.results = self.examples.copy()
         """The best draw of each document so far; before the first, the document."""
         self._documents = self.examples
-        self._places = range(len(self._documents))
+        self._places: Sequence[int] = range(len(self._documents))
         self._draw = 1
         self._settings = settings
         self._groups = groups

@@ -206,8 +206,8 @@ class JudgeConfig:
                 "verdicts: logprobs reads the first token of an answer, which is of a thought where"
                 " there are thinking_tokens"
             )
-        if self.verify == "page" and self.verdicts == "logprobs":
-            yield "verdicts: logprobs reads one word of one fact; it needs verify: fact"
+        if self.verdicts == "logprobs" and (self.verify == "page" or self.backend != "openai"):
+            yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
@@ -288,9 +288,9 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
     backend = str(content.get("backend"))
-    keys = known_keys(backend) or content.keys()
+    keys = known_keys(backend) or frozenset(content)
     if backend == "cascade":
-        keys = keys - _OF_SECOND
+        keys -= _OF_SECOND
     wrong = [
         f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
         for key in content

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import Field
 
-from judges.judge import Judge, Plan
+from judges.judge import Judge
 from judges.typed import R, Reply, Typed, misnumbered
 
 PROMPT = "verify"
-PROMPT_PAGE = "verify_page"
 SUPPORTED: Literal["supported"] = "supported"
 NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
@@ -34,20 +33,6 @@ class SupportReply(Reply):
     reason: str
     verdict: Literal["supported", "not_supported"]
     probability: Annotated[float, Field(ge=0, le=1)] | None = None
-
-
-class NumberedSupport(Reply):
-    """The verdict on one claim of a list, numbered from 1."""
-
-    number: int
-    reason: str
-    verdict: Literal["supported", "not_supported"]
-
-
-class PageReply(Reply):
-    """The verdicts on the claims of a list."""
-
-    verdicts: list[NumberedSupport]
 
 
 @dataclass(frozen=True)
@@ -92,9 +77,6 @@ def verify(
 ) -> list[Verification]:
     """Ask a judge whether passages support claims.
 
-    With ``verify: page`` all claims that are held against the same passages are in one question,
-    and those that its reply leaves out are asked about singly.
-
     Returns:
         What the judge says of each pair, in order. Pairs without a claim or without passages are
         unscored unasked.
@@ -102,46 +84,16 @@ def verify(
     Raises:
         BackendDown: Nothing gets through. What was answered before is kept.
     """
-    results = {number: _unscored(pair.problem) for number, pair in enumerate(pairs)}
-    waiting = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
-    if judge.config.verify == "page":
-        pages = by_page(judge, PROMPT_PAGE, PageReply, _pages(waiting), description)
-        for number, _, verdicts, texts in pages:
-            replies = [
-                Typed(SupportReply(reason=numbered.reason, verdict=numbered.verdict))
-                for numbered in verdicts
-            ]
-            results[number] = replace(combine(replies), said=texts)
-            del waiting[number]
-    if waiting:
-        subjects = [pair.subject for pair in waiting.values()]
-        samples = judge.ask_typed(PROMPT, SupportReply, subjects, description)
-        for number, replies in zip(waiting, samples, strict=True):
-            results[number] = replace(combine(replies), said=said(replies))
-    return list(results.values())
-
-
-def plan(judge: Judge, pairs: Sequence[Pair]) -> Plan:
-    """What `verify` would ask."""
-    asked = {number: pair for number, pair in enumerate(pairs) if not pair.problem}
-    singly = judge.plan(PROMPT, [pair.subject for pair in asked.values()], reply=SupportReply)
-    if judge.config.verify != "page":
-        return singly
-    subjects = [subject for _, subject in _pages(asked)]
-    whole = judge.plan(
-        PROMPT_PAGE, subjects, reply=PageReply, check=numbers_exist, max_tokens=PAGE_TOKENS
-    )
-    return replace(whole, most=whole.at_most + singly.at_most)  # a reply may leave out every claim
-
-
-def _pages(pairs: Mapping[int, Pair]) -> Pages[int]:
-    return [
-        (
-            numbers,
-            page_subject([pairs[number].claim for number in numbers], pairs[numbers[0]].passages),
-        )
-        for numbers in lists_of(pairs, lambda number: pairs[number].passages)
-    ]
+    subjects = [pair.subject for pair in pairs if not pair.problem]
+    samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
+    results = []
+    for pair in pairs:
+        if pair.problem:
+            results.append(_unscored(pair.problem))
+            continue
+        replies = next(samples)
+        results.append(replace(combine(replies), said=said(replies)))
+    return results
 
 
 def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
@@ -191,7 +143,7 @@ def said(samples: Sequence[Typed[Any]]) -> tuple[str, ...]:
 
 def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) -> dict[str, Any]:
     """What a question about many claims at once is about."""
-    return {"kind": PROMPT_PAGE, "claims": list(claims), "passages": list(passages), **more}
+    return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **more}
 
 
 def numbers_exist(reply: Any, subject: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
 from judges.verify import PROMPT as VERIFY
-from judges.verify import PROMPT_PAGE, PageReply, Pair, SupportReply, page_subject, verify
+from judges.verify import Pair, SupportReply, verify
 from lm_factuality.benchmarks.biographies import decompose
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.benchmarks.factor_generation import judging as generations
@@ -65,7 +65,6 @@ MINIMAL = {
 }
 QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
     "verification": (VERIFY, SupportReply, Pair(FACTS[0], PAGE).subject),
-    "verification by page": (PROMPT_PAGE, PageReply, page_subject(FACTS, PAGE)),
     "decomposition": (
         "biographies/decompose",
         decompose.FactsReply,

@@ -82,15 +82,16 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
 
 
 def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pair]:
-    facts = [Fact(fact.text, 0) for fact in response.facts]
-    asked = pairs_of(facts, generation.entities, given_pages(generation).get)
+    facts = [Fact(fact.atom, 0) for fact in response.facts]
+    pairs = pairs_of(facts, generation.entities, given_pages(generation).get)
+    asked = {(pair.fact, pair.entity): pair for pair in pairs}
     for fact in response.facts:
         for entity in generation.entities:
-            pair = asked[fact.text, entity]
+            pair = asked[fact.atom, entity]
             if pair.problem is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
-                is_supported = fact.is_supported and fact.entity == entity
-                yield _Pair(generation.name, vector(Comparison(fact.text, passages)), is_supported)
+                is_supported = fact.is_supported and fact.supporting_topic == entity
+                yield _Pair(generation.name, vector(Comparison(fact.atom, passages)), is_supported)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from factor_gen.audit.baselines import classifier_scores, comparing, surface
 from factor_gen.audit.evaluate import evaluate, floor, folds
-from factor_gen.audit.flags import flag_rows, identity
-from factor_gen.audit.records import Audit, Distance
+from factor_gen.audit.flags import contradictions_of, flag_rows, identity
+from factor_gen.audit.records import Audit, Distance, Scores
 from factor_gen.audit.words import distance
 from factor_gen.choose import Chosen
 from factor_gen.records import Example
@@ -23,22 +23,25 @@ SAMPLE = 5000  # rows that baselines are scored on
 _KEPT = 1000  # rows of a build: enough to see a leak of four points
 
 
-def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) -> Audit:
+def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Audit:
     """Return what rows give away; the same for the same rows and seed.
 
     Args:
         rows: The rows. Those that repeat others count once in baselines.
         seed: Decides the sample, the folds of the classifier, and resamples.
-        sample: How many rows the baselines see at most; None for all.
+        sample: How many rows the baselines see at most.
 
     Raises:
         ConfigError: A library is not installed.
     """
     usable = [row for row in rows if not row.problem]
-    distinct = list({identity(row): row for row in reversed(usable)}.values())[::-1]
+    first_rows: dict[object, Row] = {}
+    for row in usable:
+        first_rows.setdefault(identity(row), row)
+    distinct = list(first_rows.values())
     sampled = distinct
     notes = []
-    if sample is not None and len(distinct) > sample:
+    if len(distinct) > sample:
         places = random.Random(f"{seed}/audit/sample").sample(range(len(distinct)), sample)
         sampled = [distinct[place] for place in sorted(places)]
         notes.append(
@@ -54,21 +57,22 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int | None = SAMPLE) 
         )
     if repeated:
         notes.append(f"{repeated:,} rows repeat others and count once in baselines")
-    if sampled and len({row.gold for row in sampled}) == 1:
-        notes.append(
-            "the true completion has a place of its own in the file, so that choices have no order"
-            " to tell it by"
-        )
-    scores = list(surface(sampled)) if sampled else []
-    fold_of_row = folds(sampled, seed)
-    if len(set(fold_of_row)) > 1:
-        scores.append(classifier_scores(sampled, fold_of_row))
-    elif sampled:
-        notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so no"
-            " classifier"
-        )
+    scores: list[Scores] = []
     if sampled:
+        if len({row.gold for row in sampled}) == 1:
+            notes.append(
+                "the true completion has a place of its own in the file, so that choices have no"
+                " order to tell it by"
+            )
+        scores += surface(sampled)
+        fold_of_row = folds(sampled, seed)
+        if len(set(fold_of_row)) > 1:
+            scores.append(classifier_scores(sampled, fold_of_row))
+        else:
+            notes.append(
+                "one document only, or such as share a text: nothing can be learned from others, so"
+                " no classifier"
+            )
         scores.append(comparing(sampled))
     types = [kind.strip().lower() for row in usable for kind in row.error_types]
     return Audit(
@@ -90,12 +94,11 @@ def _distance(rows: Sequence[Row]) -> Distance:
 
     The paper's figures seem to be measured so.
     """
-    distances = []
-    for row in tqdm(rows, desc="edit distances", delay=2, leave=False):
-        completion = row.choices[row.gold]
-        for index, choice in enumerate(row.choices):
-            if index != row.gold:
-                distances.append(distance(completion, choice))
+    distances = [
+        distance(row.choices[row.gold], choice)
+        for row in tqdm(rows, desc="edit distances", delay=2, leave=False)
+        for choice in contradictions_of(row)
+    ]
     if not distances:
         return Distance(math.nan, math.nan, 0)
     mean = sum(distances) / len(distances)

@@ -25,8 +25,8 @@ _DRAWS = 100_000  # of the randomisation test
 _AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Outcomes = Sequence[float | None]
-"""One for each row; None: not scored."""
+Outcomes = Sequence[float]
+"""One for each row; NaN: not scored."""
 
 
 def evaluate(scores: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
@@ -44,7 +44,7 @@ def evaluate(scores: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> li
     baselines = []
     for number, baseline in enumerate(scores):
         outcomes = zip(documents, wins[number], strict=True)
-        scored = [document for document, outcome in outcomes if outcome is not None]
+        scored = [document for document, outcome in outcomes if not math.isnan(outcome)]
         wins_low, wins_high = intervals[number]
         low, high = intervals[len(scores) + number]
         baselines.append(
@@ -93,13 +93,13 @@ def _outcomes(
     outcome: Callable[[Sequence[float], int], float],
 ) -> Outcomes:
     return [
-        None if values is None else outcome(values, row.gold)
+        math.nan if values is None else outcome(values, row.gold)
         for values, row in zip(scores, rows, strict=True)
     ]
 
 
 def _mean(outcomes: Outcomes) -> float:
-    scored = [outcome for outcome in outcomes if outcome is not None]
+    scored = [outcome for outcome in outcomes if not math.isnan(outcome)]
     return sum(scored) / len(scored) if scored else math.nan
 
 
@@ -110,14 +110,14 @@ def _correct(families: Sequence[str], p_values: Sequence[float]) -> list[float |
         None for a family that is not tested, NaN where there are too few documents to tell.
     """
     corrected: list[float | None] = [None] * len(families)
-    for group_of_families in TESTED:
-        told = []
-        for place, family in enumerate(families):
-            if family in group_of_families:
-                corrected[place] = math.nan
-                if not math.isnan(p_values[place]):
-                    told.append(place)
-        for place, p_value in zip(told, holm([p_values[place] for place in told]), strict=True):
+    for tested_together in TESTED:
+        places = [place for place, family in enumerate(families) if family in tested_together]
+        # NaN comes last in the order of p-values, and stays what it is
+        defined = [place for place in places if not math.isnan(p_values[place])]
+        corrected_together = holm([p_values[place] for place in defined])
+        for place in places:
+            corrected[place] = math.nan
+        for place, p_value in zip(defined, corrected_together, strict=True):
             corrected[place] = p_value
     return corrected
 
@@ -126,7 +126,6 @@ def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tupl
     """Return the sums of outcomes and the numbers of scored rows: arrays (documents, outcomes)."""
     first = {document: number for number, document in enumerate(dict.fromkeys(documents))}
     places = np.array([first[document] for document in documents], dtype=int)
-    # None becomes NaN
     values = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents)).T
     sums, weights = np.zeros((2, len(first), len(outcomes)))
     np.add.at(sums, places, np.nan_to_num(values))
@@ -172,7 +171,7 @@ def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> 
         The one-sided p-values; NaN where there are too few documents to tell.
     """
     # what a baseline wins that knows nothing is a half
-    surpluses = [[None if win is None else win - 0.5 for win in column] for column in wins]
+    surpluses: Any = np.array(wins, dtype=float) - 0.5
     sums, weights = _by_document(surpluses, documents)
     observed = sums.sum(axis=0)
     reached = np.zeros(len(wins))
@@ -182,7 +181,8 @@ def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> 
         reached += (signs @ sums >= observed - 1e-9).sum(axis=0)
     p_values = (1 + reached) / (1 + _DRAWS)
     has_enough = (weights > 0).sum(axis=0) >= FEWEST
-    return [float(p) for p in np.where(has_enough, p_values, math.nan)]
+    p_or_nan: list[float] = np.where(has_enough, p_values, math.nan).tolist()
+    return p_or_nan
 
 
 def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:

@@ -13,23 +13,15 @@ from factor_gen.audit.words import (
 )
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_before_punctuation
 
-UNSCORABLE = "cannot be scored"
-IDENTICAL = "identical choices"
-NO_CONTRADICTION = "no contradiction: differs in case, space or punctuation alone"
-IN_PREFIX = "the prefix holds the completion"
-REPEATED = "repeats another row"
 LARGE_EDIT = "edit of more than half of the words"
-SPACED_PUNCTUATION = "only the true one has a space before punctuation"
-DOUBLE_SPACES = "only the true one has double spaces"
-SPACE_AT_ENDS = "only the true one has white space at an end"
-OTHER_END = "the true one ends in another mark than all others"
-OTHER_CAPITAL = "only the true one begins with, or without, a capital"
-OTHER_SIGNS = "only the true one has a typographic sign or accent that the others write plainly"
-DAMAGED = "holds U+FFFD, the sign of text that was decoded wrongly"
-
 _SHORTEST_LEAK = 20  # characters: less may well stand in a prefix by chance
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _DOUBLE_SPACES = re.compile(r"\s{2,}")
+
+
+def contradictions_of(row: Row) -> list[str]:
+    """Return the choices of a row but the true one."""
+    return [choice for index, choice in enumerate(row.choices) if index != row.gold]
 
 
 def _only_true(row: Row, has_sign: Callable[[str], bool]) -> bool:
@@ -45,7 +37,7 @@ def _stands_out(row: Row, value_of: Callable[[str], object]) -> bool:
 
 def _has_other_signs(row: Row) -> bool:
     """Whether all other choices have a word of the true one, but in plain letters and signs."""
-    others = [set(choice.split()) for index, choice in enumerate(row.choices) if index != row.gold]
+    others = [set(choice.split()) for choice in contradictions_of(row)]
     for word in row.choices[row.gold].split():
         plain = plain_letters(word)
         if not word.isascii() and all(word not in words and plain in words for words in others):
@@ -53,13 +45,23 @@ def _has_other_signs(row: Row) -> bool:
     return False
 
 
-LEAKS: Mapping[str, Callable[[Row], bool]] = {
-    SPACED_PUNCTUATION: lambda row: _only_true(row, lambda x: spaces_before_punctuation(x) > 0),
-    DOUBLE_SPACES: lambda row: _only_true(row, lambda x: bool(_DOUBLE_SPACES.search(x.strip()))),
-    SPACE_AT_ENDS: lambda row: _only_true(row, lambda x: x != x.strip()),
-    OTHER_END: lambda row: _stands_out(row, final_mark),
-    OTHER_CAPITAL: lambda row: _stands_out(row, first_letter_is_capital),
-    OTHER_SIGNS: _has_other_signs,
+_LEAKS: Mapping[str, Callable[[Row], bool]] = {
+    "only the true one has a space before punctuation": (
+        lambda row: _only_true(row, lambda text: spaces_before_punctuation(text) > 0)
+    ),
+    "only the true one has double spaces": (
+        lambda row: _only_true(row, lambda text: bool(_DOUBLE_SPACES.search(text.strip())))
+    ),
+    "only the true one has white space at an end": (
+        lambda row: _only_true(row, lambda text: text != text.strip())
+    ),
+    "the true one ends in another mark than all others": lambda row: _stands_out(row, final_mark),
+    "only the true one begins with, or without, a capital": (
+        lambda row: _stands_out(row, first_letter_is_capital)
+    ),
+    "only the true one has a typographic sign or accent that the others write plainly": (
+        _has_other_signs
+    ),
 }
 """What tells the true choice of a row without reading it."""
 
@@ -72,7 +74,7 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
             yield Flag(index, row.location, reason, detail)
         first = first_locations.setdefault(identity(row), row.location)
         if first != row.location:
-            yield Flag(index, row.location, REPEATED, first)
+            yield Flag(index, row.location, "repeats another row", first)
 
 
 def reasons(row: Row) -> Iterator[tuple[str, str]]:
@@ -81,19 +83,19 @@ def reasons(row: Row) -> Iterator[tuple[str, str]]:
     present = [text for text in texts if text]  # those that are missing are no choices
     has_identical = len(set(present)) < len(present)
     if has_identical:
-        yield IDENTICAL, ""
+        yield "identical choices", ""
     if row.problem:
-        yield UNSCORABLE, row.problem
+        yield "cannot be scored", row.problem
         return
     if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
-        yield DAMAGED, ""
+        yield "holds U+FFFD, the sign of text that was decoded wrongly", ""
     bare_texts = [bare(choice) for choice in row.choices]
     if not has_identical and bare_texts.count(bare_texts[row.gold]) > 1:
-        yield NO_CONTRADICTION, ""
+        yield "no contradiction: differs in case, space or punctuation alone", ""
     completion = texts[row.gold]
     if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
-        yield IN_PREFIX, ""
-    for reason, applies in LEAKS.items():
+        yield "the prefix holds the completion", ""
+    for reason, applies in _LEAKS.items():
         if applies(row):
             yield reason, ""
     choices = normalise_spacing(row).choices  # a mark that stands alone is no word

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from factor_gen.audit.flags import contradictions_of
 from factor_gen.audit.records import PROPERTIES, Property
 from factor_gen.records import ErrorType
 from judges.typed import Reply
@@ -76,16 +77,11 @@ def judge_rows(
         BackendDown: The judge cannot be reached; earlier answers are kept.
     """
     pairs = _draw_pairs(rows, seed, count)
-    subjects = [_subject(row, choice) for row, choice in pairs]
     properties = []
     for name, prompt in PROMPTS.items():
         outcomes = []
         unscored: Counter[str] = Counter()
-        replies = (
-            judge.ask_typed(prompt, YesOrNo, subjects, f"judging: {name}", samples=1)
-            if subjects
-            else []
-        )
+        replies = judge.ask_typed(prompt, YesOrNo, _subjects(pairs), f"judging: {name}", samples=1)
         for (reply,), (row, _) in zip(replies, pairs, strict=True):
             if reply.value is None:
                 unscored[reply.problem] += 1
@@ -97,26 +93,18 @@ def judge_rows(
     return tuple(properties)
 
 
-def judge_types(
-    judge: Judge, rows: Sequence[Row], seed: int, count: int = 100
-) -> list[tuple[str, str, str | None]]:
+def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[str | None]:
     """Judge the error types of all contradictions of the same rows.
 
     Returns:
-        Completion, contradiction and error type; None where the reply cannot be used.
+        The error types; None where the reply cannot be used.
 
     Raises:
         BackendDown: The judge cannot be reached; earlier answers are kept.
     """
-    pairs = _draw_pairs(rows, seed, count)
-    subjects = [_subject(row, choice) for row, choice in pairs]
-    if not subjects:
-        return []
+    subjects = _subjects(_draw_pairs(rows, seed, count))
     replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1)
-    return [
-        (row.choices[row.gold], choice, reply.value.type if reply.value else None)
-        for (row, choice), (reply,) in zip(pairs, replies, strict=True)
-    ]
+    return [reply.value.type if reply.value else None for (reply,) in replies]
 
 
 def _draw_pairs(rows: Sequence[Row], seed: int, count: int) -> list[tuple[Row, str]]:
@@ -126,15 +114,18 @@ def _draw_pairs(rows: Sequence[Row], seed: int, count: int) -> list[tuple[Row, s
     pairs = []
     for place in sorted(rng.sample(range(len(usable)), min(count, len(usable)))):
         row = usable[place]
-        pairs += [(row, choice) for index, choice in enumerate(row.choices) if index != row.gold]
+        pairs += [(row, choice) for choice in contradictions_of(row)]
     return pairs
 
 
-def _subject(row: Row, choice: str) -> dict[str, str]:
-    """Return what the judge is told of a contradiction."""
-    return {
-        "kind": "audit",
-        "context": " ".join(row.prefix.split()[-_CONTEXT:]),
-        "completion": row.choices[row.gold].strip(),
-        "contradiction": choice.strip(),
-    }
+def _subjects(pairs: Sequence[tuple[Row, str]]) -> list[dict[str, str]]:
+    """Return what the judge is told of each contradiction."""
+    return [
+        {
+            "kind": "audit",
+            "context": " ".join(row.prefix.split()[-_CONTEXT:]),
+            "completion": row.choices[row.gold].strip(),
+            "contradiction": choice.strip(),
+        }
+        for row, choice in pairs
+    ]

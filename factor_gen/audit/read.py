@@ -1,37 +1,18 @@
 """The file to audit: a table in the authors' columns or ours, a task YAML, or a task's name."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
-from lm_factuality.benchmarks.factor.load import find_table, table_rows
+from lm_factuality.benchmarks.factor.load import Loaded, find_table, table_rows
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError, FactualityError
-from lm_factuality.ground.tables import FORMATS, Table
+from lm_factuality.ground.tables import FORMATS
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A benchmark's rows, and the table that they were made from."""
-
-    table: Table
-    """Its records are those of ``rows``, in order."""
-    rows: tuple[Row, ...]
-    provenance: Mapping[str, Any]
-
-    def details_of(self, index: int) -> dict[str, Any]:
-        """Return what the table says of a row's contradictions: types, edits, filters' scores."""
-        values = self.table.records[index].values
-        return {
-            name: value for name, value in values.items() if re.match(r"contradiction_\d+_", name)
-        }
-
-
-def read_benchmark(target: str) -> Benchmark:
+def read_benchmark(target: str) -> Loaded[Row]:
     """Read the benchmark that ``target`` names.
 
     Raises:
@@ -44,7 +25,7 @@ def read_benchmark(target: str) -> Benchmark:
     for row in table_rows(corpus, table):
         # the same on every machine
         rows.append(replace(row, location=Path(row.location).name))
-    return Benchmark(table, tuple(rows), provenance)
+    return Loaded(tuple(rows), provenance, table.problems)
 
 
 def _config(target: str) -> dict[str, Any]:
@@ -59,17 +40,6 @@ def _config(target: str) -> dict[str, Any]:
         }
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
-    if path.is_dir():
-        raise ConfigError(
-            f"{target}: is a folder; name the table in it ({', '.join(FORMATS)}) or the YAML of its"
-            " task"
-        )
-    is_path = bool(path.suffix) or len(path.parts) > 1
-    if is_path and path.suffix.lower() not in (".yaml", ".yml"):
-        raise ConfigError(
-            f"{target}: expected a table ({', '.join(FORMATS)}), the YAML of a task, or the name"
-            " of one"
-        )
     from lm_factuality.harness.tasks import find_configs  # only here: it imports lm_eval
 
     configs = list(find_configs(target))

@@ -168,24 +168,17 @@ def flag_table(audit: Audit) -> Table:
     )
 
 
-def shape_table(
-    audit: Audit,
-    by_rule: Mapping[str, int] | None = None,
-    judged: Sequence[tuple[str, str | None]] = (),
-) -> Table:
+def shape_table(audit: Audit, judged: Sequence[str | None] = ()) -> Table:
     """Return edit distance and error types beside tables 2 and 3.
 
     Args:
         audit: The audit, with the types as the file says.
-        by_rule: The types by rule, where they were asked for.
-        judged: Pairs of the type by rule and by a judge, where a judge was asked; None where its
-            reply could not be used.
+        judged: The types as a judge sees them, where one was asked; None where its reply could not
+            be used.
     """
-    scored = [(rule, kind) for rule, kind in judged if kind]
-    by_judge = Counter(kind for _, kind in scored)
     columns = {"here": audit.types}
-    columns |= {"by rule": by_rule} if by_rule else {}
-    columns |= {"by judge": by_judge} if by_judge else {}
+    if judged:
+        columns["by judge"] = Counter(filter(None, judged))
     distances = [
         f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
         for mean, deviation in ((audit.distance.mean, audit.distance.deviation), *DISTANCES)
@@ -193,11 +186,7 @@ def shape_table(
     blank = [""] * (len(columns) - 1)
     rows = [("edit distance (words)", distances[0], *blank, *distances[1:])]
     notes = []
-    if not any(columns.values()):
-        notes.append(
-            "the file does not say of which types its contradictions are; --types finds out"
-        )
-    else:
+    if any(columns.values()):
         for kind in dict.fromkeys((*TYPES, *audit.types)):
             shares = [
                 counts.get(kind, 0) / sum(counts.values()) if counts else math.nan
@@ -205,17 +194,15 @@ def shape_table(
             ]
             published = TYPES.get(kind, (math.nan,) * len(FILES))
             rows.append((kind, *map(shown, (*shares, *published))))
-    if by_rule:
-        notes.append("by rule: right in 31 of 40 contradictions of News and Expert that were read")
+    else:
+        notes.append("the file does not say of which types its contradictions are")
     if judged:
-        agree = sum(rule == kind for rule, kind in scored)
-        unscored = len(judged) - len(scored)
-        notes.append(f"judge and rule agree on {agree} of {len(scored)}; unscored: {unscored}")
+        notes.append(f"unscored by the judge: {judged.count(None)}")
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     return Table(title, ("", *(f"#{name}" for name in (*columns, *FILES))), rows, notes)
 
 
-def property_table(audit: Audit, judge: str, rows: int) -> Table:
+def property_table(audit: Audit, judge: str, most_rows: int) -> Table:
     """Return what a judge says of contradictions beside table 2."""
     cells = []
     notes = []
@@ -233,6 +220,7 @@ def property_table(audit: Audit, judge: str, rows: int) -> Table:
         for reason, count in finding.unscored.items():
             notes.append(f"unscored, {finding.name}: {reason}: {count}")
     columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
+    rows = min(most_rows, audit.rows - audit.unscorable)
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
     return Table(title, (*columns, *(f"#{name}" for name in FILES)), cells, notes)
 

@@ -1,32 +1,38 @@
-"""Changes after which both sentences may be true: no contradictions, whatever a word list or a
-model says.
+"""Changes after which both sentences may be true.
 
-These are what a comparator leaves open (*over 200*, *over 300*), a time or place within the other
-(a day in its month, Wales in Britain), a pronoun that means nobody in particular, and a number or
-day that is part of a name. An NLI model passes many of these.
+They are no contradictions, whatever a word list or a model says. These are what a comparator leaves
+open (*over 200*, *over 300*), a time or place within the other (a day in its month, Wales in
+Britain), a pronoun that means nobody in particular, and a number or day that is part of a name. An
+NLI model passes many of these.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from factor_gen.text.analysis import CARDINALS, DAYS, TENS
-from factor_gen.text.lists import rows
+from factor_gen.text.analysis import CARDINALS, TENS
+from factor_gen.text.conditions import Place, Tables
+from factor_gen.text.lists import WORDS, rows
 from factor_gen.text.names import NATIONALITIES, aliases, countries, geonames
 
 DATA = Path(__file__).parent / "data"
+REASONS = (
+    "part of a name or reference",
+    "a pronoun that means nobody in particular",
+    "quantities that may both hold",
+    "a time within the other",
+    "times that may both hold",
+    "a place within the other, or the same",
+)
+"""Each is a table of ``compatible.yaml``, in the order in which they are asked."""
+
 _NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
-_UNITS = "second|minute|hour|day|week|weekend|month|quarter|year|season|decade|century"
-_SHAPES = {
-    name: re.compile(shape.replace("<units>", _UNITS).replace("<number>", _NUMBER))
-    for name, shape in (row[:2] for row in rows(DATA / "shapes.tsv", 2))
-}
-_PARTS_OF_DATES = ("day", "weekday", "month", "year", "decade", "century")
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
 _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
 _VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
+_PARTS_OF_DATES = {name: re.compile(shape) for name, shape in rows(DATA / "dates.tsv")}
 _NEAR = 60  # characters on either side of a change
 _SMALLEST = 1e-9  # in the place of 0, which no factor makes more or less
 
@@ -38,26 +44,17 @@ def _comparator(place: str, words: str) -> re.Pattern[str]:
 # Where a comparator stands, its words, and from and up to which part of the number it is open.
 _COMPARATORS = [
     (place, _comparator(place, words), float(least), float(most))
-    for place, words, least, most in rows(DATA / "comparators.tsv", 4)
+    for place, words, least, most in rows(DATA / "comparators.tsv")
 ]
 
 
 class _Change(NamedTuple):
-    text: str
-    start: int
+    """``new`` in place of ``old``, which stands between two other texts."""
+
+    before: str
     old: str
     new: str
-
-    @property
-    def before(self) -> str:
-        """What stands near before the change."""
-        return self.text[max(0, self.start - _NEAR) : self.start]
-
-    @property
-    def after(self) -> str:
-        """What stands near after the change."""
-        end = self.start + len(self.old)
-        return self.text[end : end + _NEAR]
+    after: str
 
 
 def compatible(text: str, start: int, end: int, new: str) -> str | None:
@@ -67,27 +64,28 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
         new: What stands in place of ``text[start:end]``.
 
     Returns:
-        A key of `REASONS`; None if nothing says so.
+        One of `REASONS`; None if nothing says so.
     """
-    change = _Change(text, start, text[start:end], new)
-    return next((reason for reason, holds in REASONS.items() if holds(change)), None)
+    change = _Change(text[:start], text[start:end], new, text[end:])
+    facts = {
+        "old": [change.old],
+        "new": [new],
+        "before": [change.before[-_NEAR:]],
+        "after": [change.after[:_NEAR]],
+        "all before": [change.before],
+    }
+    place = Place(change, _TABLES, 0, 0, facts)
+    return next((reason for reason in REASONS if place.meets(reason)), None)
 
 
 def _open_quantities(change: _Change) -> bool:
-    """Whether some quantity fits both.
-
-    If one bound of a range moves, the new range overlaps with the old one.
-    """
-    if _QUANTITY.match(change.old) and _is_bound(change):
-        return True
+    """Whether some quantity fits both; see `compatible.yaml` for the bounds of a range."""
     is_comparator = any(
         place == "before" and words.search(change.old) for place, words, *_ in _COMPARATORS
     )
     if not is_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
         return False
-    rest = change.text[change.start + len(change.old) :]
-    changed = change.text[: change.start] + change.new + rest
-    old, new = _range(change.text, change.start), _range(changed, change.start)
+    old, new = (_range(change.before, written + change.after) for written in change[1:3])
     if old is None or new is None or old == new:
         return False
     least, most = max(old[0], new[0]), min(old[1], new[1])
@@ -95,26 +93,20 @@ def _open_quantities(change: _Change) -> bool:
     return least < most or (least == most and is_one_number)
 
 
-def _is_bound(change: _Change) -> bool:
-    """Whether the quantity is a bound of a range; *from 5 to 10* may as well be a change."""
-    is_between = re.search(r"\bbetween\s[$€£¥]?$", change.before, re.IGNORECASE)
-    shape = _SHAPES["after between" if is_between else "first bound"]
-    is_from = re.search(r"\bfrom\s[$€£¥]?$", change.before)
-    is_first = shape.match(change.after) and not is_from
-    return bool(is_first or _SHAPES["second bound"].search(change.before))
-
-
-def _range(text: str, start: int) -> tuple[float, float] | None:
-    """The least and the most that the quantity at or soon after ``start`` may be."""
+def _range(before: str, after: str) -> tuple[float, float] | None:
+    """The least and the most that the quantity that begins or soon follows may be."""
+    start, text = len(before), before + after
     quantity = _QUANTITY.search(text, max(0, start - 1), start + 40)
     if quantity is None:
         return None
     written = quantity.group(1).lower()
-    before = text[max(0, quantity.start() - 40) : quantity.start()]
     value = _VALUES.get(written) or float(written.replace(",", "")) or _SMALLEST
     for place, words, least, most in _COMPARATORS:
-        is_before = place == "before"
-        if words.search(before) if is_before else words.match(text, quantity.end()):
+        if place == "before":
+            is_there = words.search(text[max(0, quantity.start() - 40) : quantity.start()])
+        else:
+            is_there = words.match(text, quantity.end())
+        if is_there:
             return value * least, value * most
     return value, value
 
@@ -129,8 +121,8 @@ def _time_within(change: _Change) -> bool:
 def _stated(date: str) -> dict[str, str]:
     """The parts of a date, as far as it states them."""
     parts = {}
-    for name in _PARTS_OF_DATES:
-        match = _SHAPES[name].search(date)
+    for name, shape in _PARTS_OF_DATES.items():
+        match = shape.search(date)
         if match:
             parts[name] = match.group(1)
     if "month" not in parts:
@@ -142,27 +134,10 @@ def _stated(date: str) -> dict[str, str]:
     return parts
 
 
-def _vague_times(change: _Change) -> bool:
-    """Whether both times may hold.
-
-    *Last week* may be part of *last month*. What fell from a year earlier may have fallen from a
-    month earlier too.
-    """
-    if _both_are("base", change):
-        return "-" in change.old or _SHAPES["compared"].search(change.before) is not None
-    is_counted = _SHAPES["counted"].search(change.before)
-    is_dated = change.after.startswith((" later", " ago", " earlier"))
-    return not is_counted and not is_dated and _both_are("spell", change)
-
-
-def _both_are(shape: str, change: _Change) -> bool:
-    return all(_SHAPES[shape].fullmatch(words) for words in (change.old, change.new))
-
-
 @cache
 def _regions() -> Mapping[str, frozenset[str]]:
     """The larger places that each place is in."""
-    listed = rows(DATA / "regions.tsv", 2)
+    listed = rows(DATA / "regions.tsv")
     continents = {code: name for code, name, *_ in listed if len(code) == 2}
     regions = {name: {continents.get(code, "")} for name, code in countries().items()}
     states = {code: state["name"] for code, state in geonames().get_us_states().items()}
@@ -202,30 +177,13 @@ def _around(places: Iterable[str]) -> set[str]:
     return set().union(*(_regions().get(place, ()) for place in places))
 
 
-def _nobody(change: _Change) -> bool:
-    """Whether a pronoun of a writer who means anybody becomes another.
-
-    In a quotation, somebody in particular speaks.
-    """
-    for quotation in _SHAPES["quoted"].finditer(change.text):
-        if quotation.start() < change.start < quotation.end():
-            return False
-    return _both_are("anybody", change)
-
-
-def _part_of_name(change: _Change) -> bool:
-    """Whether a number cites or names (*[5]*, *Python 3*), or a day is part of a name."""
-    if change.old[:1].isdigit():
-        return any(_SHAPES[name].search(change.before) for name in ("cited", "named"))
-    return change.old in DAYS and _SHAPES["naming"].search(change.before) is not None
-
-
-REASONS: Mapping[str, Callable[[_Change], bool]] = {
-    "part of a name or reference": _part_of_name,
-    "a pronoun that means nobody in particular": _nobody,
-    "quantities that may both hold": _open_quantities,
-    "a time within the other": _time_within,
-    "times that may both hold": _vague_times,
-    "a place within the other, or the same": _place_within,
-}
-"""Each reason and the check that finds it, in the order in which they are asked."""
+_TABLES = Tables(
+    __package__,
+    "data/compatible.yaml",
+    {**WORDS, "number": frozenset([_NUMBER])},
+    {
+        "open quantities": lambda place: (_open_quantities(place.sentence),),
+        "time within": lambda place: (_time_within(place.sentence),),
+        "place within": lambda place: (_place_within(place.sentence),),
+    },
+)

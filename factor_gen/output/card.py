@@ -55,7 +55,7 @@ class Provenance:
 
 
 def dataset_card(
-    settings: BuildSettings, provenance: Provenance, counts: Counts, audit: Figures | None = None
+    settings: BuildSettings, provenance: Provenance, counts: Counts, audit: Figures
 ) -> str:
     """Return the text of ``README.md``.
 
@@ -84,7 +84,7 @@ def dataset_card(
             counts=counts,
             front_matter=_yaml(_front_matter(settings, counts)),
             source=_source(settings, provenance),
-            audit=_audit_table(audit) if audit else None,
+            audit=_audit_table(audit),
             goal=types_of_goal(settings),
             doubts=settings.generate.generator == "rules" and settings.corpus.language == ENGLISH,
             models=[

@@ -19,17 +19,14 @@ from tqdm import tqdm
 from factor_gen.choose import Chosen
 from factor_gen.output.card import Figures, Provenance, dataset_card, models, versions
 from factor_gen.output.counts import Counts, stage_and_reason
-from factor_gen.output.folder import FORMAT, MANIFEST, file_names, refuse_to_overwrite, show
+from factor_gen.output.folder import FORMAT, MANIFEST, PART, file_names, show
 from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, Example, last_words, whole
 from factor_gen.settings import BuildSettings
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_text
 
 Cell: TypeAlias = str | float | None
-Audit: TypeAlias = Callable[[], Figures]
 
-_PART = ".output.part"
-"""A folder that the files are written in before they are shown."""
 _NUMBERS = ("nli", "fluency")
 # a row group of Parquet is held in memory until it has so many rows or characters
 _GROUP_ROWS = 1000
@@ -47,12 +44,11 @@ def write_benchmark(
     items: Iterable[Chosen | Example],
     out: Path,
     provenance: Provenance,
-    audit: Audit | None = None,
+    audit: Callable[[], Figures] = dict,
 ) -> Counts:
     """Write a benchmark with its task, card and manifest.
 
-    Files of an earlier build stay as they are until all new ones are complete; then those go that
-    the new one does not replace.
+    Files of an earlier build stay as they are until all new ones are complete.
 
     Args:
         settings: The settings of the build.
@@ -65,12 +61,9 @@ def write_benchmark(
         What became of the documents.
 
     Raises:
-        DataError: No document gave a row, ``out`` cannot be written, or holds what no build wrote
-            where a file would go.
-        ValueError: A row has another number of contradictions than the settings say.
+        DataError: No document gave a row, or ``out`` cannot be written.
     """
-    refuse_to_overwrite(settings, out)
-    part = out / _PART
+    part = out / PART
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -78,11 +71,11 @@ def write_benchmark(
             counts = _write_rows(settings, items, part)
             if not counts.rows:
                 raise DataError(_no_rows(counts))
-            figures = audit() if audit else None
-            _write_descriptions(settings, part, provenance, counts, figures)
-            show(part, out)
+            _write_descriptions(settings, part, provenance, counts, audit())
+            show(out)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            if not (part / MANIFEST).is_file():
+                shutil.rmtree(part, ignore_errors=True)
     except OSError as error:
         raise DataError(
             f"{out}: cannot be written: {error}; free some space or choose another folder"
@@ -110,15 +103,17 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
             folder / names["parquet"], schema, compression="zstd"
         ) as parquet,
     ):
-        table = csv.writer(csv_file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        table.writerow(kinds)
+        table = csv.DictWriter(
+            csv_file, list(kinds), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+        )
+        table.writeheader()
         for item in tqdm(items, desc="write", unit=" documents", delay=2):
             counts.add(item)
             if isinstance(item, Example):
                 unused.write(_unused_line(item))
                 continue
-            row = make_row(item, settings.choose.contradictions)
-            table.writerow(row.values())
+            row = make_row(item)
+            table.writerow(row)
             group.append(row)
             characters += sum(len(cell) for cell in row.values() if isinstance(cell, str))
             if len(group) >= _GROUP_ROWS or characters >= _GROUP_CHARACTERS:
@@ -142,24 +137,14 @@ def columns(contradictions: int) -> dict[str, type]:
     return kinds
 
 
-def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
-    """Return the cells of a row by column; a filter that was off leaves its cells empty.
-
-    Raises:
-        ValueError: The row has not ``contradictions`` contradictions.
-    """
-    example = chosen.example
-    if len(chosen.contradictions) != contradictions:
-        raise ValueError(
-            f"document {example.doc_id!r}: {len(chosen.contradictions)} contradictions chosen,"
-            f" expected {contradictions}"
-        )
-    prefix = whole(example.prefix)
+def make_row(chosen: Chosen) -> dict[str, Cell]:
+    """Return the cells of a row by column; a filter that was off leaves its cells empty."""
+    prefix = whole(chosen.example.prefix)
     row: dict[str, Cell] = {
-        "doc_id": whole(example.doc_id),
+        "doc_id": whole(chosen.example.doc_id),
         PREFIX: prefix,
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
-        "completion": whole(example.completion),
+        "completion": whole(chosen.example.completion),
     }
     for index, candidate in enumerate(chosen.contradictions):
         name = f"contradiction_{index}"
@@ -169,7 +154,7 @@ def make_row(chosen: Chosen, contradictions: int) -> dict[str, Cell]:
         row[f"{name}_generator"] = candidate.generator
         row[f"{name}_nli"] = candidate.contradiction
         row[f"{name}_fluency"] = candidate.fluency
-    return {name: row[name] for name in columns(contradictions)}
+    return row
 
 
 def _unused_line(example: Example) -> str:
@@ -195,25 +180,25 @@ def _write_descriptions(
     folder: Path,
     provenance: Provenance,
     counts: Counts,
-    figures: Figures | None,
+    figures: Figures,
 ) -> None:
     """Write the task, the dataset card, and last the manifest of all files."""
     names = file_names(settings)
     write_text(folder / names["task"], _task_yaml(settings))
     write_text(folder / names["card"], dataset_card(settings, provenance, counts, figures))
-    rows_of_file = {
-        names["csv"]: counts.rows,
-        names["parquet"]: counts.rows,
-        names["unused"]: counts.documents - counts.rows,
+    num_rows = {
+        "csv": counts.rows,
+        "parquet": counts.rows,
+        "unused": counts.documents - counts.rows,
     }
     files = []
-    for name in names.values():
-        if name == MANIFEST:
+    for kind, name in names.items():
+        if kind == "manifest":
             continue
         path = folder / name
         entry = {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
-        if name in rows_of_file:
-            entry["rows"] = rows_of_file[name]
+        if kind in num_rows:
+            entry["rows"] = num_rows[kind]
         files.append(entry)
     default_command = f"factor-gen build {settings.name}.yaml --out {settings.name}"
     manifest = {
@@ -227,7 +212,7 @@ def _write_descriptions(
         "stages": provenance.stages,
         "versions": versions(settings),
         "counts": counts.to_json(),
-        "audit": figures or None,
+        "audit": figures,
         "files": files,
     }
     write_json(folder / MANIFEST, manifest)

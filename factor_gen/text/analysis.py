@@ -85,7 +85,7 @@ class Tagger(Protocol):
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     parts: dict[str, str] = {}
     found = []
-    for name, pattern in rows(DATA / "times.tsv", 2):
+    for name, pattern in rows(DATA / "times.tsv"):
         filled = _PART.sub(
             lambda part: parts.get(part[0]) or f"(?:{'|'.join(LISTS[part[0][1:-1]])})", pattern
         )

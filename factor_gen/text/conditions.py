@@ -21,8 +21,9 @@ All others are features of the `Tables`, or facts that the place states.
 
 A list of values stands for any of them: words, ``NN*`` for all that begin so, or ``<name>`` for a
 list of words. ``true`` asks for a feature that is there, ``false`` for one that is not, and a text
-is a regular expression. ``not`` before a feature negates it, and ``is`` names other tables, of one
-of which a rule must hold. ``then`` is what follows if the rule holds.
+is a regular expression, in which ``<name>`` stands for any of a list. ``not`` before a feature
+negates it, and ``is`` names other tables, of one of which a rule must hold. ``then`` is what
+follows if the rule holds.
 """
 
 import re
@@ -43,6 +44,7 @@ Rule = tuple[Sequence[Condition], str]
 
 _ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|second|last|governor)")
 _SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind)s(?: (before|after|inside))?")
+_LIST = re.compile(r"<([a-z ]+)>")
 _CLAUSE_ENDS = (",", ".", ";", ":")
 _PASSED = WORDS["adverbs"] | WORDS["not"]
 
@@ -101,12 +103,18 @@ class Tables:
     def _test(self, value: list[str] | str) -> Callable[[Any], object]:
         """Return what tells whether a word or text is one of the values."""
         if isinstance(value, str):
-            return re.compile(value, re.IGNORECASE | re.DOTALL).search
+            expression = _LIST.sub(
+                lambda name: f"(?:{'|'.join(sorted(self._words[name[1]], reverse=True))})", value
+            )
+            return re.compile(expression, re.IGNORECASE | re.DOTALL).search
         words: set[str] = set()
         for word in value:
             words |= self._words[word[1:-1]] if word.startswith("<") else {word}
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
         return lambda word: word in words or word.startswith(beginnings)
+
+    def _any_of_list(self, name: re.Match[str]) -> str:
+        return f"(?:{'|'.join(sorted(self._words[name[1]], reverse=True))})"
 
     def _reader(self, feature: str) -> Feature:
         """Return what finds the values of a feature."""

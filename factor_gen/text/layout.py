@@ -1,9 +1,11 @@
-"""What the lines of a text are: prose, or code and tables; and paragraphs that were broken at a
-width, in one line again."""
+"""What the lines of a text are: prose, or code and tables.
+
+Paragraphs that were broken at a width become one line again.
+"""
 
 import re
-from collections.abc import Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 # cells, columns, and what has no letter or digit: drawings, lines below headings
@@ -11,9 +13,8 @@ _CELLS = re.compile(
     r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)*"
     r" {3,}\S|\A\s*\||\+--"
 )
-_GAP = re.compile(
-    r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)"
-)  # between columns; two spaces may follow a sentence
+# between columns; two spaces may follow a sentence
+_GAP = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)")
 _PROMPT = re.compile(
     r"\s*(?:\$ |>>> |# |% |//|/\*|#!|@\w+|<\w|\w+ = |\w+\(|[-\w.]+:"
     r" *[\[{\"])|.*(?:[{};\\]|\]\)?|\w\(\w*\))\s*\Z"
@@ -21,62 +22,6 @@ _PROMPT = re.compile(
 _SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
 _MUCH = 0.12  # of the characters of a line, where prose has few
 _INDENTED = 4  # columns
-
-
-def verbatim(lines: Sequence[str]) -> list[bool]:
-    """Which lines are code, tables or drawings: fenced, with cells or columns, or of a paragraph
-    that is mostly symbols."""
-    found = [bool(_CELLS.search(line)) for line in lines]
-    gaps = [
-        {match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set()
-        for line in lines
-    ]
-    for place in range(1, len(lines)):
-        is_wide = (
-            max(map(len, lines[place - 1 : place + 1])) > _WIDEST
-        )  # of long paragraphs, two may share a place by chance
-        if len(gaps[place] & gaps[place - 1]) > is_wide:
-            found[place] = found[place - 1] = True
-    fence, unfenced = "", list(lines)
-    for place, line in enumerate(lines):
-        mark = (_FENCE.match(line) or [""] * 2)[1]
-        if fence or mark:
-            found[place], unfenced[place] = True, ""
-        if mark and fence in ("", mark):
-            fence = "" if fence else mark
-    before, literal = (
-        "",
-        -1,
-    )  # the last line of the block before, and the column that what follows ``::`` goes beyond
-    for start, end in _blocks(unfenced):
-        column = _indent(lines[start])
-        literal = _indent(before) if before.endswith("::") else literal
-        literal = literal if column > literal else -1
-        codes = len(
-            [
-                1
-                for each in lines[start:end]
-                if _PROMPT.match(each) or len(_SYMBOLS.findall(each)) > _MUCH * len(each)
-            ]
-        )
-        is_deeper = column >= _indent(before) + _INDENTED
-        if literal >= 0 or codes * (4 if is_deeper else 2) > end - start:
-            found[start:end] = [True] * (end - start)
-        before = lines[end - 1].rstrip() if literal < 0 else ""
-    return found
-
-
-def _blocks(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The spans (first, last plus one) of lines between empty ones."""
-    marks = [0, *(bool(line.strip()) for line in lines), 0]
-    edges = [place for place, (one, other) in enumerate(pairwise(marks)) if one != other]
-    return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
 _NARROWEST, _WIDEST = 50, 110  # columns that texts are broken at
 _SLACK = 8  # columns that a line may stay below the width, as those do that were broken by hand
 _MARK = re.compile(
@@ -90,81 +35,169 @@ _LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not
 _OPENS = 0.8  # of the lines of verse and lists begin with a capital
 
 
+def verbatim(lines: Sequence[str]) -> list[bool]:
+    """Which lines are code, tables or drawings.
+
+    They are fenced, have cells or columns, or are of a paragraph that is mostly symbols.
+    """
+    is_code = [bool(_CELLS.search(line)) for line in lines]
+    _mark_columns(lines, is_code)
+    unfenced = _mark_fenced(lines, is_code)
+    before = ""  # the last line of the block before, if it was prose
+    literal = -1  # the column that what follows ``::`` goes beyond
+    for start, end in _blocks(unfenced):
+        column = _indent(lines[start])
+        if before.endswith("::"):
+            literal = _indent(before)
+        if column <= literal:
+            literal = -1
+        codes = sum(map(_looks_like_code, lines[start:end]))
+        share = 4 if column >= _indent(before) + _INDENTED else 2
+        if literal >= 0 or codes * share > end - start:
+            is_code[start:end] = [True] * (end - start)
+        before = lines[end - 1].rstrip() if literal < 0 else ""
+    return is_code
+
+
+def _mark_columns(lines: Sequence[str], is_code: list[bool]) -> None:
+    """Mark lines that have gaps in the same place as the next line."""
+    gaps: set[int] = set()
+    for i, line in enumerate(lines):
+        gaps_before = gaps
+        gaps = {match.end() for match in _GAP.finditer(line)} if "  " in line.strip() else set()
+        # Of long paragraphs, two may share a place by chance.
+        is_wide = i > 0 and max(len(lines[i - 1]), len(line)) > _WIDEST
+        if len(gaps & gaps_before) > is_wide:
+            is_code[i - 1] = is_code[i] = True
+
+
+def _mark_fenced(lines: Sequence[str], is_code: list[bool]) -> list[str]:
+    """Mark what stands between fences, and return the lines with these empty."""
+    fence = ""
+    unfenced = []
+    for i, line in enumerate(lines):
+        match = _FENCE.match(line)
+        mark = match[1] if match else ""
+        is_fenced = bool(fence or mark)
+        is_code[i] |= is_fenced
+        unfenced.append("" if is_fenced else line)
+        if mark and fence in ("", mark):
+            fence = "" if fence else mark
+    return unfenced
+
+
+def _looks_like_code(line: str) -> bool:
+    return bool(_PROMPT.match(line)) or len(_SYMBOLS.findall(line)) > _MUCH * len(line)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The spans (first, last plus one) of lines between empty ones."""
+    for is_text, block in groupby(range(len(lines)), lambda i: bool(lines[i].strip())):
+        if is_text:
+            start, *others = block
+            yield start, start + 1 + len(others)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def unwrap(text: str) -> str:
-    """``text`` with a space for each line break that only the width of the lines is the reason for;
-    a text that was not broken at a width comes back as it is. A break goes where the first word of
-    the next line would have made its line longer than lines get, or where the next line goes on
-    with a sentence in small letters. Headings, items of lists, verse, addresses, code and tables
-    keep their lines."""
-    lines = [line.rstrip() for line in text.expandtabs(8).split("\n")] if "\n" in text else []
+    """Put a space for each line break that only the width of the lines is the reason for.
+
+    A break goes where the first word of the next line would have made its line longer than lines
+    get, or where the next line goes on with a sentence in small letters. Headings, items of lists,
+    verse, addresses, code and tables keep their lines. A text that was not broken at a width comes
+    back as it is.
+    """
+    lines = [line.rstrip() for line in text.expandtabs(8).split("\n")]
     inner = sorted(
-        len(one) for one, other in pairwise(lines) if len(one) <= _WIDEST and _runs_on(one, other)
+        len(line)
+        for line, following in pairwise(lines)
+        if len(line) <= _WIDEST and _runs_on(line, following)
     )
-    if not inner or (width := inner[len(inner) * 9 // 10]) < _NARROWEST:
+    width = inner[len(inner) * 9 // 10] if inner else 0
+    if width < _NARROWEST:
         return text
-    fixed, words = verbatim(lines), set(_WORD.findall(text))
+    is_code = verbatim(lines)
+    words = set(_WORD.findall(text))
     goes_on = [False] * len(lines)
-    for start, end in chain.from_iterable(_paragraphs(lines, *each) for each in _blocks(lines)):
-        goes_on[start + 1 : end] = _continued(lines[start:end], fixed[start:end], width)
-    cuts = [*(place for place, each in enumerate(goes_on) if not each), len(lines)]
-    if len(cuts) > len(lines):
+    for block_start, block_end in _blocks(lines):
+        starts = _paragraphs(lines, block_start, block_end)
+        for start, end in pairwise([*starts, block_end]):
+            goes_on[start + 1 : end] = _continued(lines[start:end], is_code[start:end], width)
+    if not any(goes_on):
         return text
-    return "\n".join(_together(lines[first:last], words) for first, last in pairwise(cuts))
+    starts = [i for i, is_continued in enumerate(goes_on) if not is_continued]
+    return "\n".join(
+        _joined(lines[start:end], words) for start, end in pairwise([*starts, len(lines)])
+    )
 
 
-def _paragraphs(lines: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    """The spans of the paragraphs of a block: what begins with a line that alone is deeper, after
-    the end of a sentence."""
-    indents = [_indent(line) for line in lines[start:end]]
-    first = [
-        place
-        for place in range(start + 1, end - 1)
-        if indents[place - start - 1] == indents[place - start + 1] < indents[place - start]
-        and _END.search(lines[place - 1])
-    ]
-    return list(pairwise([start, *first, end]))
+def _paragraphs(lines: Sequence[str], start: int, end: int) -> list[int]:
+    """Where the paragraphs of a block begin.
+
+    That is at a line that alone is deeper, after the end of a sentence.
+    """
+    starts = [start]
+    for i in range(start + 1, end - 1):
+        before, indent, after = map(_indent, lines[i - 1 : i + 2])
+        if before == after < indent and _END.search(lines[i - 1]):
+            starts.append(i)
+    return starts
 
 
-def _continued(block: Sequence[str], fixed: Sequence[bool], width: int) -> list[bool]:
+def _continued(block: Sequence[str], is_code: Sequence[bool], width: int) -> list[bool]:
     """Whether each line but the first goes on with the one before it."""
     capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
     if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
         return [False] * (len(block) - 1)  # verse, or a list without marks
-    pairs = list(enumerate(pairwise(block), start=1))
-    follows = [
-        not (fixed[place] or fixed[place - 1]) and _is_below(block, place) for place, _ in pairs
-    ]
-    full = [len(one) + 1 + len(other.split()[0]) > width - _SLACK for _, (one, other) in pairs]
-    is_wrapped = any(map(all, zip(follows, full, strict=True)))
-    return [
-        is_next and (is_full or (_runs_on(one, other) and (is_wrapped or len(one) > width // 2)))
-        for is_next, is_full, (_, (one, other)) in zip(follows, full, pairs, strict=True)
-    ]
+    is_below, is_full = [], []
+    for i, (line, following) in enumerate(pairwise(block), start=1):
+        is_below.append(not (is_code[i] or is_code[i - 1]) and _is_below(block, i))
+        is_full.append(len(line) + 1 + len(following.split()[0]) > width - _SLACK)
+    is_wrapped = any(map(all, zip(is_below, is_full, strict=True)))
+    goes_on = []
+    for i, (line, following) in enumerate(pairwise(block)):
+        is_long = is_wrapped or len(line) > width // 2
+        is_continued = is_full[i] or (is_long and _runs_on(line, following))
+        goes_on.append(is_below[i] and is_continued)
+    return goes_on
 
 
-def _runs_on(line: str, other: str) -> bool:
-    is_small = other.lstrip(" (\"'“‘`")[:1].islower()
+def _runs_on(line: str, following: str) -> bool:
+    is_small = following.lstrip(" (\"'“‘`")[:1].islower()
     return is_small and not _END.search(line) and len(line.split()) >= _LEAST_WORDS
 
 
-def _is_below(block: Sequence[str], place: int) -> bool:
-    """Whether a line stands where the one before it would go on: in its column, below the text of
-    its item, or left of the first line of a paragraph."""
-    line, other = block[place - 1], block[place]
-    deeper, is_item = _indent(other) - _indent(line), bool(_MARK.match(line))
-    if _MARK.match(other) or (is_item and deeper <= 0):
+def _is_below(block: Sequence[str], i: int) -> bool:
+    """Whether a line stands where the one before it would go on.
+
+    That is in its column, below the text of its item, or left of the first line of a paragraph.
+    """
+    line, following = block[i - 1], block[i]
+    deeper = _indent(following) - _indent(line)
+    is_item = bool(_MARK.match(line))
+    if _MARK.match(following) or (is_item and deeper <= 0):
         return False
-    hangs = place == 1 and deeper <= 8 and len(block) > 2 and _indent(block[2]) == _indent(other)
-    return deeper == 0 or (is_item or hangs if deeper > 0 else place == 1 and deeper >= -8)
+    if deeper <= 0:
+        return deeper == 0 or (i == 1 and deeper >= -8)
+    hangs = i == 1 and deeper <= 8 and len(block) > 2 and _indent(block[2]) == _indent(following)
+    return is_item or hangs
 
 
-def _together(lines: Sequence[str], words: set[str]) -> str:
-    """The lines of a paragraph with spaces between them; a word whose parts two lines share is one
-    if ``words``, which the text has elsewhere, hold it without a hyphen."""
+def _joined(lines: Sequence[str], words: set[str]) -> str:
+    """The lines of a paragraph with spaces between them.
+
+    A word whose parts two lines share is one if the text has it elsewhere without a hyphen.
+    """
     if len(lines) == 1:
         return lines[0]
-    whole = "\n".join(line.strip() for line in lines)
-    whole = _SEAM.sub(
-        lambda seam: seam[1] + ("" if seam[1] + seam[2] in words else "-") + seam[2], whole
-    )
-    return lines[0][: _indent(lines[0])] + _SPACES.sub(" ", whole)
+
+    def seam(match: re.Match[str]) -> str:
+        is_word = match[1] + match[2] in words
+        return match[1] + ("" if is_word else "-") + match[2]
+
+    indent = " " * _indent(lines[0])
+    whole = _SEAM.sub(seam, "\n".join(line.strip() for line in lines))
+    return indent + _SPACES.sub(" ", whole)

@@ -5,27 +5,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from lm_factuality.ground.errors import DataError
-
 DATA = Path(__file__).parent / "data"
 
 
 @cache
-def rows(path: Path, columns: int = 1) -> tuple[tuple[str, ...], ...]:
-    """The rows of a list as tuples of columns. Raises DataError: a row has fewer than ``columns``
-    columns; names file and line."""
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        cells = tuple(cell.strip() for cell in line.split("\t"))
-        if len(cells) < columns:
-            raise DataError(
-                f"{path}:{number}: {len(cells)} columns, expected {columns} or more with a tab"
-                " between them"
-            )
-        found.append(cells)
-    return tuple(found)
+def rows(path: Path) -> tuple[tuple[str, ...], ...]:
+    """The rows of a list as tuples of columns."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(
+        tuple(cell.strip() for cell in line.split("\t"))
+        for line in lines
+        if line.strip() and not line.startswith("#")
+    )
 
 
 def entries(path: Path) -> frozenset[str]:
@@ -35,10 +26,7 @@ def entries(path: Path) -> frozenset[str]:
 
 def word_lists(folder: Path) -> Mapping[str, tuple[str, ...]]:
     """The words of each list in the folder's ``words.tsv``, by the list's name."""
-    return {
-        name: tuple(words.split(" "))
-        for name, words in (row[:2] for row in rows(folder / "words.tsv", 2))
-    }
+    return {name: tuple(words.split(" ")) for name, words in rows(folder / "words.tsv")}
 
 
 def fingerprint(folders: Sequence[Path]) -> str:

@@ -34,7 +34,7 @@ ORGANISATION_WORDS = entries(DATA / "organisations.txt")
 ORGANISATIONS = frozenset(
     row[0] for row in rows(DATA / "organisations.txt") if row[1:] == ("alone",)
 )
-FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in rows(DATA / "first_names.tsv", 2)}
+FIRST_NAMES: Mapping[str, str] = {row[0]: row[1] for row in rows(DATA / "first_names.tsv")}
 """``f`` or ``m`` by first name."""
 NATIONALITIES: Mapping[str, str] = {
     name: "".join(country) for name, *country in rows(DATA / "nationalities.tsv")
@@ -162,7 +162,7 @@ def places() -> Mapping[str, str]:
             names[city["name"]] = f"city of {city['countrycode']}"
     names |= {state["name"]: "state" for state in geonames().get_us_states().values()}
     names |= {name: "country" for name in countries() if name != "Chad"}
-    return names | {row[0]: row[1] for row in rows(DATA / "places.tsv", 2)}
+    return names | {row[0]: row[1] for row in rows(DATA / "places.tsv")}
 
 
 @cache
@@ -182,7 +182,7 @@ def _cities() -> Sequence[Any]:
 def aliases() -> Mapping[str, frozenset[str]]:
     """The names that mean, or stand for, the same as a name, itself among them."""
     names: dict[str, frozenset[str]] = {}
-    for row in rows(DATA / "aliases.tsv", 2):
+    for row in rows(DATA / "aliases.tsv"):
         for name in row:
             names[name] = names.get(name, frozenset()).union(row)
     return names

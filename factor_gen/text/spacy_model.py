@@ -17,18 +17,24 @@ from factor_gen.text.lists import DATA, rows
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import need
 
+_KINDS = {row[0]: row[1] for row in rows(DATA / "spacy.tsv")}
 _NAMED = (*NAMES, NATIONALITY)
 
 
 class SpacyTagger:
-    """See :class:`factor_gen.text.analysis.Tagger`. Names are the model's; dates and quantities
-    keep to the shapes of :mod:`factor_gen.text.analysis`, which the rules can edit, where the
-    model's entity holds one. Raises ConfigError: spaCy or the model is not installed, or the model
-    has no tagger or no entity recogniser."""
+    """Finds what a spaCy model says; see `factor_gen.text.analysis.Tagger`.
+
+    Names are the model's. Dates and quantities keep to the shapes of `factor_gen.text.analysis`,
+    which the rules can edit, where the model's entity holds one.
+
+    Raises:
+        ConfigError: spaCy or the model is not installed, or the model has no tagger.
+    """
 
     name = "spacy"
 
     def __init__(self, model: str) -> None:
+        """Name the model: a package, or a folder."""
         self.model = model
 
     @cached_property
@@ -44,6 +50,7 @@ class SpacyTagger:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
+        """The model's name and version."""
         meta = self._pipeline.meta
         return {
             "tagger": self.name,
@@ -52,9 +59,9 @@ class SpacyTagger:
         }
 
     def analyse(self, text: str) -> Analysis:
-        document = self._pipeline(
-            text[: self._pipeline.max_length]
-        )  # in characters: spaCy refuses longer texts
+        """The tokens with their tags, and the entities."""
+        # The limit is in characters: spaCy refuses longer texts.
+        document = self._pipeline(text[: self._pipeline.max_length])
         tokens = tuple(
             Token(token.text, token.idx, token.idx + len(token.text), token.tag_)
             for token in document
@@ -65,28 +72,14 @@ class SpacyTagger:
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
                 " with a tagger"
             )
-        return Analysis(text, tokens, _entities(text, document))
+        names, others = [], times_and_quantities(text)
+        for span in document.ents:
+            kind = _KINDS.get(span.label_, "")
+            entity = Entity(span.text, span.start_char, span.end_char, kind)
+            if kind:
+                (names if kind in _NAMED else others).append(entity)
+        return Analysis(text, tokens, tuple(without_overlaps([*names, *others])))
 
     def names(self, text: str) -> tuple[Entity, ...]:
-        return tuple(
-            each
-            for each in _entities(text, self._pipeline(text[: self._pipeline.max_length]))
-            if each.kind in _NAMED
-        )
-
-
-def _entities(text: str, document: Any) -> tuple[Entity, ...]:
-    kinds = {row[0]: row[1] for row in rows(DATA / "spacy.tsv", 2)}
-    found = [
-        Entity(
-            text[each.start_char : each.end_char],
-            each.start_char,
-            each.end_char,
-            kinds[each.label_],
-        )
-        for each in document.ents
-        if each.label_ in kinds
-    ]
-    names = [each for each in found if each.kind in _NAMED]
-    quantities = [each for each in found if each.kind not in _NAMED]
-    return tuple(without_overlaps((*names, *times_and_quantities(text), *quantities)))
+        """The names alone."""
+        return tuple(entity for entity in self.analyse(text).entities if entity.kind in _NAMED)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,10 +38,6 @@ class LmEvalBackend(Backend):
     none) and its sample number, once a group, so a sampled answer depends on the requests beside
     it. Models that are no torch modules of this process (servers, vllm) are given the same number
     as ``seed``.
-
-    lm_eval gives no alternatives of a token. To a request with ``top_logprobs``, an ``hf`` model
-    gives the log-probabilities of the words in its subject's ``choices`` instead, each as a whole.
-    Other models give none.
     """
 
     usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
@@ -96,11 +92,8 @@ class LmEvalBackend(Backend):
             for start in range(0, len(sendable), step):
                 batch = sendable[start : start + step]
                 texts = self._generate([prompts[number] for number in batch], decoding, sample)
-                logprobs = self._choices(
-                    [(prompts[number], requests[number]) for number in batch], decoding
-                )
-                for number, text, alternatives in zip(batch, texts, logprobs, strict=True):
-                    yield number, self._read(prompts[number], text, decoding, alternatives)
+                for number, text in zip(batch, texts, strict=True):
+                    yield number, self._read(prompts[number], text, decoding)
 
     def _loaded(self) -> Any:
         if self._model is not None:
@@ -131,6 +124,9 @@ class LmEvalBackend(Backend):
 
     def _generate(self, prompts: Sequence[Any], decoding: Decoding, sample: int) -> list[str]:
         """What the model writes, thoughts included."""
+        from aiohttp import ClientError
+        from lm_eval.api.instance import Instance
+
         arguments: dict[str, Any] = {
             "until": list(decoding.stop),
             "max_gen_toks": decoding.max_tokens,
@@ -140,55 +136,20 @@ class LmEvalBackend(Backend):
         if decoding.temperature > 0:
             arguments["top_p"] = decoding.top_p
             arguments |= _seed(self._model, (decoding.seed or 0) + sample)
-        asked = [(prompt, dict(arguments)) for prompt in prompts]
-        with whole_texts(self._model) as with_marks:
-            return list(map(with_marks, self._run("generate_until", asked)))
-
-    def _choices(
-        self, asked: Sequence[tuple[Any, Request]], decoding: Decoding
-    ) -> list[tuple[tuple[str, float], ...] | None]:
-        """The choices of each (prompt, request) with their log-probabilities, most likely first."""
-        from lm_eval.models.huggingface import HFLM
-
-        if not decoding.top_logprobs or not isinstance(self._model, HFLM):
-            return [None] * len(asked)
-        lead = "" if self._has_template else " "
-        words = [
-            (place, lead + word)
-            for place, (_, request) in enumerate(asked)
-            for word in request.subject.get("choices", ())
-        ]
-        scores = self._run("loglikelihood", [(asked[place][0], word) for place, word in words])
-        found: list[list[tuple[str, float]]] = [[] for _ in asked]
-        for (place, word), (logprob, _) in zip(words, scores, strict=True):
-            found[place].append((word, float(logprob)))
-        return [tuple(sorted(pairs, key=lambda pair: -pair[1])) or None for pairs in found]
-
-    def _run(self, method: str, arguments: Sequence[tuple[Any, Any]]) -> list[Any]:
-        """Have the model answer requests of lm_eval."""
-        from aiohttp import ClientError
-        from lm_eval.api.instance import Instance
-
-        if not arguments:
-            return []
         requests: list[Instance] = [
-            Instance(method, {}, pair, number) for number, pair in enumerate(arguments)
+            Instance("generate_until", {}, (prompt, dict(arguments)), number)
+            for number, prompt in enumerate(prompts)
         ]
-        call: Callable[..., list[Any]] = getattr(self._model, method)
         try:
-            return call(requests, disable_tqdm=True)
+            with whole_texts(self._model) as with_marks:
+                texts = self._model.generate_until(requests, disable_tqdm=True)
+                return list(map(with_marks, texts))
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
             raise BackendDown(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 
-    def _read(
-        self,
-        prompt: Any,
-        text: str,
-        decoding: Decoding,
-        alternatives: tuple[tuple[str, float], ...] | None,
-    ) -> Answer:
+    def _read(self, prompt: Any, text: str, decoding: Decoding) -> Answer:
         """The text, even an empty one. Without a tokenizer it is unknown how it ended."""
         # A model behind HTTP: lm_eval gives an empty text where there was none.
         is_client = any(base.__name__ == "TemplateAPI" for base in type(self._model).__mro__)
@@ -203,9 +164,7 @@ class LmEvalBackend(Backend):
             calls=1, prompt_tokens=used or 0, completion_tokens=written or 0
         )
         opening = opened_by(prompt) if isinstance(prompt, str) else ""
-        return Answer(
-            opening + text, finish_reason, used, written, first_token_logprobs=alternatives
-        )
+        return Answer(opening + text, finish_reason, used, written)
 
 
 def _too_long(model: Any, prompt: Any, longest: int) -> str:

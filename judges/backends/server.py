@@ -48,8 +48,6 @@ _ADVICE = {
 # A server that finds fault with the schema of an answer names one of these.
 _SCHEMA_WORDS = ("response_format", "json_schema")
 _LONGEST_QUOTE = 300  # characters of a server's message
-# Of a reply, unpacked. 100,000 tokens with alternatives for each have a quarter of that.
-_MOST_BYTES = 1 << 26
 _MOST_TOKENS = 10**12  # a server that counts more has not counted
 
 
@@ -245,8 +243,8 @@ def hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[[A
     """What the HTTP client does to each request before it is sent, and to each reply.
 
     A server that is not OpenAI's gets ``key``, or no ``Authorization`` without one, and no other
-    header that the openai client takes from the environment. A reply is read up to a bound in
-    bytes, and for at most ``timeout`` seconds.
+    header that the openai client takes from the environment. A reply is read for at most
+    ``timeout`` seconds.
     """
 
     def remove_foreign_headers(request: Any) -> None:
@@ -261,12 +259,7 @@ def hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[[A
         deadline = time.monotonic() + timeout
 
         def iter_bytes(*options: Any) -> Iterator[bytes]:
-            size = 0
             for part in unbounded(*options):
-                size += len(part)
-                # A small reply may hold any number of bytes when it is unpacked.
-                if size > _MOST_BYTES:
-                    raise TryAgain(f"a reply of more than {_MOST_BYTES:,} bytes")
                 if time.monotonic() > deadline:
                     raise TryAgain(f"no whole answer within {timeout:g} s")
                 yield part

@@ -88,18 +88,6 @@ class People:
     unchanged: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What people, or a judge, measured of a response of ``model``, known by its ``index`` or its
-    ``name`` (one of them may be empty). Of ``values`` shares are fractions; None stands for what
-    was not measured."""
-
-    model: str
-    index: str
-    name: str
-    values: Mapping[str, float | None]
-
-
 def load_questions(package: str) -> dict[str, Question]:
     """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys
     from 1 on."""

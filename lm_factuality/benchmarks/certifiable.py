@@ -21,6 +21,7 @@ class Wanted:
     sample: bool = False
     rows: int | None = None
     claims: Path | None = None
+    prompts: Path | None = None
 
 
 class Trial(Protocol):
@@ -48,23 +49,35 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class Certifiable:
-    """A setting. ``what`` says what is measured, ``headline`` where the figure stands that is
-    printed beside scores, ``label`` what it is called. ``blob`` is the ``git_blob`` of the
-    published data. ``takes`` are the fields of ``Wanted`` besides ``data_dir`` that it can use;
-    ``is_default`` says whether ``certify`` takes it for a judge unless told otherwise."""
+    """A setting in which a judge is measured."""
 
     name: str
+
     what: str
+    """What is measured."""
+
     headline: tuple[str, ...]
+    """The keys of the figure that is printed beside scores."""
+
     label: str
+    """What the figure is called."""
+
     blob: str
+    """The ``git_blob`` of the published data."""
+
     open: Callable[[Wanted], Trial]
+
     takes: tuple[str, ...] = ()
+    """The fields of `Wanted` besides ``data_dir`` that it can use."""
+
     is_default: Callable[[JudgeConfig], bool] = lambda config: False
+    """Whether ``certify`` takes it for a judge unless told otherwise."""
 
 
 @dataclass(frozen=True)
 class Stated:
+    """What is known of the judge of a run in a step."""
+
     step: str
     text: str
     is_certified: bool
@@ -72,97 +85,71 @@ class Stated:
 
 @dataclass(frozen=True)
 class JudgedStep:
-    """A step of a task that its judge decides. ``settings`` are those whose certificates speak for
-    it, the best first; none where nothing was released to hold it against. ``behind`` are the
-    scores that rest on it, as readers call them. ``measured`` is what these certificates are
-    measured with of a task's own settings; of a run with others they say nothing."""
+    """A step of a task that its judge decides."""
 
     name: str
-    settings: tuple[Certifiable, ...]
-    behind: str
-    measured: Mapping[str, str] = field(default_factory=dict)
 
-    def _found(self, metadata: Mapping[str, Any]) -> tuple[Certifiable, Mapping[str, Any]] | None:
-        given = mapping(metadata.get("judge_certificate"))
-        return next(
-            (
-                (each, given[each.name])
-                for each in self.settings
-                if isinstance(given.get(each.name), dict)
-            ),
-            None,
-        )
+    settings: tuple[Certifiable, ...]
+    """Those whose certificates speak for the step, the best first. There are none if nothing was
+    released to hold the judge against."""
+
+    behind: str
+    """The scores that rest on it, as readers call them."""
+
+    measured: Mapping[str, str] = field(default_factory=dict)
+    """The task's settings that these certificates are measured with. They say nothing of a run
+    with others."""
 
     def stated(self, metadata: Mapping[str, Any]) -> Stated:
-        """What a task's ``metadata`` say of its judge in this step."""
-        judge, found = mapping(metadata.get("judge_config")), self._found(metadata)
+        """Return what a task's metadata say of its judge in this step."""
         step = f"{self.name} (behind {self.behind})"
-        if other := [
+        unmeasured = [
             f"{key}: {metadata[key]}"
             for key, value in self.measured.items()
             if metadata.get(key, value) != value
-        ]:
-            return Stated(
-                step, f"not certified: no judge is measured with {', '.join(other)}", False
-            )
-        if found is not None:
-            own, run = mapping(found[1].get("prompt_hashes")), mapping(judge.get("prompt_hashes"))
-            if all(own[name] == run[name] for name in set(own) & set(run)):
-                return Stated(step, _in_words(*found), True)
+        ]
+        if unmeasured:
+            reason = f": no judge is measured with {', '.join(unmeasured)}"
+            return Stated(step, f"not certified{reason}", False)
         if not self.settings:
             return Stated(step, "not certified: no released decisions to hold it against", False)
-        why = (
-            "not certified"
-            if found is None
-            else "not certified: its certificate is of other prompts"
-        )
+
+        judge = mapping(metadata.get("judge_config"))
+        certificates = mapping(metadata.get("judge_certificate"))
+        reason = ""
+        for setting in self.settings:
+            certificate = certificates.get(setting.name)
+            if not isinstance(certificate, dict):
+                continue
+            hashes = mapping(certificate.get("prompt_hashes"))
+            run_hashes = mapping(judge.get("prompt_hashes"))
+            if all(hashes[name] == run_hashes[name] for name in set(hashes) & set(run_hashes)):
+                return Stated(step, _in_words(setting, certificate), True)
+            reason = ": its certificate is of other prompts"
+            break
         # Of several settings the command knows which suits the judge.
-        setting = f" --setting {self.settings[0].name}" if len(self.settings) == 1 else ""
-        return Stated(
-            step,
-            f"{why}; run lm-factuality certify --judge {judge.get('name', 'CONFIG')}{setting}",
-            False,
-        )
+        option = f" --setting {self.settings[0].name}" if len(self.settings) == 1 else ""
+        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}{option}"
+        return Stated(step, f"not certified{reason}; run {command}", False)
 
 
-def _in_words(setting: Certifiable, content: Mapping[str, Any]) -> str:
-    """The headline of a certificate, whole or in short, with its interval, what it is on, and how
-    much has no verdict."""
-    value: Any = whole_scores(content)
-    ends: Any = content.get("intervals")
+def _in_words(setting: Certifiable, certificate: Mapping[str, Any]) -> str:
+    """Return the headline of a certificate in short with its interval, and what it is on."""
+    value, ends = certificate.get("scores"), certificate.get("intervals")
     for key in setting.headline:
         value, ends = mapping(value).get(key), mapping(ends).get(key)
-    shown = "not defined" if (number := number_of(value)) is None else f"{number:.1%}"
-    between = f" [{ends[0]:.1%}, {ends[1]:.1%}]" if is_interval(ends) else ""
-    data, lost = mapping(content.get("data")), unscored_of(content)
+    number = number_of(value)
+    figure = "not defined" if number is None else f"{number:.1%}"
+    low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    interval = "" if low is None or high is None else f" [{low:.1%}, {high:.1%}]"
+    data = mapping(certificate.get("data"))
     part = f", on {data['rows']} of {data['of']} responses" if {"rows", "of"} <= set(data) else ""
-    return (
-        f"{setting.label} {shown}{between}{part}{f', {lost} unscored' if lost else ''} "
-        f"({setting.name}, {str(content.get('date'))[:10]})"
-    )
+    unscored = int(number_of(certificate.get("unscored")) or 0)
+    lost = f", {unscored} unscored" if unscored else ""
+    date = str(certificate.get("date"))[:10]
+    return f"{setting.label} {figure}{interval}{part}{lost} ({setting.name}, {date})"
 
 
-def whole_scores(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scores on everything; a certificate in short has no others."""
-    found = mapping(content.get("scores"))
-    return mapping(found.get("ALL", found if "unscored" in content else None))
-
-
-def unscored_of(content: Mapping[str, Any]) -> int | None:
-    """How many responses the judge had no verdict on; a certificate in short has the number
-    itself."""
-    given = content.get("unscored", mapping(content.get("scores")).get("unscored"))
-    number = given.get("responses") if isinstance(given, dict) else given
-    return (
-        number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
-    )
-
-
-def is_interval(found: Any) -> bool:
-    ends = [number_of(end) for end in found] if isinstance(found, list) else []
-    return len(ends) == 2 and ends[0] is not None and ends[1] is not None and ends[0] <= ends[1]
-
-
-def mapping(found: Any) -> Mapping[str, Any]:
-    """``found``; empty where a file of others has something else in its place."""
-    return found if isinstance(found, dict) else {}
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return an object of a file of others, or an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}

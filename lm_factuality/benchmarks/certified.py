@@ -89,14 +89,16 @@ def wrong_certificate(
 
 
 def own_hashes(identity: Any) -> dict[str, str] | None:
-    """The hashes of the prompts that a certified judge replaces (see ``certified_identity``); None
-    if it is not in order."""
+    """Return the hashes of the prompts that a certified judge replaces.
+
+    They are part of its identity (see ``judges.certificates.certified_identity``).
+
+    Returns:
+        The hashes by prompt, or None if the identity is not in order.
+    """
     try:
-        _, _, _, _, own, *_ = json.loads(identity)
-    except (ValueError, TypeError, RecursionError):
+        hashes = json.loads(identity)[4]
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    return (
-        own
-        if isinstance(own, dict) and all(isinstance(each, str) for each in own.values())
-        else None
-    )
+    is_sound = isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values())
+    return hashes if is_sound else None

@@ -1,6 +1,4 @@
-"""What is shown of runs: a score with its uncertainty, and what a report is of, models, tasks, and
-a run of each model on each of its tasks, with the section that the page of any benchmark can
-have."""
+"""What is shown of runs: scores with their uncertainty, and the runs that a report is of."""
 
 from __future__ import annotations
 
@@ -13,17 +11,19 @@ from markupsafe import Markup
 
 from judges.capabilities import capabilities
 from lm_factuality.benchmarks import find_benchmark
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
     Measure,
     Run,
     Score,
+    bounds_of,
     interval_of,
     undeclared,
 )
-from lm_factuality.benchmarks.pairs import Pair, Scored, compare
-from lm_factuality.benchmarks.rows import is_number
+from lm_factuality.benchmarks.pairs import Pair, compare
+from lm_factuality.benchmarks.rows import Scored, is_number
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
@@ -32,19 +32,21 @@ from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, nu
 Item = TypeVar("Item")
 
 RETRIEVAL = "hf-ralm"
-LEAST_ROWS = 10  # of fewer pages show no score, only its interval
+LEAST_ROWS = 10
+"""Of fewer rows, pages show no score, only its interval."""
 
 
 def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item]]:
-    """Of runs by model and variant those with retrieval, each behind that of the same model
-    without."""
+    """Yield each run with retrieval behind that of the same model without.
+
+    Args:
+        runs: The runs by model and variant.
+    """
     for (model, variant), run in runs.items():
         parts = variant.split(", ")
         others = [part for part in parts if part.split(" ")[0] != RETRIEVAL]
-        if (
-            len(others) < len(parts)
-            and (without := runs.get((model, ", ".join(others)))) is not None
-        ):
+        without = runs.get((model, ", ".join(others)))
+        if len(others) < len(parts) and without is not None:
             yield without, run
 
 
@@ -53,35 +55,38 @@ def series(family: str, variant: str) -> str:
 
 
 def newest(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
-    """Of each model and task the newest run, and a note on each that is passed over for it."""
-    found: dict[tuple[str, str], Run] = {}
+    """Return the newest run of each model and task, and a note on each older one."""
+    newest_runs: dict[tuple[str, str], Run] = {}
     notes = []
-    for run in sorted(
-        runs, key=lambda run: (run.file.date, run.file.path.name, str(run.file.path))
-    ):
+    for run in sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path)):
         key = (run.task.task, run.label)
-        if key in found:
-            older = found.pop(key)
-            names = run.file.path.name, older.file.path.name
-            notes.append(
-                f"{run.task.task}, {run.label}: {names[0]} counts, the newest; {names[1]} is older"
-            )
-        found[key] = run
-    return list(found.values()), notes
+        if key in newest_runs:
+            older = newest_runs.pop(key).file.path.name
+            newer = run.file.path.name
+            notes.append(f"{', '.join(key)}: {newer} counts, the newest; {older} is older")
+        newest_runs[key] = run
+    return list(newest_runs.values()), notes
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the report. ``id`` names its files, ``label`` is what readers see, ``name`` what
-    lm_eval calls it; ``size`` is its number of parameters, None where neither lm_eval nor the name
-    tells."""
+    """A model of the report."""
 
     id: str
+    """Names its files."""
+
     label: str
+    """What readers see."""
+
     name: str
+    """What lm_eval calls it."""
+
     variant: str
     backend: str
+
     size: float | None
+    """The number of parameters. None if neither lm_eval nor the name tells."""
+
     family: str
 
     @property
@@ -107,24 +112,24 @@ class Entry:
         return None if name is None else score_called(self.result.kind, name)
 
     def figure(self, score: Score | None) -> Figure | None:
-        """A score with its interval, None where the run has none or it is not defined."""
+        """A score with its interval, or None if the run has none or it is not defined."""
         return figure(self.result, score.name) if score else None
 
     def dot(self, score: Score | None) -> Dot | None:
-        """The same as plots show it, times what the score is shown times."""
-        found = self.figure(score)
-        if score is None or found is None or found.is_few:
+        """The same as plots show it, in the unit that tables show it in."""
+        result = self.figure(score)
+        if score is None or result is None or result.is_few:
             return None
-        low, high = (None if end is None else score.times * end for end in (found.low, found.high))
-        return Dot(score.times * found.value, low, high)
+        ends = [None if end is None else score.times * end for end in (result.low, result.high)]
+        return Dot(score.times * result.value, *ends)
 
     def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
-        return {score.label: dot for score in scores if (dot := self.dot(score))}
+        dots = {score.label: self.dot(score) for score in scores}
+        return {label: dot for label, dot in dots.items() if dot}
 
     @property
     def unscored(self) -> int | None:
-        """How many items have no score (see ``Benchmark.unscored_unit``); None where the results
-        give no finite number."""
+        """How many items have no score, or None if the results give no finite number."""
         count = number_of(self.result.metrics.get("unscored", 0))
         return None if count is None else int(count)
 
@@ -136,17 +141,24 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chosen:
-    """``models`` and ``tasks`` (their names), a run of each model on each of its tasks, and
-    ``notes`` on what is passed over. ``scored`` has what rows contribute to scores, by task, score
-    and model's id; ``own_pages`` by (task, model's id) the page on the samples of a run (see
-    ``Samples.own_pages``)."""
+    """What a report is of."""
 
     models: tuple[Model, ...]
+
     tasks: tuple[str, ...]
+    """The names of the tasks."""
+
     entries: tuple[Entry, ...]
+    """A run of each model on each of its tasks."""
+
     notes: tuple[str, ...]
+    """What is passed over."""
+
     scored: Mapping[str, Mapping[str, Mapping[str, Scored]]] = field(default_factory=dict)
+    """What rows contribute to scores, by task, score and model's id."""
+
     own_pages: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By task and model's id the page on the samples of a run (see ``Samples.own_pages``)."""
 
     def of_task(self, task: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.result.task == task]
@@ -158,51 +170,48 @@ class Chosen:
         return list(dict.fromkeys(entry.result.task for entry in self.of_kind(kind)))
 
     def find(self, model: Model, task: str) -> Entry | None:
-        return next(
-            (each for each in self.entries if each.model == model and each.result.task == task),
-            None,
-        )
+        return next((entry for entry in self.of_task(task) if entry.model == model), None)
 
     def pair(self, task: str, score: Score, one: Model, other: Model) -> Pair | None:
-        """The paired difference of two models in a score; None where their rows are not known."""
+        """The paired difference of two models, or None if their rows are not known."""
         models = self.scored.get(task, {}).get(score.name, {})
-        return (
-            compare(models[one.id], models[other.id], score)
-            if one.id in models and other.id in models
-            else None
-        )
+        if one.id not in models or other.id not in models:
+            return None
+        return compare(models[one.id], models[other.id], score)
 
 
 def score_called(kind: str, name: str) -> Score:
-    """How the score ``name`` of a benchmark is shown; one that is not shown in tables, or not
-    declared, as it is."""
-    benchmark = find_benchmark(kind)
-    score = benchmark.score(name) if benchmark else None
+    """Return how a score of a benchmark is shown.
+
+    One that is not shown in tables, or not declared, is shown as it is.
+    """
+    score = _declared(kind, name)
     return score if score is not None and score.label else undeclared(name)
 
 
 def shown_scores(entries: Sequence[Entry]) -> list[Score]:
-    """The scores of a benchmark that tables show, those of them that any of its runs has."""
+    """Return those scores of a benchmark that tables show and any of its runs has."""
     benchmark = entries[0].benchmark if entries else None
-    shown = benchmark.shown if benchmark else ()
-    return [
-        score for score in shown if any(score.name in entry.result.metrics for entry in entries)
-    ]
+    names = {name for entry in entries for name in entry.result.metrics}
+    return [score for score in benchmark.shown if score.name in names] if benchmark else []
 
 
 def scores_section(
     chosen: Chosen, kind: str, title: str = "", note: str = "", tasks: Sequence[str] | None = None
 ) -> Markup:
-    """The tables of all scores of a benchmark, one for each of its ``tasks`` (default: all); empty
-    where there are none. ``title`` is that of the section (default: the benchmark's)."""
+    """Return the tables of all scores of a benchmark, or nothing if there are none.
+
+    Args:
+        title: The title of the section. By default, that of the benchmark.
+        tasks: The tasks that get a table. By default, all of the benchmark.
+    """
     benchmark = find_benchmark(kind)
-    runs = {
-        task: chosen.of_task(task)
-        for task in (chosen.tasks_of_kind(kind) if tasks is None else tasks)
-    }
-    if not runs or benchmark is None:
+    tables = []
+    for task in chosen.tasks_of_kind(kind) if tasks is None else tasks:
+        entries = chosen.of_task(task)
+        tables.append((task, entries, shown_scores(entries)))
+    if not tables or benchmark is None:
         return Markup()
-    tables = [(task, entries, shown_scores(entries)) for task, entries in runs.items()]
     return render(
         f"{__package__}/pages.html",
         kind=kind,
@@ -214,27 +223,56 @@ def scores_section(
 
 @dataclass(frozen=True)
 class Figure:
-    """A score with what is known of its uncertainty: the ends of a 95% interval, of ``n``
-    documents. ``worst`` and ``best`` are the score if all ``unscored`` items (see
-    ``Benchmark.unscored_unit``) were wrong, or right. ``caution`` is what to know of the judge;
-    ``corrected`` is the score without the judge's errors, by people's labels; ``floor`` is what
-    knowing nothing scores; ``counted`` how many rows it is of."""
+    """A score with what is known of its uncertainty."""
 
     least: ClassVar[int] = LEAST_ROWS
 
+    task: TaskResult
     metric: str
     value: float
-    low: float | None
-    high: float | None
     stderr: float | None
-    n: int
-    unscored: int
+
+    low: float | None
+    """The lower end of the 95% interval."""
+
+    high: float | None
+    """The higher end."""
+
     worst: float | None
+    """The score if all unscored items were wrong."""
+
     best: float | None
-    caution: str
-    corrected: Corrected | None = None
-    floor: float | None = None
-    counted: int = LEAST_ROWS
+    """The score if all unscored items were right."""
+
+    floor: float | None
+    """What knowing nothing scores."""
+
+    counted: int
+    """The number of rows that it is of."""
+
+    @property
+    def n(self) -> int:
+        """The number of rows that were run."""
+        return self.task.effective
+
+    @property
+    def unscored(self) -> int:
+        return int(number_of(self.task.metrics.get("unscored")) or 0)
+
+    @property
+    def corrected(self) -> Corrected | None:
+        """The score without the judge's errors, by people's labels."""
+        return self.task.corrected.get(self.metric)
+
+    @property
+    def caution(self) -> str:
+        """What to know of the judge, or of one of the judges that it is made of."""
+        judge = mapping(self.task.metadata.get("judge_config"))
+        for config in (judge, judge.get("first"), judge.get("then")):
+            caution = capabilities(str(mapping(config).get("backend"))).caution
+            if caution:
+                return caution
+        return ""
 
     @property
     def is_few(self) -> bool:
@@ -247,57 +285,33 @@ class Figure:
 
 
 def headline(task: TaskResult) -> str | None:
-    """The score that a task is about; None for tasks that are not the suite's."""
+    """Return the score that a task is about, or None for tasks that are not the suite's."""
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
         return None
-    return next(
-        (name for name in benchmark.scoring.headlines if name in task.metrics),
-        benchmark.scoring.headlines[-1],
-    )
+    names = benchmark.scoring.headlines
+    return next((name for name in names if name in task.metrics), names[-1])
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
-    """``metric`` of ``task`` with its 95% interval (see
-    ``lm_factuality.scores.statistics.score_interval``). None where the task has no such metric, or
-    it is not defined."""
-    value, stderr = _number(task.metrics.get(metric)), _number(task.stderrs.get(metric))
+    """Return a score of a task with its 95% interval.
+
+    The interval is that of `lm_factuality.scores.statistics.score_interval`.
+
+    Returns:
+        The score, or None if the task has no such score or it is not defined.
+    """
+    value = _number(task.metrics.get(metric))
     if value is None:
         return None
-    measure, benchmark = measure_of(task, metric), find_benchmark(task.kind)
-    if benchmark is None:  # other people's scores: nobody knows what they are
-        measure = (
-            ACCURACY
-            if metric.startswith("acc")
-            else Measure("unknown", "unknown", -math.inf, math.inf)
-        )
+    stderr = _number(task.stderrs.get(metric))
+    benchmark = find_benchmark(task.kind)
     counted = benchmark.scoring.counted(task, metric) if benchmark else task.effective
-    ends = None if stderr is None else interval_of(measure, value, stderr, counted)
+    ends = None if stderr is None else interval_of(measure_of(task, metric), value, stderr, counted)
     low, high = ends or (None, None)
-    lost = int(number_of(task.metrics.get("unscored")) or 0)
-    worst, best = (_number(task.metrics.get(f"{metric}_{bound}")) for bound in ("worst", "best"))
-    judge = task.metadata.get("judge_config")
-    judges = [judge, judge.get("first"), judge.get("then")] if isinstance(judge, Mapping) else []
-    caution = next(
-        filter(None, (capabilities(str((each or {}).get("backend"))).caution for each in judges)),
-        "",
-    )
+    worst, best = (_number(task.metrics.get(name)) for name in bounds_of(metric, None, None))
     floor = benchmark.scoring.floor(task, metric) if benchmark else None
-    return Figure(
-        metric,
-        value,
-        low,
-        high,
-        stderr,
-        task.effective,
-        lost,
-        worst,
-        best,
-        caution,
-        task.corrected.get(metric),
-        floor,
-        counted,
-    )
+    return Figure(task, metric, value, stderr, low, high, worst, best, floor, counted)
 
 
 def _number(value: object) -> float | None:
@@ -306,6 +320,16 @@ def _number(value: object) -> float | None:
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:
-    benchmark = find_benchmark(task.kind)
-    score = benchmark.score(metric) if benchmark else None
+    """Return what kind of number a score is.
+
+    Nobody knows what the scores of other people's tasks are, but accuracies have telling names.
+    """
+    if find_benchmark(task.kind) is None:
+        return ACCURACY if metric.startswith("acc") else Measure("unknown", -math.inf, math.inf)
+    score = _declared(task.kind, metric)
     return score.measure if score else None
+
+
+def _declared(kind: str, name: str) -> Score | None:
+    benchmark = find_benchmark(kind)
+    return benchmark.score(name) if benchmark else None

@@ -1,6 +1,8 @@
-"""What a benchmark declares of itself, once: results, report, exports, comparisons and leaderboards
-read it here. A benchmark is a folder here (or of another package, see ``docs/add_a_benchmark.md``)
-whose module ``benchmark`` holds a ``Benchmark`` called ``BENCHMARK``."""
+"""What a benchmark declares of itself, once; results, report, comparisons and leaderboards read it.
+
+A benchmark is a folder beside this module, or of another package (see ``docs/add_a_benchmark.md``).
+The module ``benchmark`` of the folder holds a `Benchmark` called ``BENCHMARK``.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from judges.templates import register_prompts
 from lm_factuality.benchmarks.asked import People
 from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
-from lm_factuality.benchmarks.rows import Counts, SampleRow
+from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
@@ -23,84 +27,88 @@ from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, score_interval
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
+Sample = Mapping[str, Any]
+"""A line of lm_eval's samples file."""
 
-    from lm_factuality.benchmarks.chosen import Chosen, Entry
-    from lm_factuality.benchmarks.pairs import Scored
+Row = Mapping[str, Any]
+"""What is kept of a sample to score it again."""
 
-Sample = Mapping[str, Any]  # a line of lm_eval's samples file
-Row = Mapping[str, Any]  # what is kept of a sample to score it again
 Rows = Sequence[Row]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_RESERVED = (
-    "index",
-    "compare",
-    "samples",
-    "other",
-)  # pages of every report, and the kind of lm_eval's own tasks
+_RESERVED = ("index", "compare", "samples", "other")
+"""The pages of every report, and the kind of lm_eval's own tasks."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What kind of number a score is: the ``family`` that scores of other benchmarks share
-    (accuracy, f1, perplexity, ...), its ``unit``, and the least and the most that it can be."""
+    """What kind of number a score is."""
 
     family: str
-    unit: str = "proportion"
+    """What the scores of several benchmarks share, such as ``f1``."""
+
     low: float = 0.0
+    """The lowest value that the score can have."""
+
     high: float = 1.0
+    """The highest."""
 
 
-ACCURACY, F1, PRECISION, RECALL = (
-    Measure("accuracy"),
-    Measure("f1"),
-    Measure("precision"),
-    Measure("recall"),
-)
-BALANCED_ACCURACY, ERROR_RATE, SHARE = (
-    Measure("balanced_accuracy"),
-    Measure("error_rate"),
-    Measure("share"),
-)
-PERPLEXITY = Measure("perplexity", "perplexity", 1.0, math.inf)
-BITS_PER_BYTE = Measure("bits_per_byte", "bits", 0.0, math.inf)
-DIFFERENCE = Measure("difference", "proportion", -1.0, 1.0)
+ACCURACY = Measure("accuracy")
+F1 = Measure("f1")
+PRECISION = Measure("precision")
+RECALL = Measure("recall")
+BALANCED_ACCURACY = Measure("balanced_accuracy")
+ERROR_RATE = Measure("error_rate")
+SHARE = Measure("share")
+PERPLEXITY = Measure("perplexity", 1.0, math.inf)
+BITS_PER_BYTE = Measure("bits_per_byte", 0.0, math.inf)
+DIFFERENCE = Measure("difference", -1.0, 1.0)
 
 
 def interval_of(
     measure: Measure | None, value: float, stderr: float, n: int
 ) -> tuple[float, float] | None:
-    """The 95% interval of a score of ``n`` rows. What has no measure is a count, or as negative as
-    a log-probability."""
-    low, high = (
-        (measure.low, measure.high) if measure else (0.0 if value >= 0 else -math.inf, math.inf)
-    )
-    return score_interval(value, stderr, low, high, n)
+    """Return the 95% interval of a score of ``n`` rows.
+
+    What has no measure is a count, or as negative as a log-probability.
+    """
+    measure = measure or Measure("count", 0.0 if value >= 0 else -math.inf, math.inf)
+    return score_interval(value, stderr, measure.low, measure.high, n)
 
 
 @dataclass(frozen=True)
 class Score:
-    """A number that the tasks of a benchmark report. ``name`` is lm_eval's; one that ends in ``*``
-    stands for all that begin so. ``aggregation`` makes it of the values of all rows. ``measure`` is
-    None for counts, worst and best cases. ``label`` is what tables call it, empty for what they do
-    not show. ``higher`` says whether higher is better, None if neither is. A value is shown
-    ``times`` as large, with ``digits`` decimals and in ``unit``. ``alike`` names a score, such as
-    the number of tokens, that two runs must have alike to be compared in this one. ``of_sums``
-    makes it of ``Samples.sums``."""
+    """A number that the tasks of a benchmark report."""
 
     name: str
+    """Its name in lm_eval's results. A trailing ``*`` stands for every metric that begins so."""
+
     aggregation: Aggregation
+    """How the values of all rows become one number and its standard error."""
+
     measure: Measure | None = None
+    """None for counts, and for worst and best cases."""
+
     label: str = ""
+    """What tables call it. Scores without a label are in no table."""
+
     higher: bool | None = True
+    """Whether higher is better, or None if neither is."""
+
     times: float = 100.0
+    """What a value is multiplied by before it is shown."""
+
     digits: int = 1
+    """The number of decimals that are shown."""
+
     note: str = ""
-    unit: str = "%"
-    alike: str = ""
-    of_sums: Callable[[Sequence[float]], float] | None = None
+
+    comparable_if_equal: str = ""
+    """Another score, such as the number of tokens.
+
+    Two runs are compared in this score only if they are equal in that one.
+    """
 
     def covers(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
@@ -123,8 +131,15 @@ class Score:
         return Score(*worst, higher=self.higher), Score(*best, higher=self.higher)
 
     @property
+    def unit(self) -> str:
+        """The unit of a value as it is shown; empty for what is no share."""
+        if self.times != 100:
+            return ""
+        return "points" if self.measure == DIFFERENCE else "%"
+
+    @property
     def titled(self) -> str:
-        return f"{self.label}, {self.unit}" if self.times == 100 else self.label
+        return f"{self.label}, {self.unit}" if self.unit else self.label
 
     @property
     def column(self) -> Column:
@@ -141,38 +156,8 @@ def is_bound(name: str) -> bool:
     return name.endswith(("_worst", "_best"))
 
 
-def wrong_metrics(scores: Sequence[Score], listed: Any) -> Iterator[str]:
-    """What is not so in the ``metric_list`` of a task's YAML, which may state the metrics and
-    cannot change them."""
-    if listed is not None and not isinstance(listed, list):
-        yield f"metric_list: found a {type(listed).__name__}, expected a list of metrics"
-        return
-    for each in listed or ():
-        name = each.get("metric") if isinstance(each, Mapping) else each
-        score = next(
-            (score for score in scores if isinstance(name, str) and score.covers(name)), None
-        )
-        if score is None:
-            known = [score.name for score in scores]
-            yield (
-                f"metric_list: no score {name!r}{did_you_mean(str(name), known)}; known:"
-                f" {', '.join(known)}"
-            )
-        elif (
-            isinstance(each, Mapping) and each.get("higher_is_better", score.higher) != score.higher
-        ):
-            yield (
-                f"metric_list: higher_is_better of {name} is {score.higher}, not"
-                f" {each['higher_is_better']}"
-            )
-
-
-class Recount(NamedTuple):
-    """How the metrics of a row that was kept are found again, by name. ``unfounded`` says what of a
-    judge's record does not follow from the response and from what the judge wrote, if anything."""
-
-    row_metrics: Callable[[Row], dict[str, Any]]
-    unfounded: Callable[[Row], str | None] = lambda row: None
+def find_score(scores: Iterable[Score], name: str) -> Score | None:
+    return next((score for score in scores if score.covers(name)), None)
 
 
 def undeclared(name: str) -> Score:
@@ -180,42 +165,89 @@ def undeclared(name: str) -> Score:
     return Score(name, Aggregation(math.fsum), label=name, higher=None, times=1, digits=4)
 
 
+def wrong_metrics(scores: Sequence[Score], metric_list: Any) -> Iterator[str]:
+    """Yield what is not true in the ``metric_list`` of a task's YAML.
+
+    The list may state the metrics of the benchmark and cannot change them.
+    """
+    if not isinstance(metric_list, list | None):
+        found = type(metric_list).__name__
+        yield f"metric_list: found a {found}, expected a list of metrics"
+        return
+    for entry in metric_list or ():
+        metric = entry if isinstance(entry, Mapping) else {"metric": entry}
+        name = str(metric.get("metric"))
+        score = find_score(scores, name)
+        names = [score.name for score in scores]
+        if score is None:
+            hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
+            yield f"metric_list: no score {name!r}{hint}"
+        elif metric.get("higher_is_better", score.higher) != score.higher:
+            found = metric["higher_is_better"]
+            yield f"metric_list: higher_is_better of {name} is {score.higher}, not {found}"
+
+
+class Recount(NamedTuple):
+    """How rows that were kept are scored again."""
+
+    row_metrics: Callable[[Row], dict[str, Any]]
+    """Returns the metrics of a row by name."""
+
+    unfounded: Callable[[Row], str | None] = lambda row: None
+    """Says what of a judge's record does not follow from what the judge wrote, if anything."""
+
+
 @dataclass(frozen=True)
 class Samples:
-    """How the report shows the samples of a benchmark, in its browser and where two models are
-    compared.
-
-    ``outcomes`` are the words for rows that are right, wrong, unscored, and none of these;
-    ``margin`` is by how much one is; ``facet`` is what the facets of rows are called; with
-    ``is_partition`` every row has exactly one. ``right`` counts the rows that a model has right.
-    ``compared`` gives the scores that ``SampleRow.parts`` has beside the shown ones. ``sums`` are
-    the parts of a row in scores that are not compared row by row, and that people's answers correct
-    all the same. ``script`` is a ``page.js`` that draws a row (see ``report/scripts/rows.js``;
-    without one its texts are listed). ``own_pages`` is a folder, and what makes the HTML of a page
-    on the samples of one run, which is written there."""
+    """How the report shows the samples of a benchmark, and how two models are compared by them."""
 
     row: Callable[[TaskResult, Sample], SampleRow]
+    """Makes the row of a sample."""
+
     outcomes: tuple[str, str, str, str] = ("right", "wrong", "unscored", "other")
+    """The words for rows that are right, wrong, unscored, and none of these."""
+
     margin: str = "margin"
+    """What the margin of a row is called."""
+
     facet: str = "Facet"
+    """What the facets of rows are called."""
+
     is_partition: bool = False
+    """Whether every row has exactly one facet."""
+
     right: str = "Rows right"
+    """What the number of rows that a model has right is called."""
+
     compared: Callable[[str], Score | None] = lambda name: None
+    """Returns a score that ``SampleRow.parts`` has besides the shown ones, by its name."""
+
     sums: Callable[[Sample], Mapping[str, Counts]] = lambda sample: {}
+    """Returns the parts of a row in scores that are not compared row by row. People's answers
+    correct them all the same."""
+
     script: Path | None = None
-    own_pages: tuple[str, Callable[[Entry], str]] | None = None
+    """A ``page.js`` that draws a row (see ``report/scripts/rows.js``). Without one the texts of
+    the row are listed."""
+
+    own_pages: tuple[str, Callable[[TaskResult, str], str]] | None = None
+    """A folder, and what makes the HTML of a page on the samples of a run, which is written there.
+    It is given the task and the title of the page."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A task of a results file, to be compared with others; ``notes`` say what sets it apart.
-    ``scored`` is what its rows contribute to each score, empty without samples and where a newer
-    run of the same model replaces it."""
+    """A task of a results file, to be compared with others."""
 
     file: ResultsFile
     task: TaskResult
+
     notes: tuple[str, ...] = ()
+    """What sets it apart."""
+
     scored: Mapping[str, Scored] = field(default_factory=dict)
+    """What its rows contribute to each score. It is empty without samples, and where a newer run
+    of the same model replaces this one."""
 
     @property
     def label(self) -> str:
@@ -223,33 +255,38 @@ class Run:
 
     @property
     def protocol(self) -> str:
-        """The protocol, if its scores are not to be taken for those of the benchmark's own
-        protocols, else empty."""
-        found = str(self.task.metadata.get("protocol", "paper"))
-        return "" if found in ("paper", "code", "fixed", "statements") else found
+        """The protocol, or empty if its scores are those that the benchmark is about."""
+        protocol = str(self.task.metadata.get("protocol", "paper"))
+        return "" if protocol in ("paper", "code", "fixed", "statements") else protocol
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published ``value`` of ``metric`` for ``model`` (its name on the Hub) on ``task``, shares
-    in per cent, and where it stands. ``decoding`` is lm_eval's ``--model`` with its options as
-    labels of runs have them (``hf-dola formula=code layers=low``), or another name of the method,
-    empty where the model is scored as it is."""
+    """A published value of a metric."""
 
     model: str
+    """The name of the model on the Hub."""
+
     task: str
     metric: str
+
     value: float
+    """Shares are in percent."""
+
     where: str
+    """Where the value stands."""
+
     protocol: str = ""
+
     decoding: str = ""
+    """lm_eval's ``--model`` with its options as labels of runs have them, such as ``hf-dola
+    formula=code layers=low``, or another name of the method. It is empty where the model is scored
+    as it is."""
 
     @property
     def label(self) -> str:
-        decoding, protocol = (
-            self.decoding and f" ({self.decoding})",
-            self.protocol and f", protocol {self.protocol}",
-        )
+        decoding = self.decoding and f" ({self.decoding})"
+        protocol = self.protocol and f", protocol {self.protocol}"
         return f"{self.model}{decoding}{protocol}"
 
 
@@ -262,32 +299,20 @@ class Table(NamedTuple):
     notes: Sequence[str] = ()
 
 
-class Comparison(Protocol):
-    """What a benchmark compares besides headlines: tables, and plots in a folder."""
-
-    def tables(self, runs: Sequence[Run], figures: Sequence[Published], source: str) -> list[Table]:
-        """Out of all runs, and the published figures that were read from ``source``."""
-
-    def draw(
-        self, runs: Sequence[Run], figures: Sequence[Published], folder: Path, ending: str
-    ) -> tuple[list[Path], list[str]]:
-        """The files that were written, and notes on what is in none."""
-
-
 def scored_of(task: TaskResult) -> int:
-    """How many rows have a score. Items that are counted otherwise than in rows can be more than
-    these."""
+    """Return how many rows have a score.
+
+    There can be more unscored items than rows where items are no rows.
+    """
     return max(0, task.effective - int(number_of(task.metrics.get("unscored")) or 0))
 
 
 def answered(task: TaskResult, metric: str) -> int:
-    """The same where a model may decline: the rows that are answered and have a score; of the share
-    of answers all rows."""
+    """Return how many rows are answered and have a score, where a model may decline to answer."""
     share = number_of(task.metrics.get("respond_ratio"))
-    declined = (
-        0 if share is None or metric == "respond_ratio" else round((1 - share) * task.effective)
-    )
-    return max(0, scored_of(task) - declined)
+    if share is None or metric == "respond_ratio":
+        return scored_of(task)
+    return max(0, scored_of(task) - round((1 - share) * task.effective))
 
 
 @dataclass(frozen=True)
@@ -357,8 +382,9 @@ class Page:
     name: str = ""
     """The page that the benchmark is on. By default, the page has the name of its kind."""
 
-    sections: Callable[[Chosen], Sequence[Markup]] | None = None
-    """Makes the sections. By default, there is one table of the shown scores for each task."""
+    sections: Callable[[Any], Sequence[Markup]] | None = None
+    """Makes the sections of a `lm_factuality.benchmarks.chosen.Chosen`. By default, there is one
+    table of the shown scores for each task."""
 
     samples: Samples | None = None
     """How samples are shown. Without it, no sample can be browsed and no rows are paired."""
@@ -371,8 +397,11 @@ class Comparing:
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
     """Says what sets a run apart besides its data and limits."""
 
-    comparison: Comparison | None = None
-    """Tables and plots besides those of the headlines."""
+    tables: Callable[[Sequence[Run]], Iterable[Table]] | None = None
+    """Makes tables of all runs besides those of the headlines."""
+
+    draw: Callable[[Sequence[Run], Path, str], tuple[list[Path], list[str]]] | None = None
+    """Draws plots into a folder, in files with an ending, and returns the files and notes."""
 
     shown_beside: str | None = None
     """The kind of the benchmark whose comparison shows this one's headline."""
@@ -450,7 +479,7 @@ class Benchmark:
         return self.page.name or self.kind
 
     def score(self, name: str) -> Score | None:
-        return next((each for each in self.scoring.scores if each.covers(name)), None)
+        return find_score(self.scoring.scores, name)
 
     def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:
         """What is known of the judge of a run, by the steps that it decides.
@@ -471,25 +500,29 @@ class Benchmark:
         return tuple(score for score in self.scoring.scores if score.label)
 
     def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]:
-        """How each metric becomes one number, by its name. ``families`` has the members of a score
-        ``NAME*``, by ``NAME``."""
-        found: dict[str, Aggregation] = {}
-        for score in self.scoring.scores:
-            base = score.name.removesuffix("*")
-            members = (
-                [base] if base == score.name else [f"{base}{member}" for member in families[base]]
-            )
-            found |= dict.fromkeys(members, score.aggregation)
-        return found
+        """How each metric becomes one number, by its name.
 
-    def wrong_metrics(self, listed: Any) -> Iterator[str]:
-        return wrong_metrics(self.scoring.scores, listed)
+        Args:
+            **families: The members of each score ``NAME*``, by ``NAME``.
+        """
+        aggregations = {}
+        for score in self.scoring.scores:
+            if score.name.endswith("*"):
+                base = score.name[:-1]
+                for member in families[base]:
+                    aggregations[base + member] = score.aggregation
+            else:
+                aggregations[score.name] = score.aggregation
+        return aggregations
+
+    def wrong_metrics(self, metric_list: Any) -> Iterator[str]:
+        return wrong_metrics(self.scoring.scores, metric_list)
 
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
-        """As lm_eval wants it, for those of ``names`` of which it can be said."""
-        found = {name: self.score(name) for name in names}
-        return {
-            name: score.higher
-            for name, score in found.items()
-            if score is not None and score.higher is not None
-        }
+        """Whether higher is better, for those of ``names`` of which it can be said."""
+        directions = {}
+        for name in names:
+            score = self.score(name)
+            if score is not None and score.higher is not None:
+                directions[name] = score.higher
+        return directions

@@ -1,12 +1,17 @@
-"""A row of samples as the report shows it and as two models are compared by it, whatever the
-benchmark."""
+"""A row of samples as the report shows it and as two models are compared by it."""
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lm_factuality.scores.statistics import Floats
 
 Counts = tuple[float, ...]
 _MOST = 1e100
@@ -14,26 +19,67 @@ _MOST = 1e100
 
 @dataclass(frozen=True)
 class SampleRow:
-    """``key`` is the same for every model (see ``key_of``); ``cluster`` is what rows are drawn by.
-    ``doc`` holds the texts that all models share (with the row's ``id``), ``detail`` what this
-    model made of them. ``outcome`` is ``right``, ``wrong``, ``unscored`` or ``none``, ``margin`` by
-    how much (higher is better), ``facets`` error types or the domain. ``parts`` are the row's part
-    in each score that is compared: (value times weight, weight), or counts (true and false alarms,
-    missed, passed)."""
+    """What a model made of a row."""
 
     key: str
+    """The same for every model (see `key_of`)."""
+
     cluster: str
+    """What rows are drawn by."""
+
     title: str
+
     doc: Mapping[str, Any]
+    """The texts that all models share, with the row's ``id``."""
+
     outcome: str
+    """``right``, ``wrong``, ``unscored`` or ``none``."""
+
     margin: float | None
+    """By how much it is right. Higher is better."""
+
     facets: Sequence[str]
+    """Error types, or the domain."""
+
     detail: Mapping[str, Any]
+    """What this model made of the texts."""
+
     parts: Mapping[str, Counts] = field(default_factory=dict)
+    """The row's part in each score that is compared: (value times weight, weight), or counts of
+    (true alarms, false alarms, missed, passed)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The parts of a model in one score."""
+
+    rows: Mapping[str, tuple[str, Counts]]
+    """By the row's key its cluster and its counts."""
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.rows)
+
+    @cached_property
+    def counts(self) -> Floats:
+        return np.array([counts for _, counts in self.rows.values()], dtype=float)
+
+    @cached_property
+    def clusters(self) -> NDArray[np.intp]:
+        return np.unique([cluster for cluster, _ in self.rows.values()], return_inverse=True)[1]
+
+
+def scored_rows(rows: Iterable[SampleRow]) -> dict[str, Scored]:
+    """Return what the rows of a run contribute to each score."""
+    parts: dict[str, dict[str, tuple[str, Counts]]] = {}
+    for row in rows:
+        for score, counts in row.parts.items():
+            parts.setdefault(score, {})[row.key] = (row.cluster, counts)
+    return {score: Scored(rows_of_score) for score, rows_of_score in parts.items()}
 
 
 def key_of(sample: Mapping[str, Any], *texts: str) -> str:
-    """A key for the row of a sample, from its number and the texts that make it what it is."""
+    """Return a key for the row of a sample, from its number and the texts that make it up."""
     content = json.dumps([sample["doc_id"], *texts], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -43,24 +89,30 @@ def mean_part(value: Any, weight: float = 1.0) -> Counts:
 
 
 def snippet(text: str, most: int = 90) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def is_number(value: float) -> bool:
-    """Whether ``value`` is finite, also when squared and summed; no score or log-probability is
-    near the limit."""
+    """Whether a value is finite, also when it is squared and summed.
+
+    No score or log-probability is near the limit.
+    """
     return math.isfinite(value) and abs(value) <= _MOST
 
 
 def finite(row: SampleRow) -> SampleRow:
-    """The same row, with None in place of numbers that are not finite (see ``is_number``): no page
-    and no score holds those. Raises TypeError: what rows are known by or grouped by is no text, or
-    a score has no counts."""
-    for each in (row.key, row.cluster, row.title, *row.facets):
-        if not isinstance(each, str):
-            raise TypeError(f"found {repr(each)[:60]}, expected a text")
+    """Return the row with None in place of numbers that are not finite.
+
+    No page and no score can hold those.
+
+    Raises:
+        TypeError: The key, the cluster, the title or a facet is no text, or a score has no counts.
+    """
+    for text in (row.key, row.cluster, row.title, *row.facets):
+        if not isinstance(text, str):
+            raise TypeError(f"found {repr(text)[:60]}, expected a text")
     if not all(row.parts.values()):
         raise TypeError("a score without counts")
     parts = {name: counts for name, counts in row.parts.items() if all(map(is_number, counts))}
@@ -69,9 +121,11 @@ def finite(row: SampleRow) -> SampleRow:
 
 
 def finite_values(value: Any) -> Any:
-    """JSON with None in place of numbers that are not finite."""
+    """Return JSON with None in place of numbers that are not finite."""
     if isinstance(value, float):
         return value if is_number(value) else None
     if isinstance(value, Mapping):
-        return {key: finite_values(each) for key, each in value.items()}
-    return [finite_values(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: finite_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_values(item) for item in value]
+    return value

@@ -23,20 +23,12 @@ app = App()
 def page(
     verdicts: Annotated[Path, Option(help="verdicts.jsonl of 'judge ambigbio'.")],
     out: Annotated[Path, Option(help="The HTML file to write.")],
-    title: Annotated[
-        str | None, Option(help="Title of the page (default: the path of the verdicts).")
-    ] = None,
-    protocol: Annotated[
-        Literal["paper", "code"] | None,
-        Option(help="How scores are read (default: as the verdicts were made)."),
-    ] = None,
 ) -> None:
     """Show judged biographies as one HTML file.
 
     \b
     Examples:
       lm-factuality page --verdicts results/verdicts.jsonl --out page.html
-      lm-factuality page --verdicts results/verdicts.jsonl --out page.html --title "Vicuna 7B"
 
     The file needs no network and no other file. Keys: / searches, j and k (or the arrows in the
     list) go to the next response and to the previous one.
@@ -45,20 +37,14 @@ def page(
     from lm_factuality.benchmarks.biographies.viewer import build_page
 
     lines = read_lines(verdicts)
-    if not lines:
+    settings = {(line.protocol or "paper", line.linking) for line in lines}
+    if len(settings) != 1:
         raise DataError(
-            f"{verdicts}: no verdicts; make them with: lm-factuality judge ambigbio ... --out DIR"
+            f"{verdicts}: verdicts of {len(settings)} protocols or linkings, expected those of one;"
+            " make them with: lm-factuality judge ambigbio ... --out DIR"
         )
-    title = title or f"Biographies: {verdicts.parent.resolve().name}"
-    protocols = sorted({line.protocol or "paper" for line in lines})
-    if len(protocols) > 1 and not protocol:
-        raise DataError(
-            f"{verdicts}: verdicts of the protocols {' and '.join(protocols)}; choose one with"
-            " --protocol"
-        )
-    linking = " and ".join(sorted({line.linking for line in lines if line.linking})) or None
-    judged = [line.judged for line in lines]
-    write_text(out, build_page(judged, title, protocol or protocols[0], linking))
+    title = f"Biographies: {verdicts.parent.resolve().name}"
+    write_text(out, build_page([line.judged for line in lines], title, *settings.pop()))
     size = out.stat().st_size / 2**20
     sys.stdout.write(f"{len(lines)} responses in {out} ({size:.1f} MiB)\n")
 

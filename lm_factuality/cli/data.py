@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from lm_factuality import __version__
@@ -138,10 +137,6 @@ def fetch_references(
         Path | None,
         Option(help="Folder with FELM's all.jsonl, instead of the download."),
     ] = None,
-    urls: Annotated[
-        Path | None,
-        Option(help="Links, one per line, instead of FELM's."),
-    ] = None,
     cache: Annotated[
         Path | None,
         Option("--cache", "--out", help="Folder for the texts (default: the cache)."),
@@ -168,9 +163,6 @@ def fetch_references(
             help="Who asks; some sites want a way to reach you in it.",
         ),
     ] = _AGENT,
-    ignore_robots: Annotated[
-        bool, Option("--ignore-robots", help="Also fetch what robots.txt excludes.")
-    ] = False,
 ) -> None:
     """Fetch the pages that FELM's rows cite and keep their text.
 
@@ -178,7 +170,7 @@ def fetch_references(
     Examples:
       lm-factuality data fetch-references --data-dir felm
       lm-factuality data fetch-references --report links.json --user-agent "me@example.org"
-      lm-factuality data fetch-references --urls links.txt --cache pages --retry-dead
+      lm-factuality data fetch-references --cache pages --retry-dead
 
     What was fetched is kept, and an interrupted run resumes where it ended. Dead links are kept as
     well and not asked for again without --retry-dead. Only public addresses are connected to, at
@@ -198,22 +190,16 @@ def fetch_references(
         UNREACHED,
         collect_links,
         parse_endpoint,
-        read_urls,
     )
 
-    if urls and data_dir:
-        raise typer.BadParameter("give --urls or --data-dir, not both")
     if report:
         check_writable(report.parent, "the report")  # before hours of fetching
-    settings = {"user_agent": user_agent, "delay": delay, "obeys_robots": not ignore_robots}
+    settings = {"user_agent": user_agent, "delay": delay}
     manners = read_settings(Manners, settings, "fetch-references")
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
     network = Network(user_agent=user_agent, allowed=private_addresses)
-    source = urls or locate(FELM, data_dir).path
-    if urls:
-        entries = read_urls(source)
-    else:
-        entries = [entry for row in read_rows(source) for entry in row.references]
+    source = locate(FELM, data_dir).path
+    entries = [entry for row in read_rows(source) for entry in row.references]
     links = collect_links(entries)
     if not links.urls:
         raise DataError(

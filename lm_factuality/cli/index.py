@@ -1,8 +1,6 @@
 """``lm-factuality index`` and ``knowledge``: passages for retrieval, and pages by title."""
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Literal
@@ -142,26 +140,16 @@ def query(
     index: IndexFolder,
     text: Annotated[str, Argument(metavar="TEXT", help="The query.")],
     k: Annotated[int, Option("-k", help="Passages per query.")] = 5,
-    as_json: Annotated[
-        bool, Option("--json", help="Print a JSON object with whole texts.")
-    ] = False,
 ) -> None:
     """Find the best passages for a query.
 
     \b
-    Examples:
+    Example:
       lm-factuality index query my_index "Who designed the bridge?" -k 3
-      lm-factuality index query my_index "Who designed the bridge?" --json
     """
     from lm_factuality.retrieval.build import open_index
 
     (hits,) = open_index(index).retrieve([text], k)
-    if as_json:
-        passages = [
-            {"number": hit.number, "score": hit.score, **asdict(hit.passage)} for hit in hits
-        ]
-        sys.stdout.write(json.dumps({"query": text, "hits": passages}, ensure_ascii=False) + "\n")
-        return
     rows = []
     for rank, hit in enumerate(hits, start=1):
         passage = hit.passage

@@ -84,7 +84,6 @@ for name, group in (
     ("data", data.app),
     ("gen", generator.app),
     ("leaderboard", leaderboard.app),
-    ("export", results.export),
     ("score", score.app),
     ("claims", score.claims),
     ("people", people.app),

@@ -1,10 +1,9 @@
 """``lm-factuality people``: people judge what a judge judged."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -12,9 +11,6 @@ from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
-
-if TYPE_CHECKING:
-    from lm_factuality.people.agreement import Cell
 
 app = App()
 
@@ -69,10 +65,10 @@ def sheet(
       lm-factuality people sheet results --task felm_gen --rows 60 --stratify verdict --out a.html
       lm-factuality people sheet news_factor.csv --rows 40 --question error_type --out types.html
 
-    SOURCE is a folder with lm_eval's results, files of it (results_*.json, samples_*.jsonl) with
-    their samples, or a table in FACTOR's columns or a folder that factor-gen built. Give annotators
-    the page (it works offline, by keyboard and on phones) or the CSV file, and keep the key. The
-    page exports CSV and JSON. docs/people.md has an example from sheet to corrected score.
+    SOURCE is a folder with lm_eval's results, results_*.json files with their samples, or a table
+    in FACTOR's columns or a folder that factor-gen built. Give annotators the page (it works
+    offline, by keyboard and on phones) or the CSV file, and keep the key. The page exports CSV and
+    JSON. docs/people.md has an example from sheet to corrected score.
     """
     from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 
@@ -154,11 +150,10 @@ def correct(
 
 @app.command()
 def agree(
-    key: Annotated[Path | None, Option(help="The key of a sheet.")] = None,
+    key: Annotated[Path, Option(help="The key of a sheet.")],
     labels: Annotated[
-        list[Path] | None,
-        Option(metavar="FILE...", help="What people answered: CSV or JSON."),
-    ] = None,
+        list[Path], Option(metavar="FILE...", help="What people answered: CSV or JSON.")
+    ],
     by: Annotated[
         str,
         Option(help="Also within groups: a stratum (domain), or another question."),
@@ -167,129 +162,50 @@ def agree(
         list[Path] | None,
         Option(metavar="RESULTS...", help="The sheet's runs: responses' scores too."),
     ] = None,
-    human: Annotated[
-        str | None,
-        Option(
-            help="Or people's measurements of biographies: a file, or a name of 'data ls'.",
-        ),
-    ] = None,
-    columns: Annotated[Path | None, Option(help="Column names of that file.")] = None,
-    auto: Annotated[
-        list[str] | None,
-        Option(metavar="[MODEL=]RESULTS...", help="The pipeline's measurements of them."),
-    ] = None,
     figures: Annotated[
-        Path | None,
-        Option("--with", help="Published figures to put beside them."),
+        Path | None, Option("--with", help="Published figures to put beside them.")
     ] = None,
     json_file: Annotated[Path | None, Option("--json", help="Write everything as JSON.")] = None,
-    plot: Annotated[
-        Path | None,
-        Option(help="Draw agreement, or responses: .png, .svg or .pdf."),
-    ] = None,
 ) -> None:
     """Say how far people agree, with each other and with the judge.
 
     \b
     Examples:
       lm-factuality people agree --key sheet.key.json --labels ann.csv ben.json --results results
-      lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain --plot plot.png
+      lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain
       lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
-      lm-factuality people agree --human people.csv --auto llama=llama.jsonl chatgpt=chatgpt.jsonl
-      lm-factuality people agree --human ambigbio_people --auto ChatGPT=decisions.json.gz
 
-    With a sheet: agreement, kappas and Krippendorff's alpha by question, of people with each other,
-    with themselves where an item came twice, and with the judge. --results adds the scores of each
-    response by people and by the judge.
-
-    With measurements of biographies: tables 3 and 5 of the D-FActScore paper. The CSV has the
-    columns model, index or name (or both), factscore, d_factscore, num_biographies, num_entities:
-    scores as fractions from 0 to 1, a cell left empty where nothing was measured, a row for each
-    annotator of a response; --columns gives other names (configs/people/ambigbio.yaml). RESULTS are
-    verdicts.jsonl of 'lm-factuality judge ambigbio', JSON lines with the same names, or released
-    decision files; responses are matched by index, or by name where one side has no indexes. MODEL=
-    may be left out where there is one file and one model.
+    Agreement, kappas and Krippendorff's alpha by question, of people with each other, with
+    themselves where an item came twice, and with the judge. --results adds the scores of each
+    response by people and by the judge (tables 3 and 5 of the D-FActScore paper).
     """
+    from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.ground.settings import read_settings
     from lm_factuality.ground.suite import read_config
-    from lm_factuality.people.agreement import AGREEMENT, Figures, draw_cells, tables_of
+    from lm_factuality.people.agreement import Figures, agreement_of, tables_of
+    from lm_factuality.people.labels import read_key, read_labels
+    from lm_factuality.people.responses import compare_responses, read_responses
 
     published: Figures = {}
     if figures:
         published = read_settings(Figures, read_config(figures), str(figures))
-    if key and labels and not (human or auto):
-        cells, notes = _of_sheet(key, labels, by, results or ())
-        drawn, label = [AGREEMENT], "items that agree, %"
-    elif human and auto and not (key or labels):
-        cells, notes = _of_files(human, columns, auto)
-        drawn, label = ["D-FActScore", "Biographies"], "Pearson's r of people and judge"
-    else:
-        raise ConfigError("expected --key and --labels of a sheet, or --human and --auto")
-    for table in tables_of(cells, published):
-        print_table(*table)
-    sys.stdout.writelines(f"{note}\n" for note in notes)
-    if json_file:
-        write_json(json_file, [asdict(cell) for cell in cells])
-    if plot:
-        tables = ("people", "pairs", "correlations")
-        draw_cells([cell for cell in cells if cell.table in tables], drawn, label, plot)
-        sys.stdout.write(f"Plot: {plot}\n")
-
-
-def _of_sheet(
-    key_file: Path, label_files: Sequence[Path], by: str, results: Sequence[Path]
-) -> tuple[list["Cell"], list[str]]:
-    """Return the tables of a sheet, and notes on them."""
-    from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.people.agreement import agreement_of
-    from lm_factuality.people.labels import read_key, read_labels
-    from lm_factuality.people.responses import compare_responses, read_responses
-
-    key = read_key(key_file)
-    labels = read_labels(label_files, key)
-    cells = agreement_of(key, labels, by)
+    sheet_key = read_key(key)
+    answers = read_labels(labels, sheet_key)
+    cells = agreement_of(sheet_key, answers, by)
     notes = []
-    if len({item.weight for item in key.items}) > 1:
+    if len({item.weight for item in sheet_key.items}) > 1:
         notes.append(
             "Strata were drawn unequally, so shares count items by their weights; coefficients"
             " count all alike."
         )
     if results:
-        responses = read_responses(results, key, labels)
-        benchmark = find_benchmark(key.benchmark)
+        responses = read_responses(results, sheet_key, answers)
+        benchmark = find_benchmark(sheet_key.benchmark)
         if benchmark:
             cells += compare_responses(responses, benchmark.shown)
         notes.append(f"{len(responses)} responses have all the answers that their scores need.")
-    return cells, notes
-
-
-def _of_files(
-    human: str, columns: Path | None, auto: Sequence[str]
-) -> tuple[list["Cell"], list[str]]:
-    """Return the tables of people's measurements beside the judge's, and notes on them."""
-    from lm_factuality.benchmarks import all_sources
-    from lm_factuality.benchmarks.biographies.measured import (
-        METRICS,
-        read_columns,
-        read_people,
-        read_results,
-    )
-    from lm_factuality.benchmarks.biographies.summary import SCORES
-    from lm_factuality.ground.published import locate
-    from lm_factuality.people.responses import compare_responses, match
-
-    path = Path(human)
-    source = all_sources().get(human)
-    if source is not None and not path.exists():
-        path = locate(source).path
-    people = read_people(path, read_columns(columns) if columns else None)
-    models = {measured.model for measured in people}
-    only_model = people[0].model if len(auto) == len(models) == 1 else None
-    judge = [measured for argument in auto for measured in read_results(argument, only_model)]
-    matched = match(people, judge)
-    scores = [score for score in SCORES if score.name in METRICS]
-    note = (
-        f"{len(people)} rows of people; {matched.only_people} responses that only people,"
-        f" {matched.only_judge} that only the judge measured."
-    )
-    return list(compare_responses(matched.responses, scores)), [note]
+    for table in tables_of(cells, published):
+        print_table(*table)
+    sys.stdout.writelines(f"{note}\n" for note in notes)
+    if json_file:
+        write_json(json_file, [asdict(cell) for cell in cells])

@@ -1,4 +1,4 @@
-"""Commands on the results of runs: tables, a site to browse, and the files of the Hub."""
+"""Commands on the results of runs: tables, and a site to browse."""
 
 import sys
 import webbrowser
@@ -12,7 +12,6 @@ from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import ConfigError, DataError, printable
 
 app = App()
-export = App()
 
 
 @app.command()
@@ -63,14 +62,14 @@ def compare(
     runs, left_out = read_runs(results) if results else ([], [])
     if results and not runs:
         raise DataError(f"{', '.join(map(str, results))}: no results of a task of the suite")
-    for table in tables(runs, published, str(figures), scores):
+    for table in tables(runs, published, scores):
         if table.columns:
             print_table(*table)
         else:
             sys.stdout.writelines(f"{note}\n" for note in table.notes)
     sys.stdout.writelines(f"{printable(note)}\n" for note in left_out)
     if plots:
-        written, notes = draw(runs, published, plots, plot_format)
+        written, notes = draw(runs, plots, plot_format)
         if not written:
             raise DataError(
                 "nothing to draw: no accuracy per token, or neither perplexities nor sizes of the"
@@ -108,72 +107,18 @@ def report(
     from lm_factuality.report.build import build_report
 
     built = build_report(results, out, title)
-    sys.stdout.writelines(f"{note}\n" for note in built.notes)
-    if built.without_samples:
+    chosen = built.chosen
+    sys.stdout.writelines(f"{note}\n" for note in chosen.notes)
+    without_samples = sum(entry.result.samples is None for entry in chosen.entries)
+    if without_samples:
         sys.stdout.write(
-            f"{plural(built.without_samples, 'run')} without samples, with nothing to browse or"
+            f"{plural(without_samples, 'run')} without samples, with nothing to browse or"
             " compare: run with --log_samples\n"
         )
-    page = built.folder / "index.html"
+    page = out / "index.html"
     sys.stdout.write(
-        f"{plural(built.models, 'model')}, {plural(built.tasks, 'task')}, {len(built.pages)} pages"
-        f" in {page} ({built.bytes / 2**20:.1f} MiB)\n"
+        f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')},"
+        f" {len(built.pages)} pages in {page}\n"
     )
     if is_opened and not webbrowser.open(page.resolve().as_uri()):
         sys.stdout.write("No browser was found here; open that file in one.\n")
-
-
-@export.callback()
-def formats() -> None:
-    """Write results in the formats of other collections."""
-
-
-@export.command()
-def hub(
-    results: Annotated[
-        list[Path],
-        Argument(metavar="RESULTS", help="results_*.json of lm_eval, or folders with them."),
-    ],
-    out: Annotated[Path, Option(help="Folder to write to.")],
-    model: Annotated[
-        str | None,
-        Option(metavar="ORG/NAME", help="The model (default: as lm_eval names it)."),
-    ] = None,
-    benchmark: Annotated[
-        list[str] | None,
-        Option(
-            metavar="TASK=ORG/DATASET[:TASK_ID][@REVISION]",
-            help="The Hub's dataset that stands for a task; once for each task to export.",
-        ),
-    ] = None,
-    source_url: Annotated[
-        str | None,
-        Option(help="Where the results can be seen, such as a report (https)."),
-    ] = None,
-    source_name: Annotated[str | None, Option(help="What to call that place.")] = None,
-    source_org: Annotated[str | None, Option(help="Its organisation on the Hub.")] = None,
-) -> None:
-    """Write the Hub's .eval_results files of a model.
-
-    \b
-    Examples:
-      lm-factuality export hub results --benchmark wiki_factor=my-org/factor:wiki --out hub
-      lm-factuality export hub results --benchmark felm=my-org/felm --model ORG/NAME --out hub
-
-    Results are what lm_eval wrote to --output_path. The files are ORG/NAME/.eval_results/ below
-    --out, for a pull request to the model's repository, in the form that
-    huggingface_hub reads. A benchmark is a dataset on the Hub that has an eval.yaml; TASK_ID is the
-    name of the task in it (default: TASK).
-    """
-    from lm_factuality.results.hub import export_hub, parse_benchmark
-    from lm_factuality.results.read import read_results_files
-
-    if not source_url and (source_name or source_org):
-        raise ConfigError("--source-name and --source-org need --source-url")
-    source = {"url": source_url, "name": source_name, "org": source_org} if source_url else None
-    benchmarks = [parse_benchmark(text) for text in benchmark or ()]
-    files = read_results_files(results)
-    written, left_out = export_hub(files, out, benchmarks, model, source)
-    sys.stdout.writelines(f"{path}\n" for path in written)
-    sys.stdout.write(f"{plural(len(written), 'file')}\n")
-    sys.stdout.writelines(f"Left out: {printable(text)}\n" for text in left_out)

@@ -19,7 +19,6 @@ from judges.verify import (
     UNSCORED,
     Pair,
     Verification,
-    plan,
     verify,
 )
 from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
@@ -72,19 +71,16 @@ def verify_file(
     if not lines:
         raise DataError(f"{path}: no lines; {expected}")
     pairs = [pair for _, pair in lines]
-    by_logprobs = config.verdicts == "logprobs"
+    decide = _by_logprobs if config.verdicts == "logprobs" else verify
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            if by_logprobs:
-                planned = judge.rehearse(lambda asked: _by_logprobs(asked, pairs))
-            else:
-                planned = plan(judge, pairs)
+            planned = judge.rehearse(lambda asked: decide(asked, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():
             raise ConfigError(f"--out {out}: is a folder, expected a file")
         check_writable(out.parent, "verdicts")
-        verdicts = _by_logprobs(judge, pairs) if by_logprobs else verify(judge, pairs)
+        verdicts = decide(judge, pairs)
         errors = judge.usage.errors
     rows = []
     for (content, _), verdict in zip(lines, verdicts, strict=True):

@@ -185,18 +185,32 @@ def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]
 def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """Versions, backends, prompts, decoding and the judge are as the leaderboard wants them."""
     for run in evidence.runs:
-        yield from _backend_refusals(run)
-        yield from _version_refusals(run, rules)
-    for evidence_of_task in evidence.tasks.values():
-        yield from _setting_refusals(evidence_of_task, rules)
-        if is_judged(evidence_of_task.task) or evidence_of_task.rules.judge_prompts:
-            yield from _judge_refusals(evidence, evidence_of_task, rules)
+        yield from _expect(rules, run.name, "the backend", run.file.backend, *PLAIN_BACKENDS)
+        yield from _expect(rules, run.name, "what is added to the model", run.adapters, [])
+        version = str(run.file.versions.get("lm_eval"))
+        if not rules.takes_lm_eval(version):
+            beginnings = ", ".join(f"{beginning}*" for beginning in rules.lm_eval_versions)
+            expected = f"{beginnings} from {rules.lm_eval_minimum} on"
+            problem = f"found {version[:40]}, expected {expected}; run again"
+            yield Refusal("LM_EVAL_UNKNOWN", run.name, problem)
+    for name, task in evidence.tasks.items():
+        for setting, (actual, expected_values) in _settings(task, rules).items():
+            yield from _expect(rules, name, setting, actual, *expected_values)
+        if task.samples is not None and task.samples.request_problem:
+            problem = f"{task.samples.request_problem}; leave out whatever changes prompts"
+            yield Refusal("CONFIG_DIFFERS", name, problem)
+        if is_judged(task.task) or task.rules.judge_prompts:
+            yield from _judge_refusals(evidence, task, rules)
 
 
 def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The whole published data was run, and the documents in the samples are those of the data."""
     for name, task in evidence.tasks.items():
-        yield from _size_refusals(task)
+        counts = {task.task.effective, task.task.num_samples, task.rules.documents}
+        limit = task.run.config.get("limit")
+        if limit is not None or len(counts) > 1:
+            found = f"{task.task.effective} of {task.rules.documents} documents were run"
+            yield Refusal("LIMIT_RUN", name, f"{found}, with --limit {limit}; run the whole task")
         blob = mapping(task.task.metadata.get("data")).get("git_blob")
         if blob != task.rules.git_blob:
             found = short(blob, _LONGEST_VALUE)
@@ -256,66 +270,37 @@ def _model_differences(submission: Submission, run: Run) -> Iterator[str]:
         yield f"in {str(file.dtype)[:40]}, not in {model.dtype[:40]}"
 
 
-def _backend_refusals(run: Run) -> Iterator[Refusal]:
-    if run.file.backend not in PLAIN_BACKENDS:
-        found = f"the backend {run.file.backend[:40]!r} does more than score a model"
-        advice = f"take one of {', '.join(sorted(PLAIN_BACKENDS))}"
-        yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; {advice}")
-    if run.adapters:
-        found = f"model_args has {', '.join(run.adapters)}: the checkpoint was not run as it is"
-        yield Refusal("CONFIG_DIFFERS", run.name, f"{found}; merge it into a model of its own")
+def _expect(rules: Rules, where: str, name: str, actual: Any, *expected: Any) -> Iterator[Refusal]:
+    """Refuse a setting that is none of the expected ones."""
+    if actual not in expected:
+        values = " or ".join(short(value, _LONGEST_VALUE) for value in expected)
+        found = f"{name} is {short(actual, _LONGEST_VALUE)}"
+        problem = f"{found}, expected {values}; {_run_again(rules)}"
+        yield Refusal("CONFIG_DIFFERS", where, problem)
 
 
-def _version_refusals(run: Run, rules: Rules) -> Iterator[Refusal]:
-    lm_eval = str(run.file.versions.get("lm_eval", "unknown"))
-    if not rules.takes_lm_eval(lm_eval):
-        beginnings = ", ".join(f"{version}*" for version in rules.lm_eval_versions)
-        taken = f"{beginnings} from {rules.lm_eval_minimum} on"
-        problem = f"found {lm_eval[:40]}, taken are {taken}; run again"
-        yield Refusal("LM_EVAL_UNKNOWN", run.name, problem)
-    for task in run.file.tasks:
-        suite = str(task.metadata.get("suite_version", "unknown"))
-        if suite not in rules.suite_versions:
-            taken = ", ".join(rules.suite_versions)
-            problem = f"found {suite[:40]}, taken are {taken}; run again with one of them"
-            yield Refusal("SUITE_UNKNOWN", task.task, problem)
-
-
-def _setting_refusals(evidence: TaskEvidence, rules: Rules) -> Iterator[Refusal]:
-    task = evidence.task
-    if task.version != evidence.rules.version:
-        problem = f"found {task.version[:40]}, expected {evidence.rules.version}"
-        yield Refusal("TASK_VERSION_UNKNOWN", task.task, problem)
-    for name, (actual, expected) in _settings(evidence, rules).items():
-        if actual != expected:
-            found = f"{name} is {short(actual, _LONGEST_VALUE)}"
-            problem = f"{found}, expected {short(expected, _LONGEST_VALUE)}; {_run_again(rules)}"
-            yield Refusal("CONFIG_DIFFERS", task.task, problem)
-    if evidence.samples is not None and evidence.samples.request_problem:
-        problem = f"{evidence.samples.request_problem}; leave out whatever changes prompts"
-        yield Refusal("CONFIG_DIFFERS", task.task, problem)
-
-
-def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Any]]:
-    """The settings of a run with the expected ones, by name."""
+def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Sequence[Any]]]:
+    """By name, a setting of a run and the values that it may have."""
     run, task, expected = evidence.run, evidence.task, evidence.rules
-    settings: dict[str, tuple[Any, Any]] = {}
+    settings: dict[str, tuple[Any, Sequence[Any]]] = {
+        "version": (task.version, [expected.version]),
+        "suite_version": (task.metadata.get("suite_version"), rules.suite_versions),
+        "num_fewshot": (run.settings(task)["num_fewshot"], [0]),
+        "bootstrap_iters": (bool(run.config.get("bootstrap_iters", True)), [True]),
+        "system_instruction": (bool(run.file.content.get("system_instruction")), [False]),
+    }
     for name, value in expected.metadata.items():
-        settings[name] = (task.metadata.get(name), value)
-    settings["num_fewshot"] = (run.settings(task)["num_fewshot"], 0)
-    settings["bootstrap_iters"] = (bool(run.config.get("bootstrap_iters", True)), True)
+        settings[name] = (task.metadata.get(name), [value])
     if expected.benchmark is not None:
-        settings["benchmark"] = (task.kind, expected.benchmark)
+        settings["benchmark"] = (task.kind, [expected.benchmark])
     if expected.generation_kwargs is not None:
         decoding = task.config.get("generation_kwargs")
-        settings["generation_kwargs"] = (decoding, expected.generation_kwargs)
-        settings["repeats"] = (task.config.get("repeats"), expected.repeats)
+        settings["generation_kwargs"] = (decoding, [expected.generation_kwargs])
+        settings["repeats"] = (task.config.get("repeats"), [expected.repeats])
         tokens = thinking_tokens_of(task)
-        settings[THINKING] = (tokens, max(0, min(tokens, rules.thinking_tokens)))
+        settings[THINKING] = (tokens, [max(0, min(tokens, rules.thinking_tokens))])
     if not rules.chat_template:
-        settings["chat_template"] = (run.has_template, False)
-    instruction = run.file.content.get("system_instruction")
-    settings["system_instruction"] = (bool(instruction), False)
+        settings["chat_template"] = (run.has_template, [False])
     return settings
 
 
@@ -383,39 +368,26 @@ def _prompt_problems(
             yield f"the judge's prompt {str(name)[:60]} is not the one {origin}"
 
 
-def _size_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:
-    """A part of the data was run, or another number of documents than the data has."""
-    task, expected = evidence.task, evidence.rules
-    limit = evidence.run.config.get("limit")
-    if limit is not None:
-        yield Refusal("LIMIT_RUN", task.task, f"--limit {limit}; run the whole task")
-    elif task.effective != task.num_samples:
-        found = f"{task.effective} of {task.num_samples} documents were run"
-        yield Refusal("LIMIT_RUN", task.task, f"{found}; run the whole task")
-    elif task.effective != expected.documents:
-        problem = f"{task.effective} documents were run, the task has {expected.documents}"
-        yield Refusal("ROWS_MISSING", task.task, problem)
-
-
 def _document_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
     """Documents that are missing, there twice, or not of the published data."""
     rules = evidence.rules
-    repeated = [doc_id for doc_id, times in Counter(samples.doc_ids).items() if times > 1]
-    if repeated:
-        problem = f"doc_id {_some(repeated)} more than once; each row counts once"
-        yield Refusal("ROWS_DUPLICATE", rules.task, problem)
-    expected, present = set(range(rules.documents)), set(samples.doc_ids)
-    missing = sorted(expected - present)
-    unknown = sorted(present - expected)
-    if missing:
-        found = f"{len(missing)} of {rules.documents} rows are missing, doc_id {_some(missing)}"
-        yield Refusal("ROWS_MISSING", rules.task, f"{found}; run the whole task again")
-    if unknown:
-        problem = f"doc_id {_some(unknown)}: the data has no such row"
-        yield Refusal("ROWS_MISSING", rules.task, problem)
+    times = Counter(samples.doc_ids)
+    expected = range(rules.documents)
+    problems = {
+        "ROWS_MISSING": [doc_id for doc_id in expected if doc_id not in times],
+        "ROWS_DUPLICATE": [doc_id for doc_id, count in times.items() if count > 1],
+        "ROWS_UNKNOWN": [doc_id for doc_id in times if doc_id not in expected],
+    }
+    for code, doc_ids in problems.items():
+        if doc_ids:
+            numbers = listed([shown_number(doc_id) for doc_id in doc_ids])
+            problem = (
+                f"{len(doc_ids)} rows, doc_id {numbers}; expected 0 to {expected[-1]} once each"
+            )
+            yield Refusal(code, rules.task, f"{problem}; run the whole task again")
     if evidence.published_digest is None:
         yield Refusal("DATA_UNAVAILABLE", rules.task, unknown_data(rules))
-    elif not missing and samples.digest != evidence.published_digest:
+    elif not problems["ROWS_MISSING"] and samples.digest != evidence.published_digest:
         digests = f"digest {samples.digest[:12]}, expected {evidence.published_digest[:12]}"
         found = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"
@@ -456,10 +428,6 @@ def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         if len(samples.score_problems) > _MOST_DIFFERENCES:
             problems.append(f"... {len(samples.score_problems)} differences in all")
         yield Refusal("SCORE_CHANGED", name, "; ".join(problems))
-
-
-def _some(numbers: Sequence[int]) -> str:
-    return listed([shown_number(number) for number in numbers])
 
 
 def _run_again(rules: Rules) -> str:

@@ -26,7 +26,7 @@ from lm_factuality.leaderboard.runs import Run, read_runs, thinking_tokens_of, w
 from lm_factuality.leaderboard.submission import Refusal, Submission
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import draw, read_pool
+from lm_factuality.people.sheet import asked_units, draw, units_of_run
 from lm_factuality.results.read import read_correction
 from lm_factuality.results.recompute import UNREADABLE, differences, recompute, same
 
@@ -261,7 +261,7 @@ def _draw_problem(key_path: Path, task: TaskResult) -> str:
             " run alone"
         )
     on_sheet = {item.unit for item in key.items}
-    units = read_pool([task.samples], questions=key.questions).units
+    units = asked_units(units_of_run(task, key.sources[0].model), key.questions)
     drawn, strata = draw(units, len(on_sheet), key.stratify, random.Random(key.seed))
     if on_sheet == {unit.key for unit in drawn} and list(strata) == list(key.strata):
         return ""

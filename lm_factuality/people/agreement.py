@@ -8,14 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
 from lm_factuality.benchmarks.declaration import Table
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.settings import Number
 from lm_factuality.people.labels import Key, Labels, SheetItem
 from lm_factuality.scores.agreement import (
@@ -64,40 +62,18 @@ class Cell:
     def text(self) -> str:
         """The value with its interval; ``-`` where it is not defined."""
         measure = self.measure
-        if measure.value is None:
-            return "-"
-        if measure.low is None or measure.high is None:
-            return self._print(measure.value)
-        interval = f"{self._print(measure.low)} - {self._print(measure.high)}"
-        return f"{self._print(measure.value)} ({interval})"
-
-    def _print(self, value: float) -> str:
-        return f"{self.times * value + 0.0:.{self.digits}f}"  # + 0.0 makes 0 of -0.
+        texts = []
+        for number in (measure.value, measure.low, measure.high):
+            if number is not None:
+                # + 0.0 makes 0 of -0.
+                texts.append(f"{self.times * number + 0.0:.{self.digits}f}")
+        interval = f" ({' - '.join(texts[1:])})" if texts[1:] else ""
+        return f"{texts[0]}{interval}" if texts else "-"
 
 
 def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Cell:
     """Return a cell with a number of items."""
     return Cell(table, row, column, Measure(number, None, None, number), 1, 0)
-
-
-def draw_cells(cells: Sequence[Cell], columns: Sequence[str], label: str, path: Path) -> None:
-    """Draw the cells of some columns, each with its interval, as an image file."""
-    drawn = []
-    for cell in reversed(cells):
-        if cell.column in columns and cell.measure.value is not None:
-            drawn.append((cell, cell.times * cell.measure.value))
-    figure = new_figure(8, 1 + 0.3 * len(drawn))
-    axes = figure.subplots()
-    for height, (cell, value) in enumerate(drawn):
-        if cell.measure.low is not None and cell.measure.high is not None:
-            ends = [cell.times * cell.measure.low, cell.times * cell.measure.high]
-            axes.plot(ends, [height, height], color="gray")
-        axes.plot([value], [height], "o", color="C0")
-    names = [(*cell.row, cell.column) if len(columns) > 1 else cell.row for cell, _ in drawn]
-    axes.set_yticks(range(len(drawn)), [", ".join(name) for name in names])
-    axes.set(xlabel=f"{label}, with 95% intervals")
-    axes.grid(axis="x", alpha=0.3)
-    save_figure(figure, path)
 
 
 def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
@@ -116,8 +92,9 @@ def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
             published = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
             if column in columns or rows.keys() & published.keys():
                 columns[column] = None
-                rows.update(dict.fromkeys(published))
-                texts.update({(row, column): text for row, text in published.items()})
+                for row, text in published.items():
+                    rows[row] = None
+                    texts[row, column] = text
         header = (*about["rows"], *(f"#{column}" for column in columns))
         lines = [(*row, *(texts.get((row, column), "") for column in columns)) for row in rows]
         yield Table(about["title"], header, lines, (about["note"], ""))
@@ -157,34 +134,44 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
     Raises:
         ConfigError: There is no such stratum or question.
     """
-    known = [*sorted({name for item in key.items for name in item.strata}), *key.questions]
-    if by and by not in known:
+    names = [*sorted({name for item in key.items for name in item.strata}), *key.questions]
+    if by and by not in names:
         raise ConfigError(
-            f"--by {by!r}: expected one of {', '.join(known)}{did_you_mean(by, known)}"
+            f"--by {by!r}: expected one of {', '.join(names)}{did_you_mean(by, names)}"
         )
     people = sorted({label.person for label in labels.labels})
-    answered_items = _answered_items(key, labels)
+    answered_items = _answered_items(key, labels, people)
     cells: list[Cell] = []
     for question in key.questions:
         groups: dict[str, list[AnsweredItem]] = defaultdict(list)
         for answered in answered_items:
-            if answered.item.question == question:
-                groups[ALL].append(answered)
-                if by not in ("", question):
-                    groups[_group_of(answered.item, by, key, labels)].append(answered)
+            item = answered.item
+            if item.question != question:
+                continue
+            groups[ALL].append(answered)
+            if by in key.questions and by != question:
+                same_text = by + item.item.removeprefix(question)
+                decided = labels.decided.get(item.unit_key, {})
+                groups[decided.get(same_text, UNDECIDED)].append(answered)
+            elif by and by != question:
+                groups[item.strata.get(by) or "none"].append(answered)
         for name in sorted(groups, key=lambda name: (name != ALL, name == UNDECIDED, name)):
-            cells += _Group(key, people, (question, name), groups[name]).cells()
+            row = (question, name)
+            cells += _cells_of_people(row, groups[name], people)
+            for first, second in _pairs(people if name == ALL else ()):
+                cells += _cells_of_pair((*row, first, second), groups[name], key.benchmark)
+            cells += _shares_of_answers(row, groups[name])
+            cells += _left_out(row, groups[name], key, people)
     return cells
 
 
-def _answered_items(key: Key, labels: Labels) -> list[AnsweredItem]:
+def _answered_items(key: Key, labels: Labels, people: Sequence[str]) -> list[AnsweredItem]:
     answers: dict[int, dict[str, str]] = defaultdict(dict)
     for label in sorted(labels.labels, key=lambda label: label.item.number):
         of_item = answers[label.item.repeat_of or label.item.number]
         is_second = label.person in of_item
         of_item[f"{label.person} again" if is_second else label.person] = label.answer
 
-    people = sorted({label.person for label in labels.labels})
     answered_items = []
     for item in key.items:
         if item.number not in answers:
@@ -199,127 +186,72 @@ def _answered_items(key: Key, labels: Labels) -> list[AnsweredItem]:
     return answered_items
 
 
-def _group_of(item: SheetItem, by: str, key: Key, labels: Labels) -> str:
-    if by not in key.questions:
-        return item.strata.get(by) or "none"
-    same_text = by + item.item.removeprefix(item.question)
-    return labels.decided.get(item.unit_key, {}).get(same_text, UNDECIDED)
+def _cells_of_people(
+    row: tuple[str, ...], items: Sequence[AnsweredItem], people: Sequence[str]
+) -> list[Cell]:
+    """Say how far people agree."""
+    some = [answered for answered in items if answered.first_answers]
+    several = [answered for answered in some if len(answered.first_answers) > 1]
+    most = max((len(answered.first_answers) for answered in several), default=0)
+    complete = [answered for answered in several if len(answered.first_answers) == most]
+    names = {name for answered in some for name in answered.answers}
+    agreements = [agreeing(answered.first_answers) for answered in several]
+    alpha = _coefficient(several, [each.first_answers for each in several], krippendorff)
+    kappa = _coefficient(complete, [each.first_answers for each in complete], fleiss)
+    return [
+        count_cell("people", row, "items", len(some)),
+        count_cell("people", row, "people", len(names.intersection(people))),
+        Cell("people", row, AGREEMENT, _share(several, agreements)),
+        Cell("people", row, "Fleiss' kappa", kappa, 1, 2),
+        Cell("people", row, "Krippendorff's alpha", alpha, 1, 2),
+    ]
 
 
-@dataclass(frozen=True)
-class _Group:
-    """The answered items of a group, on one question."""
+def _pairs(people: Sequence[str]) -> list[tuple[str, str]]:
+    """Return who is compared with whom. ``people`` is empty within a group."""
+    pairs = list(combinations(people, 2))
+    pairs += [(person, f"{person} again") for person in people]
+    pairs.append((TOGETHER, JUDGE))
+    if len(people) > 1:
+        pairs += [(person, JUDGE) for person in people]
+    return pairs
 
-    key: Key
-    people: Sequence[str]
-    row: tuple[str, str]
-    """The question and the name of the group, with which a row of a table begins."""
 
-    items: Sequence[AnsweredItem]
+def _cells_of_pair(
+    row: tuple[str, ...], items: Sequence[AnsweredItem], kind: str
+) -> Iterator[Cell]:
+    """Yield how far the two agree that end the row."""
+    question, _, first, second = row
+    both = [answered for answered in items if {first, second} <= answered.answers.keys()]
+    if not both:
+        return
+    pairs = [(answered.answers[first], answered.answers[second]) for answered in both]
+    yield count_cell("pairs", row, "items", len(both))
+    yield Cell("pairs", row, AGREEMENT, _share(both, [a == b for a, b in pairs]))
+    yield Cell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen), 1, 2)
+    if second != JUDGE:
+        return
 
-    def cells(self) -> Iterator[Cell]:
-        """Yield the cells of all tables, in the order of their columns."""
-        some = [each for each in self.items if each.first_answers]
-        several = [each for each in some if len(each.first_answers) > 1]
-        most = max((len(each.first_answers) for each in several), default=0)
-        complete = [each for each in several if len(each.first_answers) == most]
-        people = [name for name in self.people if any(name in each.answers for each in some)]
-        yield count_cell("people", self.row, "items", len(some))
-        yield count_cell("people", self.row, "people", len(people))
-        agreement = _share([(each.item, agreeing(each.first_answers)) for each in several])
-        yield Cell("people", self.row, AGREEMENT, agreement)
-        kappa = _coefficient([(each.item, each.first_answers) for each in complete], fleiss)
-        yield Cell("people", self.row, "Fleiss' kappa", kappa, 1, 2)
-        alpha = _coefficient([(each.item, each.first_answers) for each in several], krippendorff)
-        yield Cell("people", self.row, "Krippendorff's alpha", alpha, 1, 2)
-        for first, second in self._pairs():
-            yield from self._cells_of_pair(first, second)
-        yield from self._shares_of_answers()
-        yield from self._left_out()
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        """Return who is compared with whom: within a group only people with the judge."""
-        if self.row[1] != ALL:
-            return [(TOGETHER, JUDGE)]
-        pairs = list(combinations(self.people, 2))
-        pairs += [(person, f"{person} again") for person in self.people]
-        pairs.append((TOGETHER, JUDGE))
-        if len(self.people) > 1:
-            pairs += [(person, JUDGE) for person in self.people]
-        return pairs
-
-    def _cells_of_pair(self, first: str, second: str) -> Iterator[Cell]:
-        both = [
-            (each.item, each.answers[first], each.answers[second])
-            for each in self.items
-            if first in each.answers and second in each.answers
-        ]
-        if not both:
-            return
-        row = (*self.row, first, second)
-        yield count_cell("pairs", row, "items", len(both))
-        yield Cell("pairs", row, AGREEMENT, _share([(item, a == b) for item, a, b in both]))
-        kappa = _coefficient([(item, (a, b)) for item, a, b in both], cohen)
-        yield Cell("pairs", row, "Cohen's kappa", kappa, 1, 2)
-        if second == JUDGE:
-            yield from self._cells_of_judge(row, both)
-
-    def _cells_of_judge(
-        self, row: tuple[str, ...], both: Sequence[tuple[SheetItem, str, str]]
-    ) -> Iterator[Cell]:
-        """Yield how often the judge agrees where people say wrong, and where they say right."""
-        is_right = _options_that_say_right(self.key.benchmark, self.row[0])
-        rated = [
-            (item, is_right[person], is_right[judge])
-            for item, person, judge in both
-            if person in is_right and judge in is_right
-        ]
-        if not rated:
-            return
-        wrong = [(item, not judge) for item, person, judge in rated if not person]
-        right = [(item, judge) for item, person, judge in rated if person]
-        yield Cell("pairs", row, "sensitivity, %", _share(wrong))
-        yield Cell("pairs", row, "specificity, %", _share(right))
-        sums = []
-        for item, person, judge in rated:
-            counts = [not (person or judge), not person, person and judge, person]
-            sums.append([item.weight * count for count in counts])
-        balanced = share(
-            sums,
-            [item.cluster for item, _, _ in rated],
-            lambda totals: (ratio(*totals[:2]) + ratio(*totals[2:])) / 2,
-        )
+    # How often the judge agrees where people say wrong, and where they say right.
+    is_right = _options_that_say_right(kind, question)
+    rows = []
+    clusters = []
+    sides: dict[bool, tuple[list[AnsweredItem], list[bool]]] = {False: ([], []), True: ([], [])}
+    for answered, (of_people, of_judge) in zip(both, pairs, strict=True):
+        if of_people not in is_right or of_judge not in is_right:
+            continue
+        person = is_right[of_people]
+        judge = is_right[of_judge]
+        sides[person][0].append(answered)
+        sides[person][1].append(person == judge)
+        counts = [not (person or judge), not person, person and judge, person]
+        rows.append([answered.item.weight * count for count in counts])
+        clusters.append(answered.item.cluster)
+    if rows:
+        yield Cell("pairs", row, "sensitivity, %", _share(*sides[False]))
+        yield Cell("pairs", row, "specificity, %", _share(*sides[True]))
+        balanced = share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
         yield Cell("pairs", row, "balanced, %", balanced)
-
-    def _shares_of_answers(self) -> Iterator[Cell]:
-        """Yield how often most people gave an answer, for each that they gave."""
-        decided = [answered for answered in self.items if TOGETHER in answered.answers]
-        options = dict.fromkeys(option for each in decided for option in each.item.options)
-        for option in options:
-            measure = _share([(each.item, each.answers[TOGETHER] == option) for each in decided])
-            if measure.value:
-                yield Cell("answers", (*self.row, option), "share, %", measure)
-
-    def _left_out(self) -> Iterator[Cell]:
-        """Yield how many answers and items count nowhere, by the reason."""
-        question, group = self.row
-        asked = [
-            item for item in self.key.items if item.question == question and item.repeat_of is None
-        ]
-        counts = dict.fromkeys(LEFT_OUT, 0)
-        for answered in self.items:
-            is_decided = TOGETHER in answered.answers
-            counts["skipped"] += answered.skipped
-            counts["one answer"] += len(answered.first_answers) == 1 and len(self.people) > 1
-            counts["no majority"] += len(answered.first_answers) > 1 and not is_decided
-            counts["unscored by the judge"] += is_decided and JUDGE not in answered.answers
-        if group == ALL:
-            counts["no answer"] = len(asked) - len(self.items)
-        if not any(item.judge for item in asked):
-            counts["unscored by the judge"] = 0  # No judge was asked, or it answered nothing.
-        for reason, number in counts.items():
-            if number:
-                yield count_cell("left out", self.row, reason, number)
 
 
 def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
@@ -330,16 +262,50 @@ def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
     return {option.value: option.good for option in options if option.good is not None}
 
 
-def _share(values: Sequence[tuple[SheetItem, float]]) -> Measure:
+def _shares_of_answers(row: tuple[str, ...], items: Sequence[AnsweredItem]) -> Iterator[Cell]:
+    """Yield how often most people gave an answer, for each that they gave."""
+    decided = [answered for answered in items if TOGETHER in answered.answers]
+    for option in dict.fromkeys(option for each in decided for option in each.item.options):
+        measure = _share(decided, [each.answers[TOGETHER] == option for each in decided])
+        if measure.value:
+            yield Cell("answers", (*row, option), "share, %", measure)
+
+
+def _left_out(
+    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
+) -> Iterator[Cell]:
+    """Yield how many answers and items count nowhere, by the reason."""
+    question, group = row
+    asked = [item for item in key.items if item.question == question and item.repeat_of is None]
+    is_judged = any(item.judge for item in asked)  # Else no judge was asked, or none answered.
+    counts = dict.fromkeys(LEFT_OUT, 0)
+    for answered in items:
+        number = len(answered.first_answers)
+        is_decided = TOGETHER in answered.answers
+        counts["skipped"] += answered.skipped
+        counts["one answer"] += number == 1 < len(people)
+        counts["no majority"] += number > 1 and not is_decided
+        is_unscored = is_judged and JUDGE not in answered.answers
+        counts["unscored by the judge"] += is_decided and is_unscored
+    if group == ALL:
+        counts["no answer"] = len(asked) - len(items)
+    for reason, number in counts.items():
+        if number:
+            yield count_cell("left out", row, reason, number)
+
+
+def _share(items: Sequence[AnsweredItem], values: Sequence[float]) -> Measure:
     """Return the mean of values from 0 to 1, each counted by the weight of its item."""
-    sums = [(item.weight * value, item.weight) for item, value in values]
-    clusters = [item.cluster for item, _ in values]
+    sums = []
+    for answered, value in zip(items, values, strict=True):
+        sums.append((answered.item.weight * value, answered.item.weight))
+    clusters = [answered.item.cluster for answered in items]
     return share(sums, clusters, lambda totals: ratio(*totals))
 
 
 def _coefficient(
-    answers: Sequence[tuple[SheetItem, Sequence[str]]],
+    items: Sequence[AnsweredItem],
+    answers: Sequence[Sequence[str]],
     value: Callable[[Sequence[Sequence[str]]], float],
 ) -> Measure:
-    clusters = [item.cluster for item, _ in answers]
-    return coefficient([of_item for _, of_item in answers], clusters, value)
+    return coefficient(answers, [answered.item.cluster for answered in items], value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.declaration import Score
+from lm_factuality.benchmarks.declaration import Measure, Score
 from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
@@ -80,19 +80,16 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
     names: set[str] = set()
     for sample in run.samples:
         names.update(sample.judged, sample.people or ())
-    names &= result.metrics.keys() - set(benchmark.people.unchanged)
-
     scores: dict[str, Corrected] = {}
     without: dict[str, str] = {}
-    for name in sorted(names):
+    for name in sorted(names & result.metrics.keys() - set(benchmark.people.unchanged)):
         score = benchmark.score(name)
         if score is None or score.measure is None:
             continue
-        corrected = _correct_score(score, name, run)
-        if isinstance(corrected, str):
-            without[name] = corrected
-        else:
-            scores[name] = corrected
+        try:
+            scores[name] = _correct_score(score, score.measure, name, run)
+        except ValueError as error:
+            without[name] = str(error)
     return Correction(
         suite_version=__version__,
         task=result.task,
@@ -166,46 +163,45 @@ def _source_of(task: str, samples: Path, key: Key) -> int:
     )
 
 
-def _correct_score(score: Score, name: str, run: LabelledRun) -> Corrected | str:
-    """Return the corrected score, or why there is none."""
-    units = _units(run.samples, name)
-    is_asked = np.array([sample.is_asked for sample in run.samples])
-    has_part = units.judged.any(axis=1) | units.people.any(axis=1)
-    labelled = int((units.labelled & is_asked & has_part).sum())
-    if labelled < FEWEST_LABELS:
-        return (
-            f"people's answers decide {labelled} of its samples, expected {FEWEST_LABELS} at least"
-        )
-    assert score.measure is not None  # correct() leaves other scores out
-    value = value_of(score, units.judged.shape[1])
-    estimated = estimate(units, value, score.measure.low, score.measure.high)
-    if estimated is None:
-        return "not defined on these labels, or all of them are of one cluster"
-    return Corrected(
-        value=estimated.value,
-        low=estimated.low,
-        high=estimated.high,
-        stderr=estimated.stderr,
-        how=f"by people's answers on {labelled} of {len(run.samples)} samples",
-        weight=estimated.weight,
-        labelled=labelled,
-        units=len(run.samples),
-        unscored=run.left_out.get(_UNSCORED, 0),
-    )
+def _correct_score(score: Score, measure: Measure, name: str, run: LabelledRun) -> Corrected:
+    """Return the corrected score.
 
-
-def _units(samples: Sequence[LabelledSample], name: str) -> Units:
-    """Return the parts of all samples in a score, as arrays."""
+    Raises:
+        ValueError: There is none. The text says why.
+    """
+    samples = run.samples
     judged = [sample.judged.get(name, ()) for sample in samples]
     people = [(sample.people or {}).get(name, ()) for sample in samples]
+    labelled = 0
+    for sample, *parts in zip(samples, judged, people, strict=True):
+        has_part = any(map(any, parts))
+        labelled += sample.people is not None and sample.is_asked and has_part
+    if labelled < FEWEST_LABELS:
+        raise ValueError(
+            f"people's answers decide {labelled} of its samples, expected {FEWEST_LABELS} at least"
+        )
     zeros = (0.0,) * max(map(len, [*judged, *people]))
     clusters = [sample.cluster for sample in samples]
     strata = [sample.stratum for sample in samples]
-    return Units(
+    units = Units(
         judged=np.array([counts or zeros for counts in judged]),
         people=np.array([counts or zeros for counts in people]),
         labelled=np.array([sample.people is not None for sample in samples]),
         clusters=np.unique(clusters, return_inverse=True)[1],
         strata=np.unique(strata, return_inverse=True)[1],
         weights=np.array([sample.weight for sample in samples]),
+    )
+    estimated = estimate(units, value_of(score, len(zeros)), measure.low, measure.high)
+    if estimated is None:
+        raise ValueError("not defined on these labels, or all of them are of one cluster")
+    return Corrected(
+        value=estimated.value,
+        low=estimated.low,
+        high=estimated.high,
+        stderr=estimated.stderr,
+        how=f"by people's answers on {labelled} of {len(samples)} samples",
+        weight=estimated.weight,
+        labelled=labelled,
+        units=len(samples),
+        unscored=run.left_out.get(_UNSCORED, 0),
     )

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt
+from pydantic import BaseModel, Field, StrictInt
 
 from lm_factuality.benchmarks.asked import SKIP
-from lm_factuality.ground.errors import DataError, did_you_mean, refuse, short
+from lm_factuality.ground.errors import DataError, did_you_mean, refuse
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.tables import read_table
@@ -133,7 +133,6 @@ class Label:
     item: SheetItem
     answer: str
     person: str
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,110 +170,75 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         DataError: A file cannot be read, or holds lines that are no labels of this sheet. The
             error lists these lines of all files.
     """
-    items = {str(item.number): item for item in key.items}
     labels: list[Label] = []
     problems: list[str] = []
     locations: dict[tuple[int, str], str] = {}
     for path in paths:
-        is_json = path.suffix.lower() == ".json"
-        try:
-            lines = _read_json(path) if is_json else _read_csv(path, problems)
-        except ValueError as error:
-            problems.append(str(error))
-            continue
-        for location, line in lines:
+        for location, line in _read_lines(path, problems):
             try:
-                label = _to_label(line, key.sheet, items)
+                label = _to_label(to_model(_Line, line), key)
             except ValueError as error:
                 problems.append(f"{location}: {error}")
                 continue
-            answered = (label.item.number, label.person)
-            if answered in locations:
+            number = label.item.number
+            first = locations.setdefault((number, label.person), location)
+            if first != location:
                 problems.append(
-                    f"{location}: {label.person!r} answers number {label.item.number} again, as in"
-                    f" {locations[answered]}"
+                    f"{location}: {label.person!r} answers number {number} again, as in {first}"
                 )
-                continue
-            locations[answered] = location
             labels.append(label)
-    advice = "correct them and read the files again; none of the labels is used" if labels else ""
-    refuse(problems, "problems", advice)
+    refuse(problems, "problems", "correct them and read the files again; no label is used")
     return Labels(tuple(labels), _decide(labels))
 
 
-def _read_json(path: Path) -> list[tuple[str, Any]]:
-    """Return each label of a JSON file with its location."""
+def _read_lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
+    """Return each line of a file with its location. Add rows that are broken to ``problems``."""
+    if path.suffix.lower() != ".json":
+        table = read_table(path)
+        problems += table.problems
+        return [(record.location, record.values) for record in table.records]
     try:
         lines = parse_json(read_text(path, _EXPECTED_LABELS))
     except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}; {_EXPECTED_LABELS}") from error
+        raise DataError(f"{path}: not JSON: {error}; {_EXPECTED_LABELS}") from error
     if not isinstance(lines, list) or not lines:
-        raise ValueError(f"{path}: no list of labels; {_EXPECTED_LABELS}")
+        raise DataError(f"{path}: no list of labels; {_EXPECTED_LABELS}")
     return [(f"{path}, label {number}", line) for number, line in enumerate(lines, start=1)]
 
 
-def _read_csv(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
-    """Return each row of a table with its location. Add rows that are broken to ``problems``."""
-    table = read_table(path)
-    header = table.records[0].values if table.records else dict.fromkeys(COLUMNS)
-    missing = [name for name in COLUMNS[:-1] if name not in header]
-    if missing:
-        raise ValueError(
-            f"{path}:1: no column {', '.join(missing)}; expected {','.join(COLUMNS)}, separated by"
-            f" commas{did_you_mean(missing[0], header)}"
-        )
-    unknown = [name for name in header if name not in (*COLUMNS, *READING_COLUMNS)]
-    if unknown:
-        raise ValueError(
-            f"{path}:1: unknown column {unknown[0]!r}{did_you_mean(unknown[0], COLUMNS)}; expected"
-            f" {','.join(COLUMNS)}"
-        )
-    problems += table.problems
-    return [(record.location, record.values) for record in table.records]
+class _Line(BaseModel, str_strip_whitespace=True):
+    """A row of the table, or an entry of the JSON list."""
+
+    sheet: str
+    number: int
+    question: str
+    answer: Annotated[str, Field(min_length=1, description="an answer")]
+    person: Annotated[str, Field(min_length=1, description="the name of who answered")]
 
 
-def _to_label(line: Any, sheet: str, items: Mapping[str, SheetItem]) -> Label:
-    """Check a line of a file of labels.
-
-    Args:
-        line: A row of the table, or an entry of the JSON list.
-        sheet: The id of the sheet.
-        items: The items of the sheet, by their number as text.
+def _to_label(line: _Line, key: Key) -> Label:
+    """Find the item that a line answers.
 
     Raises:
         ValueError: The line is no label of the sheet.
     """
-    if not isinstance(line, Mapping):
-        raise ValueError(  # noqa: TRY004  the caller adds the location to it
-            f"found {short(line)}, expected an object with the keys {', '.join(COLUMNS)}"
-        )
-    cells = {name: "" if line.get(name) is None else str(line[name]).strip() for name in COLUMNS}
-    if cells["sheet"] != sheet:
-        raise ValueError(f"sheet {cells['sheet']!r}, expected {sheet}")
-    item = items.get(cells["number"])
-    if item is None:
+    if line.sheet != key.sheet:
+        raise ValueError(f"sheet {line.sheet!r}, expected {key.sheet}")
+    if not 1 <= line.number <= len(key.items):
         raise ValueError(
-            f"number {cells['number']!r} is none of the sheet's, expected 1 to {len(items)}"
+            f"number {line.number} is none of the sheet's, expected 1 to {len(key.items)}"
         )
-
-    problems = []
-    if cells["question"] != item.question:
-        problems.append(
-            f"question {cells['question']!r}, but number {item.number} asks {item.question!r}"
+    item = key.items[line.number - 1]
+    if line.question != item.question:
+        raise ValueError(
+            f"question {line.question!r}, but number {line.number} asks {item.question!r}"
         )
-    answer = cells["answer"]
-    if answer not in item.options:
-        answer = answer.lower()  # A spreadsheet makes TRUE of true.
-    if not answer:
-        problems.append("no answer")
-    elif answer not in (*item.options, SKIP):
+    # A spreadsheet makes TRUE of true.
+    answer = line.answer if line.answer in item.options else line.answer.lower()
+    if answer not in (*item.options, SKIP):
         hint = did_you_mean(answer, item.options)
-        problems.append(f"answer {answer!r}, expected {', '.join(item.options)} or {SKIP}{hint}")
-    if not cells["person"]:
-        problems.append("no person, expected the name of the person who answered")
-    if problems:
-        raise ValueError("; ".join(problems))
-    return Label(item, answer, cells["person"], cells["note"])
+        raise ValueError(f"answer {answer!r}, expected {', '.join(item.options)} or {SKIP}{hint}")
+    return Label(item, answer, line.person)
 
 
 def _decide(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
@@ -289,7 +253,6 @@ def _decide(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
     decided: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for (unit, item), answers in votes.items():
         counts = Counter(answer for answer in answers.values() if answer != SKIP).most_common(2)
-        is_tie = len(counts) == 2 and counts[0][1] == counts[1][1]
-        if counts and not is_tie:
+        if len(counts) == 1 or (counts and counts[0][1] > counts[1][1]):
             decided[unit][item] = counts[0][0]
     return dict(decided)

@@ -1,30 +1,23 @@
 """Whether a judge measures of a response what people measure.
 
-These are tables 3 and 5 of Chiang and Lee (2024).
-
-The command `people agree` calls it, with the labels of a sheet or with people's measurements.
+These are tables 3 and 5 of Chiang and Lee (2024), by the labels of a sheet.
 """
 
-import math
-import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from scipy.stats import kendalltau, pearsonr
+from scipy.stats import pearsonr
 
-from lm_factuality.benchmarks.asked import Measured
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
-from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.people.agreement import Cell, count_cell
 from lm_factuality.people.correct import label_samples
 from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
 from lm_factuality.scores.agreement import Measure
-from lm_factuality.scores.statistics import average, defined
 
 OVERALL = "Overall"
 """The row of a table that is about the responses of all models."""
@@ -32,23 +25,11 @@ OVERALL = "Overall"
 
 @dataclass(frozen=True)
 class Response:
-    """A response as people measured it and as the judge did."""
+    """A response of a model, and what people and the judge measured of it, by score."""
 
-    people: Measured
-    judge: Measured
-
-    @property
-    def model(self) -> str:
-        return self.people.model
-
-
-@dataclass(frozen=True)
-class Matched:
-    """The responses that both sides measured, and how many only one side did."""
-
-    responses: list[Response]
-    only_people: int
-    only_judge: int
+    model: str
+    people: Mapping[str, float]
+    judge: Mapping[str, float]
 
 
 def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Response]:
@@ -67,8 +48,8 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
                 continue
             for sample in label_samples(task, key, labels).samples:
                 if sample.is_asked and sample.people is not None:
-                    people = _measured(model, sample.people)
-                    responses.append(Response(people, _measured(model, sample.judged)))
+                    people = _ratios(sample.people)
+                    responses.append(Response(model, people, _ratios(sample.judged)))
     if models:
         missing = [f"{task or 'a data file'} (SHA-256 {sha256[:12]})" for task, sha256 in models]
         raise DataError(
@@ -78,94 +59,20 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     return responses
 
 
-def _measured(model: str, parts: Mapping[str, Counts]) -> Measured:
+def _ratios(parts: Mapping[str, Counts]) -> dict[str, float]:
     """Return the scores that are a sum over a number."""
-    ratios = {
+    return {
         name: counts[0] / counts[1]
         for name, counts in parts.items()
         if len(counts) == 2 and counts[1]
     }
-    return Measured(model, "", "", ratios)
-
-
-def match(people: Sequence[Measured], judge: Sequence[Measured]) -> Matched:
-    """Match the measurements of both sides by model and index.
-
-    Where one side has no indexes, they are matched by model and name. The measurements of several
-    people are averaged.
-
-    Raises:
-        DataError: The judge has not measured a model, or has measured a response twice. Or the
-            sides have no response in common, or different names under one index.
-    """
-    by_index = all(measured.index for measured in (*people, *judge))
-    of_people = _by_response(people, by_index)
-    of_judge = _by_response(judge, by_index)
-    models = dict.fromkeys(model for model, _ in of_people)
-    judged_models = dict.fromkeys(model for model, _ in of_judge)
-    unknown = [repr(model) for model in models if model not in judged_models]
-    if unknown:
-        raise DataError(
-            f"no results of {', '.join(unknown)}, only of {', '.join(map(repr, judged_models))};"
-            " name the model of a results file as people call it: --auto MODEL=FILE"
-        )
-    responses = []
-    problems = []
-    kind = "index" if by_index else "name"
-    for response, measured in of_people.items():
-        judged = of_judge.get(response, [])
-        where = f"{response[0]}, {kind} {response[1]!r}"
-        if not judged:
-            continue
-        if len(judged) > 1:
-            problems.append(f"{len(judged)} results of {where}; give one run per model")
-        names = sorted({each.name for each in (*measured, *judged) if each.name})
-        if len(names) > 1:
-            problems.append(
-                f"{where}: {' and '.join(map(repr, names))}; give the judged responses' indexes"
-            )
-        means = {
-            metric: average(each.values.get(metric) for each in measured)
-            for metric in measured[0].values
-        }
-        responses.append(Response(replace(measured[0], values=means), judged[0]))
-    refuse(problems, "rows")
-    if not responses:
-        examples = [" ".join(map(repr, next(iter(side)))) for side in (of_people, of_judge)]
-        raise DataError(
-            f"people and results have no response in common: people measured {examples[0]}, the"
-            f" results have {examples[1]}"
-        )
-    of_these_models = sum(model in models for model, _ in of_judge)
-    return Matched(responses, len(of_people) - len(responses), of_these_models - len(responses))
-
-
-def _by_response(
-    measurements: Sequence[Measured], by_index: bool
-) -> dict[tuple[str, str], list[Measured]]:
-    """Group measurements by model, and by index or name.
-
-    Names are the same if only spaces, case and the encoding of accents differ.
-    """
-    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
-    for measured in measurements:
-        name = " ".join(unicodedata.normalize("NFC", measured.name).casefold().split())
-        response = measured.index if by_index else name
-        if not response:
-            raise DataError(
-                f"a response of {measured.model} has no name, and the other side no indexes: add"
-                " one or the other"
-            )
-        groups[measured.model, response].append(replace(measured, name=name))
-    return groups
 
 
 def compare_responses(responses: Sequence[Response], scores: Sequence[Score]) -> Iterator[Cell]:
     """Compare people and judge over the responses that both have measured.
 
     Yields:
-        The means of both by model; Pearson's r of the responses by model and of all together; and
-        Kendall's tau-b, which says whether both rank the models alike.
+        The means of both by model, and Pearson's r of the responses by model and of all together.
     """
     models = list(dict.fromkeys(response.model for response in responses))
     for model in models:
@@ -173,38 +80,22 @@ def compare_responses(responses: Sequence[Response], scores: Sequence[Score]) ->
         yield count_cell("means", (model, "people"), "responses", number)
         yield count_cell("means", (model, "judge"), "responses", number)
     for score in scores:
-        pairs = {model: _pairs(responses, score.name, [model]) for model in models}
-        means: dict[str, list[float]] = {"people": [], "judge": []}
+        pairs: dict[str, list[tuple[float, float]]] = {model: [] for model in models}
+        overall = []
+        for response in responses:
+            if score.name in response.people and score.name in response.judge:
+                pair = (response.people[score.name], response.judge[score.name])
+                pairs[response.model].append(pair)
+                overall.append(pair)
+        if not overall:
+            continue  # Nobody measured this score.
         for model, values in pairs.items():
-            for side, column in zip(means, zip(*values, strict=True), strict=False):
-                mean = sum(column) / len(column)
-                means[side].append(mean)
-                measure = Measure(mean, None, None, len(column))
+            for side, column in zip(("people", "judge"), zip(*values, strict=True), strict=False):
+                measure = Measure(sum(column) / len(column), None, None, len(column))
                 times = int(score.times)
                 yield Cell("means", (model, side), score.label, measure, times, score.digits)
-        if not means["people"]:
-            continue  # Nobody measured this score.
-        pairs[OVERALL] = _pairs(responses, score.name, models)
-        for model, values in pairs.items():
+        for model, values in {**pairs, OVERALL: overall}.items():
             yield Cell("correlations", (model,), score.label, correlate(values), 1, 3)
-        tau = math.nan
-        if len(means["people"]) > 1:
-            tau = float(kendalltau(means["people"], means["judge"], variant="b").statistic)
-        ranks = Measure(defined(tau), None, None, len(means["people"]))
-        yield Cell("ranks", (), score.label, ranks, 1, 2)
-
-
-def _pairs(
-    responses: Sequence[Response], score: str, models: Sequence[str]
-) -> list[tuple[float, float]]:
-    """Return what people and the judge measured of each response that has both values."""
-    pairs = []
-    for response in responses:
-        people = response.people.values.get(score)
-        judge = response.judge.values.get(score)
-        if response.model in models and people is not None and judge is not None:
-            pairs.append((people, judge))
-    return pairs
 
 
 def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:

@@ -5,9 +5,8 @@ same functions to find the samples of a sheet again.
 """
 
 import random
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -32,7 +31,6 @@ from lm_factuality.people.labels import (
 )
 from lm_factuality.results.read import read_results_files
 
-_SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[^/]*)\.jsonl")
 _LEAST_DISTANCE = 10
 """Items that stand at least between an item and its repetition, where there are so many."""
 
@@ -47,6 +45,12 @@ class Pool:
     benchmark: Benchmark
     sources: tuple[Source, ...]
     units: tuple[Unit, ...]
+
+    @property
+    def questions(self) -> dict[str, Question]:
+        """All questions of the benchmark, by name."""
+        people = self.benchmark.people
+        return {question.name: question for question in people.questions} if people else {}
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ def read_pool(
     """Read what people can be asked about.
 
     Args:
-        paths: Results files, folders of them, or samples files. Or data files of a benchmark that
-            asks people about its data. Of several runs of one model the latest counts.
+        paths: Results files or folders of them. Or data files of a benchmark that asks people about
+            its data. Of several runs of one model the latest counts.
         task: The task to ask about. It is needed where the runs have several.
         questions: The questions to ask. Defaults to all.
 
@@ -76,34 +80,36 @@ def read_pool(
     data_files = [path for path in paths if not _is_of_run(path)]
     if data_files and (len(data_files) < len(paths) or task):
         raise ConfigError(
-            f"{data_files[0]}: no results or samples of a run; a data file is a source by itself,"
-            " and has no --task"
+            f"{data_files[0]}: no results of a run; a data file is a source by itself, and has no"
+            " --task"
         )
-    pool = _pool_of_data(data_files) if data_files else _pool_of_runs(paths, task)
-    asked = questions or list(_questions(pool.benchmark))
-    for name in asked:
-        _check_name("--question", name, list(_questions(pool.benchmark)))
-    units = []
-    for unit in pool.units:
-        items = tuple(item for item in unit.items if item.question in asked)
-        if items:
-            units.append(replace(unit, items=items))
+    pool = (
+        _pool_of_data(data_files) if data_files else _pool_of_runs(read_results_files(paths), task)
+    )
+    for name in questions:
+        _check_name("--question", name, list(pool.questions))
+    units = asked_units(pool.units, questions)
     if not units:
         raise DataError(
             f"{', '.join(map(str, paths))}: holds nothing that people can be asked about"
         )
-    return replace(pool, units=tuple(units))
+    return replace(pool, units=units)
+
+
+def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
+    """Return the units with something to ask; of all their items, or of some questions."""
+    asked = []
+    for unit in units:
+        items = tuple(item for item in unit.items if not questions or item.question in questions)
+        if items:
+            asked.append(replace(unit, items=items))
+    return tuple(asked)
 
 
 def _is_of_run(path: Path) -> bool:
     if path.is_dir():
         return next(path.rglob("results_*.json"), None) is not None
-    return path.name.startswith("results_") or _SAMPLES_FILE.fullmatch(path.name) is not None
-
-
-def _questions(benchmark: Benchmark) -> dict[str, Question]:
-    questions = benchmark.people.questions if benchmark.people else ()
-    return {question.name: question for question in questions}
+    return path.name.startswith("results_")
 
 
 def _check_name(option: str, name: str, names: Sequence[str]) -> None:
@@ -116,62 +122,48 @@ def _check_name(option: str, name: str, names: Sequence[str]) -> None:
 
 def _pool_of_data(paths: Sequence[Path]) -> Pool:
     """Read rows of data files, such as FACTOR's; of a folder its first CSV file."""
-    for benchmark in all_benchmarks():
-        if benchmark.people and benchmark.people.data:
-            read_data = benchmark.people.data
-            break
-    tables = [min(path.glob("*.csv"), default=path) if path.is_dir() else path for path in paths]
-    units = []
-    for source, table in enumerate(tables):
-        units += [replace(unit, source=source) for unit in read_data(table)]
-    sources = tuple(Source(str(table), sha256_of(table)) for table in tables)
-    return Pool(benchmark, sources, tuple(units))
-
-
-def _pool_of_runs(paths: Sequence[Path], task: str | None) -> Pool:
-    """Read the samples of the latest run of each model."""
-    runs = [run for path in paths for run in _runs(path)]
-    names = sorted({result.task for _, result in runs})
-    if not names:
-        kinds = [each.kind for each in all_benchmarks() if _asks_about_samples(each)]
-        raise ConfigError(f"--task: found no samples, expected samples of {', '.join(kinds)}")
-    if task is None and len(names) > 1:
-        raise ConfigError(f"--task: found {len(names)} tasks, expected one of {listed(names)}")
-    task = task or names[0]
-    _check_name("--task", task, names)
-
-    latest: dict[str, tuple[ResultsFile, TaskResult]] = {}
-    for file, result in sorted(runs, key=lambda run: run[0].date_text):
-        if result.task == task:
-            latest[file.label] = file, result
+    units: list[Unit] = []
     sources = []
-    units = []
-    for source, (file, result) in enumerate(latest.values()):
-        samples = result.samples or Path()
-        hashes = sha256_of(file.path), sha256_of(samples)
-        sources.append(Source(str(file.path), hashes[0], task, file.label, str(samples), hashes[1]))
-        units += [replace(unit, source=source) for unit in units_of_run(result, file.label)]
-    benchmark = find_benchmark(result.kind)
-    assert benchmark is not None  # _runs() returns runs of known benchmarks alone.
+    benchmark = next(each for each in all_benchmarks() if each.people and each.people.data)
+    assert benchmark.people is not None
+    assert benchmark.people.data is not None
+    for number, path in enumerate(paths):
+        table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
+        units += [replace(unit, source=number) for unit in benchmark.people.data(table)]
+        sources.append(Source(str(table), sha256_of(table)))
     return Pool(benchmark, tuple(sources), tuple(units))
 
 
-def _runs(path: Path) -> Iterator[tuple[ResultsFile, TaskResult]]:
-    """Yield the tasks with samples that people can be asked about, each with its results file."""
-    samples_file = _SAMPLES_FILE.fullmatch(path.name)
-    if samples_file:
-        path = path.with_name(f"results_{samples_file['date']}.json")
-    for file in read_results_files([path]):
+def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
+    """Read the samples of the latest run of each model."""
+    runs: dict[str, dict[str, tuple[ResultsFile, TaskResult]]] = defaultdict(dict)
+    for file in sorted(files, key=lambda file: file.date_text):
         for result in file.tasks:
-            benchmark = find_benchmark(result.kind)
-            is_wanted = samples_file is None or samples_file["task"] == result.task
-            if is_wanted and result.samples and benchmark and _asks_about_samples(benchmark):
-                yield file, result
+            if result.samples and _asks_about_samples(find_benchmark(result.kind)):
+                runs[result.task][file.label] = file, result
+    if not runs:
+        kinds = [benchmark.kind for benchmark in all_benchmarks() if _asks_about_samples(benchmark)]
+        raise ConfigError(f"--task: found no samples, expected samples of {', '.join(kinds)}")
+    if task is None and len(runs) == 1:
+        (task,) = runs
+    _check_name("--task", task or "", sorted(runs))
+    sources = []
+    units: list[Unit] = []
+    for number, (file, result) in enumerate(runs[task or ""].values()):
+        samples = result.samples or Path()
+        hashes = (sha256_of(file.path), sha256_of(samples))
+        sources.append(
+            Source(str(file.path), hashes[0], result.task, file.label, str(samples), hashes[1])
+        )
+        units += [replace(unit, source=number) for unit in units_of_run(result, file.label)]
+    benchmark = find_benchmark(result.kind)
+    assert benchmark is not None  # Runs of unknown benchmarks are left out above.
+    return Pool(benchmark, tuple(sources), tuple(units))
 
 
-def _asks_about_samples(benchmark: Benchmark) -> bool:
-    people = benchmark.people
-    return people is not None and people.data is None and benchmark.page.samples is not None
+def _asks_about_samples(benchmark: Benchmark | None) -> bool:
+    people = benchmark.people if benchmark and benchmark.page.samples else None
+    return people is not None and people.data is None
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
@@ -182,19 +174,18 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     benchmark = find_benchmark(result.kind)
     assert benchmark is not None  # The callers ask only about samples of such benchmarks.
     assert benchmark.people is not None
-    assert benchmark.page.samples is not None
     assert result.samples is not None
-    outcomes = dict(
-        zip(("right", "wrong", "unscored", "none"), benchmark.page.samples.outcomes, strict=True)
-    )
+    shown = benchmark.page.samples
+    assert shown is not None
+    outcomes = dict(zip(("right", "wrong", "unscored", "none"), shown.outcomes, strict=True))
     for sample in read_samples(result.samples):
-        row = row_of(result, benchmark.page.samples, sample)
+        row = row_of(result, shown, sample)
         with reading(result, sample):
             items = tuple(benchmark.people.items(result, sample))
         strata = {
             "model": model,
             "verdict": outcomes[row.outcome],
-            benchmark.page.samples.facet.lower(): " + ".join(row.facets),
+            shown.facet.lower(): " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, strata)
 
@@ -232,7 +223,7 @@ def make_sheet(
     if scatter:
         rng.shuffle(drawn)
 
-    questions = _questions(pool.benchmark)
+    questions = pool.questions
     probabilities = {stratum.name: stratum.drawn / stratum.units for stratum in strata}
     items: list[SheetItem] = []
     contents: list[Item] = []

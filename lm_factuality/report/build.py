@@ -3,8 +3,6 @@
 Of each model and task the newest run is shown. The first page says what to know before any figure.
 """
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +19,7 @@ from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
-from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, dots
+from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
 from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import (
     CHUNK,
@@ -44,16 +42,12 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Built:
-    """What was built, and what the reader should know of it."""
+    """What was built."""
 
-    folder: Path
-    models: int
-    tasks: int
+    chosen: Chosen
+    """What the report is of."""
+
     pages: tuple[str, ...]
-    bytes: int
-    without_samples: int
-    """How many runs kept no samples."""
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -79,16 +73,7 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
     """
     with whole_folder(out, MARK) as folder:
         chosen = choose(paths)
-        pages = _write_site(chosen, folder, title)
-        return Built(
-            folder=out,
-            models=len(chosen.models),
-            tasks=len(chosen.tasks),
-            pages=pages,
-            bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-            without_samples=len(_without_samples(chosen)),
-            notes=chosen.notes,
-        )
+        return Built(chosen, _write_site(chosen, folder, title))
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
@@ -104,13 +89,12 @@ def choose(paths: Sequence[Path]) -> Chosen:
         raise DataError(
             f"{where}: the results files hold no task; give the folder of a finished lm_eval run"
         )
-    files_of_models = {(run.file.model, _variant(run)): run.file for run in runs}
-    models = _models(files_of_models)
+    files = {(run.file.model, _variant(run)): run.file for run in runs}
+    models = _models(files)
     entries = [Entry(models[run.file.model, _variant(run)], run.file, run.task) for run in runs]
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
-    shown_models = {entry.model.id: entry.model for entry in entries}
     return Chosen(
-        models=tuple(sorted(shown_models.values(), key=lambda model: model.label)),
+        models=tuple(sorted(models.values(), key=lambda model: model.label)),
         tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
         entries=tuple(entries),
         notes=tuple(notes),
@@ -125,13 +109,14 @@ def _variant(run: Run) -> str:
 
 def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str], Model]:
     """Return the models by name and variant, each with an id for the names of files."""
-    short_names = _short_names(name for name, _ in files)
+    names = {name for name, _ in files}
     models = {}
     for number, (name, variant) in enumerate(sorted(files)):
         file = files[name, variant]
+        short = _short_name(name, names)
         models[name, variant] = Model(
             id=f"m{number}",
-            label=f"{short_names[name]} ({variant})" if variant else short_names[name],
+            label=f"{short} ({variant})" if variant else short,
             name=name,
             variant=variant,
             backend=file.backend,
@@ -141,23 +126,16 @@ def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str
     return models
 
 
-def _short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return what readers see for each name.
+def _short_name(name: str, names: Iterable[str]) -> str:
+    """Return what readers see for a model.
 
-    A model on the Hub keeps its name. A folder is called by its last part, or by as many of its
-    last parts as tell it from the other models.
+    A model on the Hub keeps its name. A folder is called by its last part, unless another model
+    has the same last part.
     """
-    distinct = sorted(set(names))
-    short_names = {name: name for name in distinct}
-    folders = [name for name in distinct if name.count("/") > 1 or name.startswith((".", "/"))]
-    longest = max((name.count("/") for name in folders), default=0)
-    for length in range(1, longest + 1):
-        ends = {name: "/".join(name.split("/")[-length:]) for name in distinct}
-        counts = Counter(ends.values())
-        for name in folders:
-            if short_names[name] == name and counts[ends[name]] == 1:
-                short_names[name] = ends[name]
-    return short_names
+    last_parts = [other.rsplit("/", 1)[-1] for other in names]
+    last = name.rsplit("/", 1)[-1]
+    is_folder = name.count("/") > 1 or name.startswith((".", "/"))
+    return last if is_folder and last_parts.count(last) == 1 else name
 
 
 def _write_site(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
@@ -166,7 +144,7 @@ def _write_site(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
     chosen = with_samples(replace(chosen, own_pages=_write_own_pages(chosen, folder)), data)
     pages = [_overview_page(chosen)]
     pages += _benchmark_pages(chosen, data)
-    if _is_compared(data):
+    if any(len(task_data.entries) > 1 for task_data in data):
         write_pairs(chosen.models, data, folder / "data")
         pages.append(_compare_page(chosen, data))
     if data:
@@ -189,15 +167,8 @@ def _write_site(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
         )
         write_text(folder / page.href, text)
 
-    hrefs = tuple(page.href for page in pages)
-    mark = {
-        "made_by": f"lm-factuality {__version__}",
-        "title": title,
-        "pages": hrefs,
-        "results": sorted({entry.file.path.name for entry in chosen.entries}),
-    }
-    write_json(folder / MARK, mark)
-    return hrefs
+    write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
+    return tuple(page.href for page in pages)
 
 
 def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]:
@@ -214,7 +185,7 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
         task = entry.result.task
         name, make_page = samples.own_pages
         place = f"{name}/{chosen.tasks.index(task)}-{entry.model.id}.html"
-        write_text(folder / place, make_page(entry))
+        write_text(folder / place, make_page(entry.result, f"{entry.model.label}, {task}"))
         places[task, entry.model.id] = place
     return places
 
@@ -234,21 +205,16 @@ def _overview_page(chosen: Chosen) -> Page:
     values = {
         "chosen": chosen,
         "notes": _notes(chosen.entries),
-        "without": _without_samples(chosen),
-        "picture": overview_plot(chosen),
+        "without": [entry for entry in chosen.entries if entry.result.samples is None],
+        "picture": _overview_plot(chosen),
         "settings": _all_settings(chosen),
         "listed": _listed,
-        "date": _date,
         "most_series": MOST_SERIES,
     }
     return Page("index.html", "Overview", "overview.html", values)
 
 
-def _without_samples(chosen: Chosen) -> list[Entry]:
-    return [entry for entry in chosen.entries if entry.result.samples is None]
-
-
-def overview_plot(chosen: Chosen) -> Plot | None:
+def _overview_plot(chosen: Chosen) -> Plot | None:
     """Plot the headlines that are shares, one line per task; None if there are none."""
     models = [model.label for model in chosen.models[:MOST_SERIES]]
     rows = []
@@ -258,7 +224,7 @@ def overview_plot(chosen: Chosen) -> Plot | None:
         measure = score.measure if score else None
         if score is None or measure is None or (measure.low, measure.high) != (0, 1):
             continue
-        dots_of_models: dict[str, Dot] = {}
+        dots_of_models = {}
         for entry in entries:
             dot = entry.dot(entry.headline)
             if dot and entry.model.label in models:
@@ -268,14 +234,6 @@ def overview_plot(chosen: Chosen) -> Plot | None:
     if not rows:
         return None
     return dots("The score of each task", "%; ↓: lower is better", rows, models)
-
-
-def _date(text: str) -> str:
-    """Write the date in a results file's name, which has 18-26 for 18:26."""
-    day, _, time = text.partition("T")
-    if time:
-        return f"{day} {time[:5].replace('-', ':')}"
-    return day or ABSENT
 
 
 def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -300,49 +258,27 @@ def _listed(entries: Sequence[Entry], most: int = 6) -> str:
 
 
 def _all_settings(chosen: Chosen) -> dict[str, Any]:
-    """Return what figures depend on besides the weights, for the tables of settings.
+    """Return what figures depend on besides the weights.
 
     Returns:
-        ``of_runs``: each setting by (model's id, task) and name, `ABSENT` where a run does not say
-        it. ``by_task``: the values by task and name. ``same``: the settings that all runs share.
-        ``of_tasks``: the names of those that only the runs of each task share. ``differing``: the
-        names of the others. ``differing_runs``: the runs of tasks where a setting differs.
+        ``same``: the settings that all runs share. ``names``: the names of the others. ``of_runs``:
+        each setting by (model's id, task) and name, `ABSENT` where a run does not say it.
+        ``of_tasks``: all values by task and name.
     """
-    settings = {
-        (entry.model.id, entry.result.task): _settings_of(entry) for entry in chosen.entries
-    }
-    names = list(dict.fromkeys(name for values in settings.values() for name in values))
-    of_runs = {
-        run: {name: values.get(name, ABSENT) for name in names} for run, values in settings.items()
-    }
-    by_task: dict[str, dict[str, set[str]]] = {}
-    differing_runs: list[Entry] = []
-    for task in chosen.tasks:
-        entries = chosen.of_task(task)
-        by_task[task] = {
-            name: {of_runs[entry.model.id, task][name] for entry in entries} for name in names
-        }
-        if any(len(values) > 1 for values in by_task[task].values()):
-            differing_runs += entries
-
-    same = {}
-    of_tasks = []
-    differing = []
-    for name in names:
-        values = set[str]().union(*(of_task[name] for of_task in by_task.values()))
-        if len(values) == 1:
-            same[name] = values.pop()
-        elif any(len(of_task[name]) > 1 for of_task in by_task.values()):
-            differing.append(name)
-        else:
-            of_tasks.append(name)
+    runs = {(entry.model.id, entry.result.task): _settings_of(entry) for entry in chosen.entries}
+    names = list(dict.fromkeys(name for settings in runs.values() for name in settings))
+    of_tasks: dict[str, dict[str, set[str]]] = {task: {} for task in chosen.tasks}
+    values: dict[str, set[str]] = {name: set() for name in names}
+    for (_, task), settings in runs.items():
+        for name in names:
+            value = settings.setdefault(name, ABSENT)
+            values[name].add(value)
+            of_tasks[task].setdefault(name, set()).add(value)
     return {
-        "of_runs": of_runs,
-        "by_task": by_task,
-        "same": same,
+        "same": {name: min(values[name]) for name in names if len(values[name]) == 1},
+        "names": [name for name in names if len(values[name]) > 1],
+        "of_runs": runs,
         "of_tasks": of_tasks,
-        "differing": differing,
-        "differing_runs": differing_runs,
     }
 
 
@@ -351,8 +287,7 @@ def _settings_of(entry: Entry) -> dict[str, str]:
     file, result = entry.file, entry.result
     metadata = result.metadata
     data = mapping(metadata.get("data"))
-    data_file = str(data.get("file") or "")
-    data_blob = str(data.get("git_blob") or "")[:8]
+    judge = metadata.get("judge_config")
     settings: dict[str, Any] = {
         "lm-eval": file.versions.get("lm_eval"),
         "suite": file.versions.get("suite"),
@@ -361,21 +296,17 @@ def _settings_of(entry: Entry) -> dict[str, str]:
         "dtype": file.dtype,
         "revision": (file.revision or "")[:12],
         "task version": result.version,
-        "data": f"{data_file} {data_blob}".strip(),
+        "data": f"{data.get('file') or ''} {str(data.get('git_blob') or '')[:8]}".strip(),
+        "shots": mapping(file.content.get("n-shot")).get(result.task),
+        "limit": result.limit,
+        "judge": judge and metadata.get("judge"),
+        "judge certificate": judge and ("yes" if metadata.get("judge_certificate") else "none"),
+        "chat template": file.content.get("chat_template") and "yes",
+        "system instruction": file.content.get("system_instruction") and "yes",
     }
     if entry.benchmark is not None:
         for name in entry.benchmark.data.settings:
             settings[name] = metadata.get(name)
-    settings["shots"] = (file.content.get("n-shot") or {}).get(result.task)
-    settings["limit"] = result.limit and f"{result.limit:g}"
-    judge = metadata.get("judge_config")
-    settings["judge"] = judge and metadata.get("judge")
-    if judge is not None:
-        settings["judge certificate"] = "yes" if metadata.get("judge_certificate") else "none"
-    if file.content.get("chat_template"):
-        settings["chat template"] = "yes"
-    if file.content.get("system_instruction"):
-        settings["system instruction"] = "yes"
     return {
         name: _setting_text(value) for name, value in settings.items() if value not in (None, "")
     }
@@ -384,9 +315,7 @@ def _settings_of(entry: Entry) -> dict[str, str]:
 def _setting_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {str(part)[:8]}" for name, part in value.items())
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{value:g}"
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
@@ -412,7 +341,7 @@ def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
             "heading": main.title,
             "lead": main.page.lead,
             "sections": sections + _judges_sections(chosen, present),
-            "unscored": _unscored_rows(chosen, data, kinds),
+            "unscored": _unscored_rows(data, kinds),
             "listed": _listed,
             "notes": _notes([entry for entry in chosen.entries if entry.result.kind in kinds]),
         }
@@ -422,42 +351,29 @@ def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
 
 def _judges_sections(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> list[Markup]:
     """Return the section on the judges behind the scores; none where no step can be certified."""
-    models: dict[tuple[str, str, tuple[Stated, ...]], list[str]] = {}
+    models: dict[tuple[str, str, Stated], list[str]] = {}
     for benchmark in benchmarks:
         for entry in chosen.of_kind(benchmark.kind):
-            steps = tuple(benchmark.certified(entry.result.metadata))
-            if steps:
-                judge = str(entry.result.metadata["judge_config"].get("name"))
-                models.setdefault((entry.result.task, judge, steps), []).append(entry.model.label)
-    if not models:
-        return []
-    rows = []
-    for (task, judge, steps), labels in models.items():
-        rows += [(task, judge, step, labels) for step in steps]
-    return [render(f"{__package__}/judges.html", rows=rows)]
+            metadata = entry.result.metadata
+            for step in benchmark.certified(metadata):
+                row = (entry.result.task, str(metadata["judge_config"].get("name")), step)
+                models.setdefault(row, []).append(entry.model.label)
+    rows = [(*row, labels) for row, labels in models.items()]
+    return [render(f"{__package__}/judges.html", rows=rows)] if rows else []
 
 
-def _unscored_rows(
-    chosen: Chosen, data: Sequence[TaskData], kinds: set[str]
-) -> list[tuple[str, str, str, int]]:
+def _unscored_rows(data: Sequence[TaskData], kinds: set[str]) -> list[tuple[str, str, str, int]]:
     """Return (task, model, reason with its cure, how many rows) for each reason."""
-    labels = {model.id: model.label for model in chosen.models}
     rows = []
     for task_data in data:
         if task_data.benchmark.kind not in kinds:
             continue
-        for model, reasons in task_data.reasons.items():
-            for reason in reasons:
+        for entry in task_data.entries:
+            for reason in task_data.reasons.get(entry.model.id, ()):
                 cure = f" ({reason.cure})" if reason.cure else ""
-                rows.append(
-                    (task_data.task, labels[model], f"{reason.example}{cure}", reason.items)
-                )
+                text = f"{reason.example}{cure}"
+                rows.append((task_data.task, entry.model.label, text, reason.items))
     return rows
-
-
-def _is_compared(data: Sequence[TaskData]) -> bool:
-    """Whether a task has the samples of two models."""
-    return any(len(task_data.models) > 1 for task_data in data)
 
 
 def _compare_page(chosen: Chosen, data: Sequence[TaskData]) -> Page:
@@ -473,8 +389,8 @@ def _samples_page(chosen: Chosen, data: Sequence[TaskData]) -> Page:
     row_scripts: dict[str, None] = {}
     tasks = []
     for task_data in data:
-        kind = task_data.benchmark.kind
-        if task_data.samples.script:
+        kind, samples = task_data.benchmark.kind, task_data.samples
+        if samples.script:
             row_scripts[f"rows.{kind}.js"] = None
         pages = {
             model: place
@@ -486,12 +402,12 @@ def _samples_page(chosen: Chosen, data: Sequence[TaskData]) -> Page:
                 "id": task_data.id,
                 "task": task_data.task,
                 "models": task_data.models,
-                "rows": task_data.rows,
+                "rows": len(task_data.docs),
                 "facets": task_data.facets,
                 "kind": kind,
-                "words": task_data.samples.outcomes,
-                "margin": task_data.samples.margin,
-                "facet": task_data.samples.facet,
+                "words": samples.outcomes,
+                "margin": samples.margin,
+                "facet": samples.facet,
                 "pages": pages,
             }
         )

@@ -8,25 +8,17 @@ chunks, the details. So the first view is small however long the texts are.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tqdm import tqdm
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import (
-    Pair,
-    Scored,
-    compare_all,
-    compared_scores,
-    row_of,
-    scored_rows,
-    stderr_of,
-)
-from lm_factuality.benchmarks.rows import SampleRow
+from lm_factuality.benchmarks.pairs import Pair, compare_all, compared_scores, row_of, stderr_of
+from lm_factuality.benchmarks.rows import SampleRow, Scored, scored_rows
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
@@ -38,31 +30,33 @@ OUTCOMES = ("right", "wrong", "unscored", "none")
 
 @dataclass(frozen=True)
 class TaskData:
-    """What the files of a task hold."""
+    """What the files of a task hold. It grows with each model that is read."""
 
     id: str
-    task: str
+    entries: Sequence[Entry]
+    """The runs that kept samples."""
     benchmark: Benchmark
     samples: Samples
     """How the benchmark shows its samples."""
-    models: tuple[str, ...]
-    """The ids of the models that kept samples."""
-    rows: int
-    facets: tuple[str, ...]
-    scored: Mapping[str, Mapping[str, Scored]]
+    docs: dict[str, SampleRow] = field(default_factory=dict)
+    """By the key of each row the first model's, for what all models share."""
+    scored: dict[str, dict[str, Scored]] = field(default_factory=lambda: defaultdict(dict))
     """What rows contribute to a score, by score and model's id."""
-    metrics: Mapping[str, Mapping[str, float]]
-    """The scores of each model, by its id."""
-    reasons: Mapping[str, Sequence[Reason]]
+    reasons: dict[str, Sequence[Reason]] = field(default_factory=dict)
     """Why rows have no score, by model's id."""
 
+    @property
+    def task(self) -> str:
+        return self.entries[0].result.task
 
-class _Doc(NamedTuple):
-    """What all models share of a row."""
+    @property
+    def models(self) -> list[str]:
+        """The ids of the models that kept samples."""
+        return [entry.model.id for entry in self.entries]
 
-    place: int
-    title: str
-    texts: Mapping[str, Any]
+    @property
+    def facets(self) -> list[str]:
+        return sorted({facet for row in self.docs.values() for facet in row.facets})
 
 
 def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
@@ -73,55 +67,39 @@ def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
     """
     data = []
     for number, task in enumerate(chosen.tasks):
-        entries = [
-            entry
-            for entry in chosen.of_task(task)
-            if entry.result.samples and entry.benchmark and entry.benchmark.page.samples
-        ]
+        entries = [entry for entry in chosen.of_task(task) if entry.result.samples]
+        benchmarks = {entry.result.kind: entry.benchmark for entry in entries}
         # Two benchmarks can have a task of the same name; their rows are not the same.
-        if len({entry.result.kind for entry in entries}) == 1:
-            data.append(_write_task(f"t{number}", task, entries, folder))
+        if len(benchmarks) != 1:
+            continue
+        (benchmark,) = benchmarks.values()
+        if benchmark is not None and benchmark.page.samples is not None:
+            task_data = TaskData(f"t{number}", entries, benchmark, benchmark.page.samples)
+            _write_task(task_data, folder)
+            data.append(task_data)
     return data
 
 
-def _write_task(task_id: str, task: str, entries: Sequence[Entry], folder: Path) -> TaskData:
-    benchmark = entries[0].benchmark
-    assert benchmark is not None
-    samples = benchmark.page.samples
-    assert samples is not None
-    docs: dict[str, _Doc] = {}
-    facets: set[str] = set()
-    scored: dict[str, dict[str, Scored]] = defaultdict(dict)
-    reasons: dict[str, list[Reason]] = {}
-    for entry in tqdm(entries, f"reading {task}", unit=" models", delay=2):
+def _write_task(data: TaskData, folder: Path) -> None:
+    places: dict[str, int] = {}
+    for entry in tqdm(data.entries, f"reading {data.task}", unit=" models", delay=2):
         model = entry.model.id
-        rows = [row_of(entry.result, samples, sample) for sample in samples_of(entry.result)]
+        rows = [row_of(entry.result, data.samples, sample) for sample in samples_of(entry.result)]
         for row in rows:
-            docs.setdefault(row.key, _Doc(len(docs), row.title, row.doc))
-            facets.update(row.facets)
+            data.docs.setdefault(row.key, row)
+            places.setdefault(row.key, len(places))
         for score, parts in scored_rows(rows).items():
-            scored[score][model] = parts
+            data.scored[score][model] = parts
         unscored = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
         if unscored:
-            reasons[model] = reasons_of(unscored)
-        _write_model(f"{task_id}.{model}", [(docs[row.key].place, row) for row in rows], folder)
+            data.reasons[model] = reasons_of(unscored)
+        _write_model(f"{data.id}.{model}", [(places[row.key], row) for row in rows], folder)
 
-    _write(folder, f"{task_id}.docs", [doc.title for doc in docs.values()])
-    texts = [doc.texts for doc in docs.values()]
-    for start in range(0, len(texts), CHUNK):
-        _write(folder, f"{task_id}.docs.{start // CHUNK}", texts[start : start + CHUNK])
-    return TaskData(
-        id=task_id,
-        task=task,
-        benchmark=benchmark,
-        samples=samples,
-        models=tuple(entry.model.id for entry in entries),
-        rows=len(docs),
-        facets=tuple(sorted(facets)),
-        scored=scored,
-        metrics={entry.model.id: entry.result.metrics for entry in entries},
-        reasons=reasons,
-    )
+    docs = list(data.docs.values())
+    _write(folder, f"{data.id}.docs", [row.title for row in docs])
+    for start in range(0, len(docs), CHUNK):
+        texts = [row.doc for row in docs[start : start + CHUNK]]
+        _write(folder, f"{data.id}.docs.{start // CHUNK}", texts)
 
 
 def _write_model(name: str, rows: Sequence[tuple[int, SampleRow]], folder: Path) -> None:
@@ -201,8 +179,9 @@ def scores_of(data: TaskData) -> list[Score]:
     out.
     """
     names = list(data.scored)
-    if len(data.facets) == 1 and data.samples.is_partition:
-        names = [name for name in names if not name.endswith(f"_{data.facets[0]}")]
+    facets = data.facets
+    if len(facets) == 1 and data.samples.is_partition:
+        names = [name for name in names if not name.endswith(f"_{facets[0]}")]
     return compared_scores(data.benchmark, names)
 
 
@@ -217,11 +196,11 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
         ids = [model.id for model in models if model.id in task_data.models]
         for first, second in combinations(ids, 2):
             content[first].setdefault(second, {})[task_data.id] = []
+        metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
         for score in scores_of(task_data):
             models_scored = task_data.scored[score.name]
             scored = {model: models_scored[model] for model in ids if model in models_scored}
-            pairs = compare_all(scored, score, task_data.metrics)
-            for (first, second), pair in pairs.items():
+            for (first, second), pair in compare_all(scored, score, metrics).items():
                 content[first][second][task_data.id].append(_pair_row(score, pair))
     for first, differences in content.items():
         _write(folder, f"pairs.{first}", differences)

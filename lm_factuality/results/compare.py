@@ -16,9 +16,9 @@ from lm_factuality.benchmarks.pairs import (
     compare_all,
     compared_scores,
     row_of,
-    scored_rows,
     written,
 )
+from lm_factuality.benchmarks.rows import scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
@@ -145,13 +145,11 @@ def _published(entry: Any) -> list[Published]:
 def tables(
     runs: Sequence[Run],
     figures: Sequence[Published],
-    source: str,
     scores: Sequence[str] | None = None,
 ) -> Iterator[Table]:
     """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
 
     Args:
-        source: Where the published figures were read.
         scores: The scores to compare pairs of models by (see `pair_tables`).
 
     Raises:
@@ -169,8 +167,8 @@ def tables(
         for table in pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
-        if benchmark.comparing.comparison is not None:
-            yield from benchmark.comparing.comparison.tables(runs, figures, source)
+        if benchmark.comparing.tables is not None:
+            yield from benchmark.comparing.tables(runs)
     rows = _rows_of_other_scores(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
@@ -195,9 +193,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def draw(
-    runs: Sequence[Run], figures: Sequence[Published], folder: Path, file_format: str
-) -> tuple[list[Path], list[str]]:
+def draw(runs: Sequence[Run], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
     """Draw the plots of all benchmarks.
 
     Returns:
@@ -209,9 +205,8 @@ def draw(
     paths: list[Path] = []
     notes: list[str] = []
     for benchmark in all_benchmarks():
-        comparison = benchmark.comparing.comparison
-        if comparison is not None:
-            new_paths, new_notes = comparison.draw(runs, figures, folder, file_format)
+        if benchmark.comparing.draw is not None:
+            new_paths, new_notes = benchmark.comparing.draw(runs, folder, file_format)
             paths += new_paths
             notes += new_notes
     return paths, notes

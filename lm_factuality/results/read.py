@@ -1,5 +1,7 @@
-"""lm_eval's results files as it wrote them, and ``corrected_TASK_DATE.json`` beside them: scores
-that people's labels correct."""
+"""lm_eval's results files as it wrote them, and the scores that people's labels correct.
+
+The corrected scores of a task are in ``corrected_TASK_DATE.json`` beside the results.
+"""
 
 import datetime
 import logging
@@ -9,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
@@ -31,77 +33,80 @@ _AGAIN = "delete it, or make it again by lm-factuality people correct"
 logger = logging.getLogger(__name__)
 
 _BACKENDS = load_yaml(__package__, "backends.yaml")
-# Backends that score a checkpoint as it is; any other (retrieval, a way of decoding, a baseline)
-# makes another model of it.
 PLAIN_BACKENDS: frozenset[str] = frozenset(_BACKENDS["plain"])
-_LOADING: frozenset[str] = frozenset(
-    _BACKENDS["loading"]
-)  # arguments that say how a checkpoint is loaded and run
+"""Backends that score a checkpoint as it is.
+
+Any other (retrieval, a way of decoding, a baseline) makes another model of it.
+"""
+_LOADING: frozenset[str] = frozenset(_BACKENDS["loading"])
+"""Arguments that say how a checkpoint is loaded and run."""
 
 
 class Correction(BaseModel):
-    """The corrected ``scores`` of a ``task``, by name. ``samples``, ``key`` and ``labels`` are the
-    SHA-256 of these files; ``left_out`` counts what is not in the scores, and ``without`` says
-    which scores have no correction, and why."""
+    """The corrected scores of a task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[1] = 1
     suite_version: str
     task: str
+
     samples: str
+    """The SHA-256 of the file of samples, as of those below."""
+
     key: str
     labels: tuple[str, ...]
+
     scores: Mapping[str, Corrected]
+    """The corrected scores by name."""
+
     left_out: Mapping[str, int]
+    """How much is not in the scores, by reason."""
+
     without: Mapping[str, str]
+    """Which scores have no correction, and why."""
 
 
 def write_correction(correction: Correction, results: Path) -> Path:
-    """Writes it beside the results file of its run; returns where."""
+    """Write a correction beside the results file of its run, and return its path."""
     path = results.with_name(f"corrected_{correction.task}_{date_in_name(results)}.json")
     write_json(path, correction.model_dump())
     return path
 
 
 def read_correction(path: Path) -> Correction:
-    """What ``write_correction`` wrote. Raises DataError: it did not."""
+    """Read what `write_correction` wrote.
+
+    Raises:
+        DataError: The file is something else.
+    """
     try:
         content = parse_json(read_text(path, _AGAIN))
-        found = to_model(Correction, content)
-        wrong = [
-            name for name, each in found.scores.items() if not each.low <= each.value <= each.high
-        ]
-        if wrong := [*not_finite(content), *wrong]:
+        correction = to_model(Correction, content)
+        wrong = list(not_finite(content))
+        for name, score in correction.scores.items():
+            if not score.low <= score.value <= score.high:
+                wrong.append(name)
+        if wrong:
             raise ValueError(f"{wrong[0]}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: no corrected scores: {error}; {_AGAIN}") from error
-    return found
-
-
-def corrected_scores(results: Path, task: str, samples: Path | None) -> Mapping[str, Corrected]:
-    """The corrected scores of a task beside its results, if any. Raises DataError: unreadable, or
-    of other samples."""
-    path = beside(results, f"corrected_{task}", ".json")
-    if path is None:
-        return {}
-    found = read_correction(path)
-    if found.task != task or samples is None or sha256_of(samples) != found.samples:
-        raise DataError(
-            f"{path}: of other samples (SHA-256 {found.samples[:12]}) than the run has now;"
-            f" {_AGAIN}"
-        )
-    return found.scores
+    return correction
 
 
 def read_results_files(
     paths: Sequence[Path], with_corrected: bool = True
 ) -> tuple[ResultsFile, ...]:
-    """Every results file that ``paths`` name, each once, in the order of ``paths`` and in a folder
-    by their place; a folder stands for all ``results_*.json`` anywhere below it. Scores that
-    people's labels correct are read with them, unless they are not wanted. Raises DataError: a path
-    without results, or a file that lm_eval did not write."""
-    found: dict[Path, None] = {}
+    """Read every results file that ``paths`` name, each once.
+
+    Args:
+        paths: Files, or folders that stand for all ``results_*.json`` anywhere below them.
+        with_corrected: Whether scores that people's labels correct are read with them.
+
+    Raises:
+        DataError: A path has no results, or lm_eval did not write a file.
+    """
+    all_files: dict[Path, None] = {}
     for path in paths:
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
         if not files or not all(file.is_file() for file in files):
@@ -109,145 +114,161 @@ def read_results_files(
                 f"{path}: no results_*.json here; expected lm_eval's --output_path or a file"
                 " below it"
             )
-        found |= dict.fromkeys(files)
-    return tuple(read_results_file(file, with_corrected) for file in found)
+        all_files.update(dict.fromkeys(files))
+    return tuple(read_results_file(file, with_corrected) for file in all_files)
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
-    """One results file, its tasks in lm_eval's order, without groups. Raises DataError: lm_eval did
-    not write it."""
+    """Read one results file: its tasks in lm_eval's order, without groups.
+
+    Raises:
+        DataError: lm_eval did not write it, or its corrected scores cannot be used.
+    """
     try:
-        content: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        found = to_results_file(path, content)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
-    ) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        expected = "expected a results_*.json that --output_path left"
-        raise DataError(f"{path}: not a results file of lm_eval: {what}; {expected}") from error
+        file = to_results_file(path, parse_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, OverflowError, RecursionError) as error:
+        raise DataError(
+            f"{path}: not a results file of lm_eval: {error}; expected a results_*.json that"
+            " --output_path left"
+        ) from error
     if not with_corrected:
-        return found
-    tasks = (
-        replace(each, corrected=corrected_scores(path, each.task, each.samples))
-        for each in found.tasks
-    )
-    return replace(found, tasks=tuple(tasks))
+        return file
+    return replace(file, tasks=tuple(_with_corrected(path, task) for task in file.tasks))
+
+
+def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
+    path = beside(results, f"corrected_{task.task}", ".json")
+    if path is None:
+        return task
+    correction = read_correction(path)
+    samples = task.samples
+    if correction.task != task.task or not samples or sha256_of(samples) != correction.samples:
+        raise DataError(
+            f"{path}: of other samples (SHA-256 {correction.samples[:12]}) than the run has now;"
+            f" {_AGAIN}"
+        )
+    return replace(task, corrected=correction.scores)
 
 
 def date_of(file: ResultsFile) -> str:
-    """When a run began, in UTC. Raises DataError: the file has a number that is no date."""
+    """Return when a run began, in UTC.
+
+    Raises:
+        DataError: The file has a number that is no date.
+    """
     try:
-        return datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc).isoformat(
-            timespec="seconds"
-        )
+        date = datetime.datetime.fromtimestamp(file.date, datetime.timezone.utc)
     except (OverflowError, ValueError, OSError) as error:
         raise DataError(
             f"{file.path}: 'date' is {file.date:.6g}, no number of seconds since 1970"
         ) from error
+    return date.isoformat(timespec="seconds")
+
+
+_Object = dict[str, Any]
+
+
+class _Content(BaseModel):
+    """What is read of a results file. Null stands for an empty object."""
+
+    results: dict[str, _Object]
+    configs: dict[str, _Object]
+    config: _Object | None = None
+    versions: _Object | None = None
+    counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
+
+
+class _Metadata(BaseModel):
+    """What is read of the metadata of a suite's task."""
+
+    data: _Object | None = None
+    judge_config: _Object | None = None
 
 
 def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
-    """What lm_eval writes to ``path``, without the scores that people's labels correct."""
-    config = _mapping(content, "config")
+    """Return what lm_eval writes to ``path``, without scores that people's labels correct.
+
+    Raises:
+        ValueError: lm_eval does not write this.
+    """
+    checked = to_model(_Content, content)
+    config = checked.config or {}
     # A group has results, but no config.
-    names = [
-        name
-        for name in _mapping(content, "results", True)
-        if name in _mapping(content, "configs", True)
-    ]
-    tasks = tuple(_task(path, content, name) for name in names)
+    tasks = [_task(path, checked, name) for name in checked.results if name in checked.configs]
     versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
-    versions["suite"] = next(
-        (each.metadata["suite_version"] for each in tasks if "suite_version" in each.metadata), None
-    )
+    suites = [task.metadata["suite_version"] for task in tasks if "suite_version" in task.metadata]
+    versions["suite"] = suites[0] if suites else None
     backend = str(config.get("model", "hf"))
     # The model is as lm_eval names it: an adapter by its own name, not its base's.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
     asked = config.get("model_revision")
     parts = [str(asked)] if asked not in (None, "", "main") else []
     if backend not in PLAIN_BACKENDS:
-        parts.append(
-            _with_options("" if backend == model else backend, config)
-        )  # a baseline without a checkpoint is the model
-    variant, revision = (
-        ", ".join(filter(None, parts)),
-        str(config.get("model_sha") or asked or "") or None,
+        # A baseline without a checkpoint is the model.
+        parts.append(_with_options("" if backend == model else backend, config))
+    dtype = config.get("model_dtype")
+    return ResultsFile(
+        path,
+        content,
+        model,
+        variant=", ".join(filter(None, parts)),
+        backend=backend,
+        revision=str(config.get("model_sha") or asked or "") or None,
+        dtype=str(dtype).removeprefix("torch.") if dtype else None,
+        num_parameters=max(0.0, number_of(config.get("model_num_parameters")) or 0.0) or None,
+        date=number_of(content.get("date")) or 0.0,
+        date_text=date_in_name(path),
+        versions={name: str(version) for name, version in versions.items() if version},
+        tasks=tuple(tasks),
     )
-    dtype, size = config.get("model_dtype"), number_of(config.get("model_num_parameters"))
-    weights = (
-        revision,
-        str(dtype).removeprefix("torch.") if dtype else None,
-        size if size and size > 0 else None,
-    )
-    dates = number_of(content.get("date")) or 0.0, date_in_name(path)
-    known = {name: str(version) for name, version in versions.items() if version}
-    return ResultsFile(path, content, model, variant, backend, *weights, *dates, known, tasks)
 
 
 def _with_options(backend: str, config: Mapping[str, Any]) -> str:
-    """A backend with the options of its own that a run was given; of a folder, such as an index,
-    the last part."""
+    """Return a backend with the options of its own that a run was given.
+
+    Of a folder, such as an index, the last part is shown.
+    """
     arguments = config.get("model_args")
     if not isinstance(arguments, Mapping):
-        arguments = dict(
-            each.split("=", 1) for each in str(arguments or "").split(",") if "=" in each
-        )
-    own = {
-        key: str(value).rstrip("/").rpartition("/")[2]
-        for key, value in arguments.items()
-        if key not in _LOADING
-    }
-    return " ".join([backend, *(f"{key}={value}" for key, value in sorted(own.items()))]).strip()
+        texts = str(arguments or "").split(",")
+        arguments = dict(text.split("=", 1) for text in texts if "=" in text)
+    options = [backend]
+    for key in sorted(arguments):
+        if key not in _LOADING:
+            value = str(arguments[key]).rstrip("/").rpartition("/")[2]
+            options.append(f"{key}={value}")
+    return " ".join(options).strip()
 
 
-def _task(path: Path, content: Mapping[str, Any], name: str) -> TaskResult:
-    results = _mapping(content["results"], name, True)
-    metrics, stderrs = split_metrics(results)
-    config = _mapping(content["configs"], name, True)
-    metadata = _mapping(config, "metadata")
-    for key in ("data", "judge_config") if "suite_version" in metadata else ():
-        _mapping(metadata, key)
-    counts, _ = _mapping(_mapping(content, "n-samples"), name), _mapping(content, "n-shot")
-    effective = _count(counts.get("effective", results.get("sample_len", 0)), name)
-    documents = _count(counts.get("original", effective), name), effective
-    version = str(_mapping(content, "versions").get(name, metadata.get("version")))
-    samples, limit = (
-        beside(path, f"samples_{name}", ".jsonl"),
-        number_of(_mapping(content, "config").get("limit")),
-    )
-    kind = _kind(metadata)
+def _task(path: Path, content: _Content, name: str) -> TaskResult:
+    results = content.results[name]
+    metrics, stderrs = _split_metrics(results)
+    config = content.configs[name]
+    metadata = to_model(_Object, config.get("metadata") or {})
+    if "suite_version" in metadata:
+        to_model(_Metadata, metadata)
+    counts = (content.counts or {}).get(name, {})
+    effective = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     return TaskResult(
-        name, kind, metrics, stderrs, *documents, metadata, config, version, samples, limit
+        name,
+        _kind(metadata),
+        metrics,
+        stderrs,
+        num_samples=int(counts.get("original", effective)),
+        effective=effective,
+        metadata=metadata,
+        config=config,
+        version=str((content.versions or {}).get(name, metadata.get("version"))),
+        samples=beside(path, f"samples_{name}", ".jsonl"),
+        limit=number_of((content.config or {}).get("limit")),
     )
 
 
-def _mapping(content: Mapping[str, Any], key: str, is_needed: bool = False) -> Mapping[str, Any]:
-    """The object under ``key``; an empty one where it is null or, unless it ``is_needed``, not
-    there."""
-    found = content[key] if is_needed else content.get(key)
-    if found is None and not is_needed:
-        return {}
-    if not isinstance(found, dict):
-        raise ValueError(f"{key[:60]!r} is a {type(found).__name__}, not an object")  # noqa: TRY004
-    return found
+def _split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return metrics and standard errors by name, of several filters the first's.
 
-
-def _count(value: Any, name: str) -> int:
-    number = number_of(value)
-    if number is None or number < 0:
-        raise ValueError(f"'n-samples' of {name[:60]!r} holds no count")
-    return int(number)
-
-
-def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
-    """(metrics, standard errors) of a task by name, of several filters the first's; NaN where a
-    score is not defined."""
+    A score that is not defined is NaN.
+    """
     metrics: dict[str, float] = {}
     stderrs: dict[str, float] = {}
     for key, value in values.items():
@@ -257,10 +278,8 @@ def split_metrics(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
             value = math.nan
         if not comma or not isinstance(value, int | float) or isinstance(value, bool):
             continue
-        if is_error:
-            stderrs.setdefault(name.removesuffix("_stderr"), float(value))
-        else:
-            metrics.setdefault(name, float(value))
+        numbers = stderrs if is_error else metrics
+        numbers.setdefault(name.removesuffix("_stderr"), float(value))
     return metrics, stderrs
 
 

@@ -99,13 +99,7 @@ class Knowledge:
         for spelling in spellings(title):
             rows = self._query("SELECT text FROM documents WHERE title = ?", spelling)
             if rows:
-                text = rows[0][0]
-                if not isinstance(text, str):
-                    raise DataError(
-                        f"{self.path}: the page {spelling!r} is a {type(text).__name__}, expected"
-                        f" text; {_AGAIN}"
-                    )
-                return split_page(text)
+                return split_page(str(rows[0][0]))
         return None
 
     def __len__(self) -> int:

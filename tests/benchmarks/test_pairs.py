@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import norm, ttest_rel
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.pairs import Scored, compare, compare_all, compared_scores, stderr_of
+from lm_factuality.benchmarks.pairs import compare, compare_all, compared_scores, stderr_of
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 

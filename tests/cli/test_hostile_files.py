@@ -38,7 +38,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report FILE --out OUT": (".json", ""),
     "compare FILE": (".json", ""),
     "compare --with FILE": (".yaml", ""),
-    "export hub FILE --benchmark t=a/b --out OUT": (".json", ""),
     "judge felm_gen --samples FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT": (".json", ""),
     "judge ambigbio --generations GENERATIONS --metadata knowledge=FILE --judge lexical --store STORE --out OUT": (

@@ -34,6 +34,17 @@ def test_info_says_what_it_is(folder, capsys):
     assert "passages.sqlite: altered since it was built" in capsys.readouterr().err
 
 
+def test_options_reach_the_index(tmp_path, capsys):
+    folder = str(tmp_path / "index")
+    build = ["index", "build", ENCYCLOPEDIA, "--out", folder, "--stemmer", "none"]
+    assert main([*build, "--words", "20", "--fields", "id=name,title=kind"]) == 0
+    assert main(["index", "info", folder]) == 0
+    assert "k1 1.2, b 0.75, stemmer none, words 20" in capsys.readouterr().out
+    assert main(["index", "query", folder, "Lianelle Dickess", "-k", "1"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Dickess#" in line]
+    assert "person" in line
+
+
 # arguments after "index", {0} the folder of an index and {1} an empty one: what the error must say
 WRONG = {
     "k": (["query", "{0}", "a", "-k", "0"], "k is 0, expected at least 1"),

@@ -92,14 +92,14 @@ def test_counts_report_and_a_second_run(options, site, tmp_path, capsys):
     ]
 
 
-def test_a_list_of_links(options, site, tmp_path, capsys):
-    links = tmp_path / "links.txt"
-    links.write_text(f"{site.url('/a')}\n", encoding="utf-8")
-    assert run("--urls", links, *options[2:]) == 0
-    assert site.asked("/b") == 0
-    (path,) = (tmp_path / "cache").glob("*.json")
-    assert SENTENCE in json.loads(path.read_text(encoding="utf-8"))["text"]
-    assert "1 links" in capsys.readouterr().out
+def test_robots_are_obeyed_by_the_name_of_who_asks(options, site, tmp_path):
+    site.routes["/robots.txt"] = page(b"User-agent: my-lab\nDisallow: /")
+    assert run(*options, "--user-agent", "my-lab/1.0") == 0
+    assert not any(
+        SENTENCE in path.read_text(encoding="utf-8") for path in (tmp_path / "cache").glob("*.json")
+    )
+    assert {path for path, _, _ in site.log} == {"/robots.txt"}
+    assert site.log[0][2]["User-Agent"] == "my-lab/1.0"
 
 
 # arguments after those that work, which they override: what the error must say

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 
 from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
-from tests.conftest import TASKS, run_command
+from tests.conftest import run_command
+from tests.judges.server import Act, JudgeServer
 
 PAIRS = [
     {
@@ -162,19 +164,18 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_asked(run, 
         run(PAIRS, "--out", str(tmp_path / "file" / "verdicts.jsonl"))
 
 
-def test_a_local_model_finds_its_device_and_its_probability_is_the_score(run, tmp_path, capsys):
-    model = TASKS / "sample" / "models" / "larger"
-    config = tmp_path / "local.yaml"
-    config.write_text(
-        f"backend: lm_eval\nmodel: hf\nmodel_args: {{pretrained: {model}}}\nverdicts: logprobs\ndecoding: {{max_tokens: 4}}\n",
-        encoding="utf-8",
-    )
-    found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
-    assert found[0]["verdict"] == ("supported" if found[0]["score"] > 0.5 else "not_supported")
-    assert 0 < found[0]["score"] < 1
+def test_the_probability_of_true_is_the_score(run, tmp_path):
+    config = tmp_path / "server.yaml"
+    token = {"token": "True", "logprob": -0.5, "top_logprobs": [{"token": "False", "logprob": -1}]}
+    with closing(JudgeServer()) as server:
+        server.script = lambda prompt, attempt: Act(text="True", logprobs={"content": [token]})
+        content = {"backend": "openai", "model": "m", "base_url": server.base_url}
+        config.write_text(json.dumps({**content, "verdicts": "logprobs"}), encoding="utf-8")
+        run(PAIRS[1:2], "--judge", str(config), "--dry-run")
+        assert not server.bodies
+        found = run(PAIRS[:1] + PAIRS[2:3], "--judge", str(config))
+    assert found[0]["verdict"] == "supported"
+    assert 0.5 < found[0]["score"] < 1
     assert "by log-probabilities: true " in found[0]["reason"]
-    assert len(found[0]["said"]) == 1
+    assert found[0]["said"] == ["True"]
     assert found[1]["reason"] == "no evidence"
-    assert "by log-probabilities: true " in capsys.readouterr().out
-    run(PAIRS[1:2], "--judge", str(config), "--dry-run")
-    assert "would be asked" in capsys.readouterr().out

@@ -41,12 +41,6 @@ IN_PAGE = {
             "--generations alce.json.gz --nli lexical --out cited",
         ),
     ),
-    "docs/exports.md": (
-        (
-            "export hub results --benchmark wiki_factor=",
-            "export hub whole --model my-org/mine --benchmark sample_factor=",
-        ),
-    ),
     "docs/factor.md": (
         ("--include_path FOLDER", "--include_path ."),
         ("compare results --with", "compare results/reproduce --with"),
@@ -92,9 +86,8 @@ NOT_RUN = (
     ("docs/development.md", "make format", "rewrites files"),
     ("docs/development.md", "make test", "it would run these tests"),
     ("docs/development.md", "make docs", "tests/test_docs.py builds the site"),
-    ("docs/exports.md", "hf upload", "needs the Hub and an account"),
     (
-        "docs/exports.md",
+        "docs/results.md",
         "lm-factuality run --model hf --model_args pretrained=ORG/NAME",
         "pushes to the Hub",
     ),

@@ -14,13 +14,7 @@ from typing import Any
 import pytest
 
 from factor_gen import corpus as corpus_module
-from factor_gen.corpus import (
-    corpus_files,
-    corpus_record,
-    describe_corpus,
-    distinct,
-    read_documents,
-)
+from factor_gen.corpus import corpus_record, distinct, find_files, read_documents
 from factor_gen.records import Document
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.ground.errors import DataError
@@ -99,7 +93,7 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="some/news", config="en"))
     first = corpus_record(settings, {})
-    assert describe_corpus(first) == {"dataset": "some/news", "commit": "a" * 40}
+    assert first == {"dataset": "some/news", "revision": None, "commit": "a" * 40}
     assert (
         corpus_record(settings, first) == first
     )  # a build goes on with the commit that it began with
@@ -108,8 +102,6 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
     assert asked == [
         (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
     ]
-    pinned = replace(settings, corpus=replace(settings.corpus, revision="c" * 40))
-    assert corpus_record(pinned, first)["commit"] == "c" * 40  # asks nobody
 
 
 def test_a_dataset_that_the_hub_does_not_give_is_named(
@@ -120,23 +112,6 @@ def test_a_dataset_that_the_hub_does_not_give_is_named(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        corpus_record(settings, {})
-
-
-def test_a_hub_that_cannot_be_reached_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise HfHubHTTPError.__bases__[0]("Connection refused")
-
-    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", refused)
-    settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="nobody/nothing"))
-    with pytest.raises(
-        DataError, match=r"the Hub does not answer for 'nobody/nothing' \(Connection refused\)"
-    ):
         corpus_record(settings, {})
 
 
@@ -191,14 +166,13 @@ def test_the_published_csv_is_read_by_its_columns(shared: Path) -> None:
             r"a\.jsonl:1: no column 'text'; did you mean txt\?; found 'txt'",
         ),
         ("a.jsonl", b'{"text": 3}\n', r"a\.jsonl:1: 'text' is a int"),
-        ("a.jsonl", b'{"text": "x", "id": [1]}\n', r"a\.jsonl:1: 'id' is a list"),
+        ("a.jsonl", b'{"text": "x", "id": [1]}\n', r"a\.jsonl:1: 'id' is \[1\]"),
         ("a.jsonl", b'{"text": "x"}\n{"text": "\xff"}\n', r"a\.jsonl:2: byte 0xff is not UTF-8"),
         ("a.csv", b"id,text\n1,x,y\n", r"a\.csv:2: 3 cells, expected 2"),
         ("a.csv", b'id,text\n1,"x\n', r"a\.csv:2: not valid CSV"),
-        ("a.csv", b"", r"a\.csv: empty"),
         ("a.parquet", b"no parquet", r"a\.parquet: not a readable Parquet file"),
-        ("a.txt", b"one\ntwo \xe9\n", r"a\.txt:2: byte 0xe9 at offset 8 is not UTF-8"),
-        ("a.pdf", b"%PDF", r"ends in '\.pdf', expected \.jsonl"),
+        ("a.txt", b"one\ntwo \xe9\n", r"a\.txt: cannot be read: .*0xe9 in position 8.*UTF-8"),
+        ("a.pdf", b"%PDF", r"a\.pdf: expected a file that ends in \.jsonl"),
     ],
 )
 def test_what_cannot_be_read_is_named(
@@ -209,12 +183,9 @@ def test_what_cannot_be_read_is_named(
         documents(tmp_path, name)
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [("none.txt", "no such file or folder"), ("*.txt", "no file fits"), (".", r"holds no \*\.txt")],
-)
-def test_no_files_are_an_error(tmp_path: Path, given: str, problem: str) -> None:
-    with pytest.raises(DataError, match=problem):
+@pytest.mark.parametrize("given", ["none.txt", "*.txt", "."])
+def test_no_files_are_an_error(tmp_path: Path, given: str) -> None:
+    with pytest.raises(DataError, match=r"no file fits .*\.txt; paths start from"):
         documents(tmp_path, given)
 
 
@@ -263,9 +234,7 @@ def test_the_record_says_when_a_file_changed(tmp_path: Path) -> None:
     first = corpus_record(settings, {})
     assert corpus_record(settings, first) == first
     (tmp_path / "a.jsonl").write_text('{"text": "yz"}\n')
-    changed = corpus_record(settings, first)
-    assert describe_corpus(changed) != describe_corpus(first)
-    assert "mtime" not in json.dumps(describe_corpus(first))
+    assert corpus_record(settings, first) != first
 
 
 @pytest.mark.parametrize(
@@ -287,10 +256,8 @@ def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path:
     assert [each.id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
     record = corpus_record(settings_of(tmp_path, "*.txt"), {})
     assert [each["name"] for each in record["files"]] == ["caf\ufffd.txt", "tea.txt"]
-    assert [name for _, name in corpus_files(settings_of(tmp_path, "*.txt"))] == [
-        "caf\ufffd.txt",
-        "tea.txt",
-    ]
+    files = find_files(settings_of(tmp_path, "*.txt"))
+    assert [file.name for file in files] == ["caf\ufffd.txt", "tea.txt"]
 
 
 def test_a_file_that_cannot_be_read_is_named(

@@ -48,7 +48,7 @@ def test_processes_and_a_stopped_build_draw_what_one_process_draws(tmp_path: Pat
     settings = real(tmp_path, documents=40)
     build(replace(settings, workers=1), tmp_path / "one")
     expected = contents(tmp_path / "one")
-    assert b'"draw": 2' in expected["stages/shards/part-00002.jsonl"]
+    assert b'"draw":2' in expected["stages/shards/part-00002.jsonl"]
 
     build(replace(settings, workers=2), tmp_path / "two")
     assert contents(tmp_path / "two") == expected

@@ -177,7 +177,7 @@ def test_no_text_crashes_a_stage_or_comes_out_malformed(
             assert [example.doc_id for example in examples] == ["d"]
         for item in choose_rows(ChooseSettings(), 0, examples):
             if isinstance(item, Chosen):
-                row = make_row(item, 3)
+                row = make_row(item)
                 choices = tuple(
                     str(row[name])
                     for name in ("completion", *(f"contradiction_{index}" for index in range(3)))

@@ -58,10 +58,10 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     text = folder.part(0).read_text(encoding="utf-8")
     lines = text.split("\n")
     for damaged, problem in (
-        (text[:-5], r"part-00000\.jsonl:3: damaged .*remove .*shards"),
-        (lines[0], "the end is missing"),
-        ("\n".join(lines[1:]), "the end is missing"),
-        ("", "the end is missing"),
+        (text[:-5], r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"),
+        (lines[0], "damaged"),
+        ("\n".join(lines[1:]), "damaged"),
+        ("", "damaged"),
         ("[]\n" + text, ":1: damaged"),
         ('{"doc": 1}\n' + text, ":1: damaged"),
     ):

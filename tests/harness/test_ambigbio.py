@@ -177,7 +177,7 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
         assert len({titles[number - 1] for number in cited} & bearers) == 1
         assert all("[" in part for part in each["answer"].split(". ")[:-1])
         assert len(sentences_of(each["answer"])) >= 4
-    assert _renderer(kind, None, None)[1]({"name": "X", "passages": []}).endswith("Answer:")
+    assert _renderer({"demonstrations": kind})[1]({"name": "X", "passages": []}).endswith("Answer:")
 
 
 def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):

@@ -214,48 +214,6 @@ def test_wrong_settings_are_errors_before_anything_runs(metadata, message, evalu
         judge(evaluate, ["felm_claim_vanilla"], metadata.pop("data_dir", data_dir), **metadata)
 
 
-def test_a_real_model_judges_the_sample_from_the_command_line(checkpoint, tmp_path, capsys):
-    run(
-        [
-            "--model",
-            "hf",
-            "--model_args",
-            f"pretrained={checkpoint},dtype=float32",
-            "--tasks",
-            "sample_felm",
-            "--limit",
-            "6",
-            "--gen_kwargs",
-            "max_gen_toks=8",
-            "--device",
-            "cpu",
-            "--batch_size",
-            "4",
-            "--output_path",
-            str(tmp_path),
-            "--log_samples",
-        ]
-    )
-    (path,) = tmp_path.rglob("samples_sample_felm_*.jsonl")
-    samples = [json.loads(line) for line in path.read_text().splitlines()]
-    assert len(samples) == 6
-    assert all(each["unscored"] or sum(each["response_f1"]) == 1 for each in samples)
-
-
-def test_all_published_rows_through_lm_eval(evaluate, shared):
-    found = judge(
-        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: 1-38"
-    )
-    assert found["results"]["felm_segment_vanilla"]["unscored,none"] > 800
-    found = judge(
-        evaluate, ["felm_segment_vanilla"], shared / "data" / "felm", answer="Answer: ALL_CORRECT"
-    )
-    results = found["results"]["felm_segment_vanilla"]
-    assert (results["unscored,none"], results["segment_recall,none"]) == (0, 0)
-    counts = [each["segment_f1"] for each in found["samples"]["felm_segment_vanilla"]]
-    assert [sum(column) for column in zip(*counts, strict=True)] == [0, 0, 787, 3639]
-
-
 def test_several_samples_and_a_response_cache_are_refused_together(data_dir, tmp_path):
     arguments = [
         "--model",

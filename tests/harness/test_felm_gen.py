@@ -16,7 +16,6 @@ import yaml
 from judges.judge import Judge
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.samples import verdict_of
 from tests.benchmarks.felm_gen.rule import ROWS, felm_line, mark
 from tests.conftest import TASKS
@@ -145,23 +144,6 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
     assert about["data"]["is_published"] is False
 
 
-def test_with_a_judge_behind_a_server(run, server, write_judge, tmp_path):
-    judge = write_judge(server.base_url)
-    assert run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0
-    results = results_in(tmp_path / "out")
-    metrics = results["results"]["felm_gen"]
-    assert metrics["segment_error_rate,judge"] == pytest.approx(1 / 3)
-    assert metrics["response_error_rate,judge"] == 1
-    assert metrics["errors_knowledge,judge"] == 3
-    assert metrics["errors_reasoning,judge"] == 2
-    expect_the_same(metrics, FELM_GEN.summarise([], verdicts_in(tmp_path / "out")))
-    about = results["configs"]["felm_gen"]["metadata"]
-    assert about["judge_usage"]["calls"] == len(server.bodies) == 6  # five to mark, one to cut
-    assert "judge_store" not in about
-    (saved,) = (tmp_path / "out" / "generations").iterdir()
-    assert len(saved.read_text(encoding="utf-8").splitlines()) == len(ROWS)
-
-
 def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
     from judges.certificates import certificates_folder, certified_identity
     from judges.config import load_judge_config
@@ -191,22 +173,14 @@ def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [("", "empty"), ("I'm sorry, but I can't help with that.", "refusal")]
-)
-def test_what_is_no_answer_is_neither_right_nor_wrong(answer, reason, run, tmp_path):
-    assert run(answer=answer) == 0
-    metrics = results_in(tmp_path / "out")["results"]["felm_gen"]
-    assert (metrics["no_answer,judge"], metrics["unscored,judge"]) == (len(ROWS), 0)
-    assert metrics["segment_error_rate,judge"] == "N/A"
-    assert {sample["no_answer"] for sample in samples_in(tmp_path / "out")} == {reason}
-
-
-@pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"judge": "lexcal"}, "no judge is called 'lexcal'; did you mean lexical"),
-        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such file"),
-        ({"judge_store": "pyproject.toml"}, "pyproject.toml: not an SQLite file"),
+        ({"judge": "lexcal"}, "lexcal: no such judge; did you mean lexical"),
+        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such judge"),
+        (
+            {"judge_store": "pyproject.toml"},
+            "pyproject.toml: the store of judges' answers cannot be used",
+        ),
     ],
 )
 def test_a_wrong_judge_is_an_error_before_anything_is_generated(
@@ -259,13 +233,9 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_
     assert (
         run(judge=str(judge), judge_store=str(tmp_path / "store.sqlite")) == 0
     )  # the failure is forgotten
-    expect_the_same(results_in(tmp_path / "out")["results"]["felm_gen"], resumed)
-
-
-def test_a_server_that_nobody_runs(run, write_judge, tmp_path, capsys):
-    assert run(judge=str(write_judge("http://127.0.0.1:9/v1", max_retries=3))) == 1
-    assert "cannot be reached" in capsys.readouterr().err
-    assert list((tmp_path / "out" / "generations").iterdir())
+    results = results_in(tmp_path / "out")
+    expect_the_same(results["results"]["felm_gen"], resumed)
+    assert "judge_store" not in results["configs"]["felm_gen"]["metadata"]
 
 
 def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, capsys):
@@ -294,8 +264,8 @@ def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data
 
 
 def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
-    assert run("--predict_only", judge=str(write_judge(server.base_url))) == 0
-    assert not server.bodies
+    assert run("--predict_only", judge=None) == 0
+    assert "caution" not in results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
     assert (
         main(
             [
@@ -314,38 +284,6 @@ def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
     assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"][
         "scored"
     ] == len(ROWS)
-
-
-def test_with_a_model_that_generates(evaluate, checkpoint, data_dir):
-    output = evaluate(
-        "hf",
-        ["felm_gen"],
-        model_args={"pretrained": str(checkpoint), "dtype": "float32"},
-        limit=2,
-        metadata={"data_dir": str(data_dir), "judge": "lexical"},
-        gen_kwargs={"max_gen_toks": 16},
-    )
-    for sample in output["samples"]["felm_gen"]:
-        verdict = verdict_of(sample)
-        assert verdict["segments"]
-        assert "".join(" ".join(verdict["segments"]).split()) == "".join(
-            sample["resps"][0][0].split()
-        )
-
-
-def test_on_the_published_prompts(evaluate, shared):
-    """847 prompts, of which 299 have references."""
-    metadata = {"data_dir": str(shared / "data" / "felm"), "judge": "lexical"}
-    output = evaluate(
-        "constant-answer",
-        ["felm_gen"],
-        model_args={"answer": "It opened in 1870."},
-        metadata=metadata,
-    )
-    metrics = output["results"]["felm_gen"]
-    assert output["n-samples"]["felm_gen"]["effective"] == 847
-    assert metrics["unscored,judge"] == 847 - 299
-    assert output["configs"]["felm_gen"]["metadata"]["data"]["is_published"] is True
 
 
 def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch, caplog):
@@ -374,49 +312,6 @@ def test_a_task_without_a_judge_says_how_to_name_one_before_the_model_is_loaded(
     assert f"{'ambigbio' if task == 'ambigbio_both' else task}: names no judge" in said
     assert "--metadata judge=CONFIG" in said
     assert "lexical to try things out" in said
-
-
-def test_predict_only_needs_no_judge(run, tmp_path):
-    assert run("--predict_only", judge=None) == 0
-    assert "caution" not in results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
-
-
-def test_plain_lm_eval_checks_the_judge_too(evaluate, data_dir):
-    with pytest.raises(ConfigError, match="no judge is called"):
-        evaluate(
-            "constant-answer",
-            ["felm_gen"],
-            model_args={"answer": "So."},
-            metadata={"judge": "nobody"},
-        )
-
-
-def test_the_references_may_be_those_that_were_fetched(evaluate, data_dir, tmp_path):
-    from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
-
-    lines = [
-        json.loads(line)
-        for line in (data_dir / "all.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-    for number, line in enumerate(lines):
-        line["ref"] = [f"https://pages.example/{number}"]
-    (data_dir / "all.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
-    )
-    ReferenceCache(tmp_path / "fetched").put(
-        Reference(url="https://pages.example/0", text="It is so, and was.", status=200)
-    )
-    output = evaluate(
-        "constant-answer",
-        ["felm_gen"],
-        model_args={"answer": "It is so."},
-        metadata={
-            "data_dir": str(data_dir),
-            "judge": "lexical",
-            "references": str(tmp_path / "fetched"),
-        },
-    )
-    assert output["results"]["felm_gen"]["unscored,judge"] == len(ROWS) - 1  # one page was fetched
 
 
 def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_path):
@@ -467,15 +362,9 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
     distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize(
-    ("processes", "max_cost", "said"),
-    [
-        (1, 0.12, "max_cost of $0.12 leaves"),
-        (2, 0.24, "max_cost of $0.24 (of which this process has $0.12) leaves"),
-    ],
-)
+@pytest.mark.parametrize(("processes", "max_cost"), [(1, 0.12), (2, 0.24)])
 def test_the_tasks_of_a_run_share_one_budget(
-    server, write_judge, tmp_path, monkeypatch, processes, max_cost, said
+    server, write_judge, tmp_path, monkeypatch, processes, max_cost
 ):
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
@@ -508,11 +397,7 @@ def test_the_tasks_of_a_run_share_one_budget(
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
-        assert said in task(answer)[-1]
-        assert (
-            "$0.000000 spent on 0 calls and $0.120000 by earlier tasks of the run"
-            in current_run().failures[-1]
-        )
+        assert "max_cost of $0.12 leaves no room for another call" in task(answer)[-1]
         assert (len(current_run().failures), len(server.bodies)) == (number, 6)
     begin_run(Run(tmp_path))
     assert task("It opened in 1871.") == []

@@ -37,7 +37,7 @@ def test_it_imports_nothing_else_of_the_project():
 
 def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(templates, "_registered", {"": templates._registered[""]})
-    assert prompt_names() == ["verify", "verify_page", "verify_true_false"]
+    assert prompt_names() == ["verify", "verify_true_false"]
     prompts = Prompts()
     (tmp_path / "ask.jinja").write_text(
         '{% from "mine/_part" import word %}{{ word() }} {{ claim }}', encoding="utf-8"
@@ -46,7 +46,7 @@ def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Pat
         "{% macro word() %}Really:{% endmacro %}", encoding="utf-8"
     )
     register_prompts("mine", tmp_path)
-    assert prompt_names() == ["mine/ask", "verify", "verify_page", "verify_true_false"]
+    assert prompt_names() == ["mine/ask", "verify", "verify_true_false"]
     assert prompts.render("mine/ask", {"claim": "a"}) == "Really: a"
     before = prompts.hash("mine/ask")
     (tmp_path / "_part.jinja").write_text("{% macro word() %}Sure:{% endmacro %}", encoding="utf-8")

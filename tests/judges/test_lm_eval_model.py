@@ -76,42 +76,6 @@ def test_a_stop_ends_the_text(backend):
     assert answer.finish_reason == "stop"
 
 
-def test_the_choices_of_a_subject_are_scored(backend, checkpoint):
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    prompt, words = "The harbour town lies", ("on", "under")
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(checkpoint),
-        AutoModelForCausalLM.from_pretrained(checkpoint),
-    )
-    start = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    expected = {}
-    for word in words:
-        tokens = tokenizer(f"{prompt} {word}", add_special_tokens=False)["input_ids"]
-        with torch.no_grad():
-            logprobs = model(torch.tensor([tokens])).logits[0].log_softmax(-1)
-        places = range(len(start), len(tokens))
-        expected[f" {word}"] = sum(logprobs[place - 1, tokens[place]].item() for place in places)
-    asking = Decoding(max_tokens=4, top_logprobs=5)
-    with_choices, without = (
-        Request(prompt, asking, subject={"choices": words}),
-        Request(f"{prompt} on", asking),
-    )
-    answers = dict(backend.answer([without, with_choices]))
-    assert answers[0].first_token_logprobs is None
-    found = answers[1].first_token_logprobs
-    assert dict(found) == pytest.approx(expected, abs=1e-4)
-    assert found[0][1] > found[1][1]
-    assert answers[1].text
-    assert (
-        dict(backend.answer([Request(prompt, GREEDY, subject={"choices": words})]))[
-            0
-        ].first_token_logprobs
-        is None
-    )
-
-
 def test_samples_differ_and_come_again(backend):
     hot = Decoding(temperature=1.5, max_tokens=8, seed=4)
     requests = [Request("The harbour town lies", hot, sample) for sample in range(4)]

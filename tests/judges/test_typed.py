@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer, Request
 from judges.judge import Judge
 from judges.typed import Reply, longest_again, misnumbered, once_more, read_reply, schema_of
-from judges.verify import PageReply, SupportReply
+from judges.verify import SupportReply
 from tests.judges.server import Act
 
 
@@ -117,14 +117,22 @@ def test_numbers_are_those_of_the_list(numbers, is_whole, problem):
     assert misnumbered(numbers, 3, "fact", is_whole) == problem
 
 
+class _Item(Reply):
+    title: int
+
+
+class _Items(Reply):
+    items: list[_Item]
+
+
 def test_schemas_are_strict():
-    schema = json.loads(schema_of(PageReply))
-    inner = schema["$defs"]["NumberedSupport"]
-    assert schema["required"] == ["verdicts"]
-    assert inner["required"] == ["number", "reason", "verdict"]
+    schema = json.loads(schema_of(_Items))
+    inner = schema["$defs"]["_Item"]
+    assert schema["required"] == ["items"]
+    assert inner["required"] == ["title"]
     assert schema["additionalProperties"] is inner["additionalProperties"] is False
     assert json.loads(schema_of(SupportReply))["required"] == ["reason", "verdict", "probability"]
-    assert "title" not in schema_of(PageReply)
+    assert inner["properties"] == {"title": {"type": "integer"}}
 
 
 def test_a_schema_has_the_reason_before_the_verdict():

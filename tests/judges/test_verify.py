@@ -1,8 +1,9 @@
-"""Whether passages support claims, one at a time and all of a page at once."""
+"""Whether passages support claims, one at a time."""
 
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,16 +12,12 @@ from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import Typed, read_reply
 from judges.verify import (
-    PAGE_CLAIMS,
-    NumberedSupport,
-    PageReply,
     Pair,
     SupportReply,
     Verification,
     combine,
     numbers_exist,
     page_subject,
-    plan,
     verify,
 )
 from tests.judges.server import Act
@@ -88,21 +85,10 @@ def test_several_samples_vote(verdicts, expected):
 
 
 def _model(prompt: str, attempt: int) -> Act:
-    """Supports what does not say "not"; of a list it forgets the second claim."""
-    if "Claims:\n" not in prompt:
-        claim = prompt.rsplit("Claim: ", 1)[1].split("\n")[0]
-        return Act(
-            text=json.dumps(
-                {"reason": "singly", "verdict": N if "not" in claim else S, "probability": None}
-            )
-        )
-    claims = prompt.rsplit("Claims:\n", 1)[1].split("\n\n")[0].split("\n")
-    verdicts = [
-        {"number": number, "reason": "together", "verdict": N if "not" in claim else S}
-        for number, claim in enumerate(claims, 1)
-        if number != 2
-    ]
-    return Act(text=json.dumps({"verdicts": verdicts}))
+    """Supports what does not say "not"."""
+    claim = prompt.rsplit("Claim: ", 1)[1].split("\n")[0]
+    reply = {"reason": "so", "verdict": N if "not" in claim else S, "probability": None}
+    return Act(text=json.dumps(reply))
 
 
 PAIRS = [
@@ -115,47 +101,18 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("mode", "how"), [("fact", ["singly"] * 3), ("page", ["together", "singly", "together"])]
-)
-def test_pairs_without_evidence_are_not_asked(server, config, tmp_path, mode, how):
+def test_pairs_without_evidence_are_not_asked(server, config, tmp_path):
     server.script = _model
-    with Judge.open(config(verify=mode), store=tmp_path / "a.sqlite") as judge:
-        planned = plan(judge, PAIRS)
+    with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
         found = verify(judge, PAIRS)
-        assert (planned.total, judge.usage.calls) == ((3, 3) if mode == "fact" else (1, 2))
-        assert verify(judge, [Pair("b", ())]) == [Verification(U, None, "no evidence")]
+        assert judge.usage.calls == 3
     assert [each.verdict for each in found] == [S, U, N, U, U, S]
     assert [each.reason for each in found if each.verdict == U] == [
         "no evidence",
         "no evidence",
         "no claim",
     ]
-    assert [each.reason for each in found if each.verdict != U] == how
-
-
-@pytest.mark.parametrize("mode", ["fact", "page"])
-def test_a_plan_is_not_exceeded_by_what_a_page_leaves_out(server, config, tmp_path, mode):
-    server.script = lambda prompt, attempt: Act(
-        text='{"verdicts": []}' if "Claims:" in prompt else "Hm."
-    )
-    pairs = [Pair(f"She won prize {letter}.", ("She won.",)) for letter in "abc"]
-    with Judge.open(config(verify=mode), store=tmp_path / "a.sqlite") as judge:
-        most = plan(judge, pairs).at_most
-        verify(judge, pairs)
-    assert len(server.bodies) <= most.calls
-    assert sum(body["max_tokens"] for body in server.bodies) <= most.max_completion_tokens
-    assert len(server.bodies) == (6 if mode == "fact" else 7)
-
-
-def test_a_page_takes_so_many_claims_in_one_question(server, config, tmp_path):
-    server.script = _model
-    with Judge.open(config(verify="page"), store=tmp_path / "a.sqlite") as judge:
-        found = verify(
-            judge, [Pair(f"claim {number}", ("p",)) for number in range(PAGE_CLAIMS + 1)]
-        )
-        assert {each.verdict for each in found} == {S}
-        assert judge.usage.calls == 3  # two lists, and the claim that the first reply left out
+    assert found[1] == Verification(U, None, "no evidence")
 
 
 @pytest.mark.parametrize(
@@ -170,20 +127,13 @@ def test_a_page_takes_so_many_claims_in_one_question(server, config, tmp_path):
     ],
 )
 def test_numbers_are_those_of_the_list(numbers, problem):
-    said = PageReply(
-        verdicts=[NumberedSupport(number=number, reason="so", verdict=S) for number in numbers]
-    )
-    assert numbers_exist(said, page_subject(["a", "b"], ["p"])) == problem
+    verdicts = [SimpleNamespace(number=number) for number in numbers]
+    reply = SimpleNamespace(verdicts=verdicts)
+    assert numbers_exist(reply, page_subject(["a", "b"], ["p"])) == problem
 
 
-def test_the_prompts_show_claims_and_passages():
+def test_the_prompt_shows_claim_and_passages():
     passages = ("Title: Ada\nAda won.", "More.")
-    alone = Prompts().render("verify", Pair("She {{ won }}.", passages).subject)
-    together = Prompts().render(
-        "verify_page", page_subject(["She {{ won }}.", "She lost."], passages)
-    )
-    assert "Claim: She {{ won }}." in alone
-    assert "1. She {{ won }}.\n2. She lost." in together
-    for text in ("Passage 1:\nTitle: Ada\nAda won.", "Passage 2:\nMore."):
-        assert text in alone
-        assert text in together
+    prompt = Prompts().render("verify", Pair("She {{ won }}.", passages).subject)
+    for text in ("Claim: She {{ won }}.", "Passage 1:\nTitle: Ada\nAda won.", "Passage 2:\nMore."):
+        assert text in prompt

@@ -91,8 +91,7 @@ def _metrics(task: TaskResult, rows: list[Row], said: dict[str, Any]) -> None:
 
 def _follow_judgements(task: TaskResult, rows: list[Row]) -> None:
     """The scores in the records of biographies."""
-    from lm_factuality.benchmarks.biographies.scores import score
-    from lm_factuality.benchmarks.biographies.summary import why_unscored
+    from lm_factuality.benchmarks.biographies.scores import score, why_unscored
     from lm_factuality.benchmarks.biographies.types import from_record
 
     for row in rows:

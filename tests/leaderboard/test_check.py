@@ -273,14 +273,14 @@ CASES = {
         _said(lambda said: said.update(notes="from https://me:secret@example.org/x")),
         "SECRET",
     ),
-    "another suite": (_metadata(FACTOR, suite_version="9.9.9"), "SUITE_UNKNOWN"),
+    "another suite": (_metadata(FACTOR, suite_version="9.9.9"), "CONFIG_DIFFERS"),
     "another lm_eval": (
         _result(lambda content: content.update(lm_eval_version="0.3.0")),
         "LM_EVAL_UNKNOWN",
     ),
     "another version of a task": (
         _result(lambda content: content["versions"].update({FACTOR: 2.0})),
-        "TASK_VERSION_UNKNOWN",
+        "CONFIG_DIFFERS",
     ),
     "another dtype": (_said(lambda said: said["model"].update(dtype="bfloat16")), "MODEL_DIFFERS"),
     "another commit": (
@@ -396,7 +396,7 @@ FORGED_SAMPLES = {
     "an adapter": (
         _result(lambda content: content["config"].update(model_args="pretrained=x,peft=org/y")),
         "CONFIG_DIFFERS",
-        "model_args has peft",
+        "what is added to the model is ['peft']",
     ),
     "an lm_eval that is too old": (
         _result(lambda content: content.update(lm_eval_version="0.4.0")),
@@ -428,6 +428,7 @@ def test_every_code_has_a_forged_submission():
         "MIXED_RUNS",
         "DATA_UNAVAILABLE",
         "CORRECTION_CHANGED",
+        "ROWS_UNKNOWN",
     }  # see their own tests
     assert {code for _, code in CASES.values()} | tested_otherwise == set(CODES)
 

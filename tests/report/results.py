@@ -99,6 +99,7 @@ def factor_task(
                 "acc": None if outcome is None else float(outcome),
                 "acc_bytes": None if outcome is None else float(outcome),
                 "unscored": None if scored else "choice 0: no log-probability",
+                "margin": means[0] - max(means[1:]) if scored else None,
                 "factor_acc_vs_entity": float(bool(outcome)) if scored else None,
                 "factor_acc_vs_predicate": 1.0 if scored else None,
             }

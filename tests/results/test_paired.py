@@ -18,7 +18,7 @@ POOR = [True] * 4 + [False] * 36
 def pairs(folder, scores=None):
     """The rows of all tables of pairs, by (score, A, B), and the notes of all tables."""
     found, notes = {}, []
-    for table in tables(read_runs([folder])[0], [], "", scores):
+    for table in tables(read_runs([folder])[0], [], scores):
         notes += table.notes
         if "better" in table.columns:
             found |= {
@@ -64,10 +64,8 @@ def test_of_many_models_the_headline_is_shown_and_the_others_are_named(tmp_path)
         write_results(tmp_path / str(number), {"t": factor_task(CLEAR)}, f"org/m{number}")
     found, notes = pairs(tmp_path)
     assert {score for score, _, _ in found} == {"factor_acc"}
-    assert (
-        "Other scores by --scores: acc, acc_bytes, factor_acc_vs_entity, factor_acc_vs_predicate"
-        in notes
-    )
+    others = "acc, acc_bytes, margin, factor_acc_vs_entity, factor_acc_vs_predicate"
+    assert f"Other scores by --scores: {others}" in notes
     found, _ = pairs(tmp_path, ["factor_acc_vs_entity", "acc"])
     assert {score for score, _, _ in found} == {"factor_acc_vs_entity", "acc"}
 

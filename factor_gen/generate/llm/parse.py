@@ -3,7 +3,8 @@
 A contradiction counts only with its plan: every planned word stands in the completion and its
 replacement in the contradiction, and the rest stayed close to the completion. As in tables 7 to 12,
 an entry is a plan of edits, then the contradiction that follows from it; the paper's entries are
-numbered lines, ours JSON."""
+numbered lines, ours JSON.
+"""
 
 import re
 import unicodedata
@@ -12,22 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from factor_gen.generate.compatible import compatible
-from factor_gen.generate.llm.spacing import distance, respaced, tokens
+from factor_gen.generate.llm.spacing import distance, plain, respaced
 from factor_gen.records import Candidate
 from judges.answers import Answer
 from judges.typed import Reply, Typed
-from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import spaced
 from lm_factuality.ground.thinking import without_thinking
 
-LOSSES: Mapping[str, str] = load_yaml(__package__, "losses.yaml")
-_FEW, _SHARE = (
-    8,
-    0.4,
-)  # a contradiction may differ in that many words and marks, or that share of the completion's words  # noqa: E501
+REFUSED = "llm: refused by the server"
+REPEATED = "llm: repeated"
+# A contradiction may differ in so many words and marks, or that share of the completion's words.
+_FEW = 8
+_SHARE = 0.4
 _LONGEST = 4  # times as long as its completion, and 200 characters: not worth comparing
 _STRAY = re.compile(r"[\x00-\x1f\x7f\ufffd]|\*\*|``|<[|/]|\|>|[\ud800-\udfff]")
-_WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(r"[^\W_]+")
 _PAIRED = '"()[]'
 _NUMBERED = re.compile(r"\s\d+\.\s+(?=(?:Pronoun|Change)\b)")
 _CHANGE = re.compile(
@@ -65,93 +65,95 @@ class Parsed:
 
 
 def read_numbered(answer: Answer) -> Typed[Contradictions]:
-    """The entries of an answer in the form of tables 7 to 12 of the paper: numbered, each with its
-    quoted changes and then, after ``Contradiction:``, the sentence. ``NA`` stands for none; what a
-    model writes behind ``##`` is an example of its own."""
+    """The entries of an answer in the form of tables 7 to 12 of the paper.
+
+    They are numbered, each with its quoted changes and then, after ``Contradiction:``, the
+    sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own.
+    """
     if answer.error is not None or answer.text is None:
         return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
     text = (without_thinking(answer.text) or "").partition("##")[0].strip()
-    found = []
+    entries = []
     for entry in _NUMBERED.split(f"\n{text}")[1:]:
         plan, _, sentence = entry.partition("Contradiction:")
         edits = [Edit(old=old, new=new) for old, new in _CHANGE.findall(plan)]
-        found.append(Contradiction(edits=edits, contradiction=sentence.strip()))
-    if not found and not text.startswith("NA"):
+        entries.append(Contradiction(edits=edits, contradiction=sentence.strip()))
+    if not entries and not text.startswith("NA"):
         return Typed(None, "no numbered contradiction", answer)
-    return Typed(Contradictions(contradictions=found), "", answer)
+    return Typed(Contradictions(contradictions=entries), "", answer)
 
 
 def parse(
-    read: Typed[Contradictions], completion: str, error_type: str, most: int | None = None
+    reply: Typed[Contradictions], completion: str, error_type: str, most: int | None = None
 ) -> Parsed:
-    """The contradictions of ``completion`` in a reply, the first ``most`` of them."""
-    if read.value is None:
-        return Parsed((), {LOSSES["error"] if read.answer.error else f"llm: {read.problem}": 1})
-    if not read.value.contradictions:
-        return Parsed((), {LOSSES["na"]: 1})
+    """Read the contradictions of a completion in a reply, the first ``most`` of them."""
+    if reply.value is None:
+        return Parsed((), {REFUSED if reply.answer.error else f"llm: {reply.problem}": 1})
     lost: Counter[str] = Counter()
-    found: dict[str, Candidate] = {}
-    for item in read.value.contradictions:
-        candidate = _read(item, completion, error_type)
-        if isinstance(candidate, Candidate) and candidate.text in found:
-            candidate = "repeated"
-        elif isinstance(candidate, Candidate) and len(found) == most:
-            candidate = "many"
-        if isinstance(candidate, str):
-            lost[LOSSES.get(candidate) or f"llm: {candidate}"] += 1
+    candidates: dict[str, Candidate] = {}
+    if not reply.value.contradictions:
+        lost["llm: none to be made"] += 1
+    for entry in reply.value.contradictions:
+        edits = [edit for edit in entry.edits if edit.old.strip()]
+        written = entry.contradiction.strip()
+        problem = _problem_of_plan(edits, written, completion)
+        text = written if problem else respaced(written, completion)
+        problem = problem or _problem(edits, text, completion)
+        if problem:
+            lost[f"llm: {problem}"] += 1
+        elif text in candidates:
+            lost[REPEATED] += 1
+        elif len(candidates) == most:
+            lost["llm: more than were asked for"] += 1
         else:
-            found[candidate.text] = candidate
-    return Parsed(tuple(found.values()), dict(lost))
+            described = "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
+            candidates[text] = Candidate(text, error_type, described, "llm")
+    return Parsed(tuple(candidates.values()), dict(lost))
 
 
-def _read(item: Contradiction, completion: str, error_type: str) -> Candidate | str:
-    """The candidate of one entry, or what is wrong with it: a key in ``LOSSES``, or one of
-    ``compatible.REASONS``."""
-    edits = [edit for edit in item.edits if edit.old.strip()]
-    written = item.contradiction.strip()
+def _problem_of_plan(edits: Sequence[Edit], written: str, completion: str) -> str:
+    """Why a sentence is not worth comparing with the completion; empty if it is."""
     if not edits:
-        return "plan"
+        return "no plan"
     if not written:
-        return "nothing"
+        return "no contradiction after the plan"
     if not all(_holds(completion, edit.old) for edit in edits):
-        return "old"
+        return "planned words not in the completion"
     if len(written.splitlines()) > 1:
-        return "lines"
-    if len(written) > _LONGEST * len(completion) + 200:
-        return "far"
-    text = respaced(written, completion)
+        return "more than one line"
+    is_far = len(written) > _LONGEST * len(completion) + 200
+    return "too far from the completion" if is_far else ""
+
+
+def _problem(edits: Sequence[Edit], text: str, completion: str) -> str:
+    """Why a sentence is no contradiction of the completion; empty if it is one."""
     if _STRAY.search(text) and not _STRAY.search(completion):
-        return "marks"
+        return "stray characters"
     if _bare(text) == _bare(completion):
-        return "same"
+        return "same as the completion"
     if _end(text) != _end(completion):
-        return "end"
+        return "another end than the completion"
     if not all(_holds(text, edit.new) for edit in edits):
-        return "new"
+        return "planned words not in the contradiction"
     if not _keeps_pairs(text, completion, edits):
-        return "pairs"
+        return "quotes or brackets changed without a plan"
     if distance(completion, text) > max(_FEW, _SHARE * len(spaced(completion).split())):
-        return "far"
-    places = [
-        (completion.find(edit.old.strip()), edit.old.strip(), edit.new.strip()) for edit in edits
-    ]
-    reasons = [
-        at >= 0 and compatible(completion, at, at + len(old), new) for at, old, new in places
-    ]
-    if all(reasons):
-        return str(reasons[0])
-    return Candidate(
-        text,
-        error_type,
-        "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits),
-        "llm",
-    )
+        return "too far from the completion"
+    reasons = []
+    for edit in edits:
+        start, old = completion.find(edit.old.strip()), edit.old.strip()
+        if start < 0:
+            return ""
+        reasons.append(compatible(completion, start, start + len(old), edit.new.strip()))
+    return (reasons[0] or "") if all(reasons) else ""
 
 
 def _holds(text: str, words: str) -> bool:
-    """Whether ``words`` stand in ``text`` as whole words, the first in any case, with any spacing;
-    no words always do."""
-    wanted, there = [each.plain for each in tokens(words)], [each.plain for each in tokens(text)]
+    """Whether a text has some words, the first in any case, with any spacing.
+
+    It always has no words.
+    """
+    wanted, there = plain(words), plain(text)
     if not wanted:
         return True
     first = wanted[0].casefold()
@@ -163,28 +165,22 @@ def _holds(text: str, words: str) -> bool:
 
 def _keeps_pairs(text: str, completion: str, edits: Sequence[Edit]) -> bool:
     """Whether quotes and brackets are as many as they were, planned ones aside."""
-    planned = "".join(edit.new for edit in edits), "".join(edit.old for edit in edits)
-    return _more_pairs(text, completion) == _more_pairs(*planned)
-
-
-def _more_pairs(one: str, other: str) -> list[int]:
-    """How many more quotes and brackets of each sort ``one`` has than ``other``."""
-    ours, theirs = ([each.plain for each in tokens(text)] for text in (one, other))
-    return [ours.count(mark) - theirs.count(mark) for mark in _PAIRED]
+    new, old = plain(text), plain(completion)
+    planned = plain("".join(edit.new for edit in edits)), plain("".join(edit.old for edit in edits))
+    return all(
+        new.count(mark) - old.count(mark) == planned[0].count(mark) - planned[1].count(mark)
+        for mark in _PAIRED
+    )
 
 
 def _bare(text: str) -> list[str]:
     """The words alone: two texts with the same ones say the same."""
-    return [
-        word.casefold()
-        for word in _WORD_OR_MARK.findall(unicodedata.normalize("NFKC", text))
-        if word.isalnum()
-    ]
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def _end(text: str) -> str:
     """The mark that ends the sentence, and the quotes and brackets after it."""
     kept = text.rstrip()
-    closing = kept[len(kept.rstrip(_CLOSERS)) :]
-    stem = kept[: len(kept) - len(closing)].rstrip()
-    return (stem[-1] if stem and not stem[-1].isalnum() else "") + closing
+    stem = kept.rstrip(_CLOSERS)
+    mark = stem.rstrip()[-1:]
+    return ("" if mark.isalnum() else mark) + kept[len(stem) :]

@@ -1,5 +1,4 @@
-"""A contradiction in the spacing and the quotes of its completion, wherever the two have the same
-words.
+"""A contradiction in the spacing and the quotes of its completion.
 
 Models tidy up what they copy: they drop the space that a corpus has before a comma, or straighten a
 curly quote. In Expert-FACTOR that alone tells most true completions from false ones, so what was
@@ -7,97 +6,74 @@ not edited is copied from the completion itself.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
 from lm_factuality.ground.sentences import SIGNS
 
-_TOKEN = re.compile(
-    rf"\s*(?:\d+(?:[.,:]\d+)+|[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s])"
-)  # 5.6 and 10:30 are one
+# 5.6 and 10:30 are one token.
+_TOKEN = re.compile(rf"\s*(?:\d+(?:[.,:]\d+)+|[{SIGNS}]|[^\W{SIGNS}]+|[^\w\s])")
 _CLOSING = frozenset(".,;:!?")
 _QUOTES = {**dict.fromkeys("\u2018\u2019", "'"), **dict.fromkeys("\u201c\u201d", '"')}
 _PLAIN = str.maketrans({**_QUOTES, **dict.fromkeys("\u2010\u2011\u2013\u2014\u2212", "-")})
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A word or a mark, and the white space before it."""
 
     text: str
     space: str
 
-    @property
-    def plain(self) -> str:
-        """The text with straight quotes and plain hyphens."""
-        return self.text.translate(_PLAIN)
-
 
 def tokens(text: str) -> list[Token]:
-    """The words and marks of ``text``; joined with their white space they give it back, but for
-    white space at its end."""
-    found = [match[0] for match in _TOKEN.finditer(text)]
-    return [Token(each.lstrip(), each[: len(each) - len(each.lstrip())]) for each in found]
+    """Split a text into words and marks.
+
+    Joined with their white space they give the text back, but for white space at its end.
+    """
+    parts = [match[0] for match in _TOKEN.finditer(text)]
+    return [Token(part.lstrip(), part[: -len(part.lstrip())]) for part in parts]
+
+
+def plain(text: str) -> list[str]:
+    """The words and marks of a text with straight quotes and plain hyphens."""
+    return [token.text.translate(_PLAIN) for token in tokens(text)]
 
 
 def distance(one: str, other: str) -> int:
-    """How many words and marks have to be put in, taken out or replaced to make ``one`` into
-    ``other``."""
-    return int(
-        Levenshtein.distance(
-            [each.plain for each in tokens(one)], [each.plain for each in tokens(other)]
-        )
-    )
+    """How many words and marks have to be put in, taken out or replaced to get the other text."""
+    return int(Levenshtein.distance(plain(one), plain(other)))
 
 
 def respaced(contradiction: str, completion: str) -> str:
-    """``contradiction`` with each word and mark that it shares with ``completion`` written, and
-    spaced, as it is there.
+    """Write and space what a contradiction shares with its completion as it is there.
 
     ``. , ; : ! ?`` that were put in take the completion's habit: a space before them if its own all
-    have one."""
+    have one.
+    """
     theirs, ours = tokens(contradiction), tokens(completion)
-    written = [
-        Token(
-            each.text, _habit(each, ours) if _closes(each, following) else " " if each.space else ""
-        )
-        for each, following in zip(theirs, [*theirs[1:], None], strict=False)
-    ]
-    opcodes = Levenshtein.opcodes([each.plain for each in ours], [each.plain for each in theirs])
-    for opcode in opcodes:
-        if opcode.tag != "equal":
-            continue
-        for place in range(opcode.src_start, opcode.src_end):
-            target = opcode.dest_start + place - opcode.src_start
-            is_edge = place == opcode.src_start
-            written[target] = Token(
-                ours[place].text, _space(ours[place], written[target], is_edge, place, target)
-            )
-    return "".join(
-        f"{each.space if number else ''}{each.text}" for number, each in enumerate(written)
-    )
+    source_of: dict[int, int] = {}
+    for opcode in Levenshtein.opcodes(plain(completion), plain(contradiction)):
+        if opcode.tag == "equal":
+            sources = range(opcode.src_start, opcode.src_end)
+            source_of |= zip(range(opcode.dest_start, opcode.dest_end), sources, strict=True)
+    text = ""
+    for i, (word, space) in enumerate(theirs):
+        closes = word in _CLOSING and (i + 1 == len(theirs) or bool(theirs[i + 1].space))
+        space = _habit(word, ours) if closes else " " * bool(space)
+        if i in source_of:
+            source = source_of[i]
+            word, own_space = ours[source]
+            # Where an edit ends right before a word, it may need a space that it had not.
+            is_edge = source_of.get(i - 1) != source - 1 and word not in _CLOSING
+            if source > 0 and not (is_edge and bool(own_space) != bool(space)):
+                space = own_space
+        text += space + word if i else word
+    return text
 
 
-def _space(ours: Token, theirs: Token, is_edge: bool, place: int, target: int) -> str:
-    """The white space before a shared token; where an edit ends right before it, a word may need a
-    space that it had not."""
-    is_first = place == 0 and target > 0
-    if is_first or (
-        is_edge and ours.text not in _CLOSING and bool(ours.space) != bool(theirs.space)
-    ):
-        return theirs.space
-    return ours.space
-
-
-def _closes(mark: Token, following: Token | None) -> bool:
-    """Whether ``mark`` ends a phrase, rather than standing within an abbreviation or an address."""
-    return mark.text in _CLOSING and (following is None or bool(following.space))
-
-
-def _habit(mark: Token, ours: list[Token]) -> str:
-    """The white space before such a mark in the completion; before any of them, where it has none
-    of that kind."""
-    marks = [each for each in ours if each.text in _CLOSING]
-    spaces = [each.space for each in [one for one in marks if one.text == mark.text] or marks]
-    return " " if spaces and all(spaces) else ""
+def _habit(mark: str, ours: list[Token]) -> str:
+    """The white space before such a mark in the completion, or before any if it has none such."""
+    marks = [token for token in ours if token.text in _CLOSING]
+    alike = [token for token in marks if token.text == mark] or marks
+    return " " if alike and all(token.space for token in alike) else ""

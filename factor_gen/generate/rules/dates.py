@@ -48,7 +48,7 @@ _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])"
 _MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAYS_OF = {month[:3]: days for month, days in zip(MONTHS, _MONTH_LENGTHS, strict=True)}
 _HOUR = re.compile(r"\b(1[0-2]|[1-9])(?=(?::\d\d)?\s?(?:a|p)\.?m)")
-_SETS = rows(DATA / "dates.tsv", 2)
+_SETS = rows(DATA / "dates.tsv")
 
 
 def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:

@@ -108,7 +108,7 @@ def _other_number(old: str, members: tuple[str, ...], rng: random.Random) -> lis
 def lines(language: str) -> tuple[Line, ...]:
     """The list of a language."""
     listed = []
-    for operator, error_type, way, *rest in rows(LANGUAGES / f"{language}.tsv", 5):
+    for operator, error_type, way, *rest in rows(LANGUAGES / f"{language}.tsv"):
         pattern, *members = (_alternatives(*rest), *rest[2:]) if way == "swap" else rest
         words = tuple(member.removesuffix("~") for member in members)
         listed.append(Line(operator, error_type, way, re.compile(pattern), words))

@@ -49,7 +49,7 @@ def _phrases(operator: str) -> Mapping[str, tuple[Phrase, ...]]:
     A phrase with ``=`` before it in the list only stands for others.
     """
     phrases = []
-    for name, error_type, follows, *members in rows(DATA / "phrases.tsv", 5):
+    for name, error_type, follows, *members in rows(DATA / "phrases.tsv"):
         for member in members:
             if name != operator or member.startswith("="):
                 continue

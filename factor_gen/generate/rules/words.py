@@ -19,7 +19,7 @@ WORDS: Mapping[str, frozenset[str]] = {
 """The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
 FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
 _IRREGULAR: Mapping[tuple[str, str], str] = {
-    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv", 3)
+    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
 }
 _RAREST = 1e-7
 Entry = TypeVar("Entry")
@@ -64,7 +64,7 @@ def grouped(pairs: Iterable[tuple[str, Entry]]) -> Mapping[str, tuple[Entry, ...
 def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
     """The verbs of the list and the tag of the form, by the inflected first word."""
     pairs = []
-    for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv", 3)):
+    for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv")):
         for verb in (Verb(one, other, frame), Verb(other, one, frame)):
             pairs += [(inflect(verb.base, tag).split(" ")[0], (verb, tag)) for tag in FORMS]
     return grouped(pairs)
@@ -77,7 +77,7 @@ def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], 
     Each has its words, its tag, and what may stand for it in the same number; the longest is first.
     """
     lines: dict[tuple[str, str], list[str]] = {}
-    for members in rows(DATA / "nouns.tsv", 2):
+    for members in rows(DATA / "nouns.tsv"):
         for tag in ("NN", "NNS"):
             forms = [inflect(member, tag) for member in members]
             for member, form in zip(members, forms, strict=True):

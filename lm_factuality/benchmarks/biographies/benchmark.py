@@ -6,14 +6,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
+from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.recount import PEOPLE, recount
-from lm_factuality.benchmarks.biographies.summary import SCORES
+from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
+from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.chosen import Chosen, Entry
+from lm_factuality.benchmarks.chosen import Chosen
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -46,71 +46,76 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 def _section(chosen: Chosen, task: str) -> Markup:
     entries = chosen.of_task(task)
-    rows = [(entry.model.label, found) for entry in entries if (found := entry.dots(_BOTH))]
-    title = f"{task} FActScore and D-FActScore"
-    drawing = dots(title, "score, %", rows, [score.label for score in _BOTH]) if rows else None
-    pages = {entry.model.id: chosen.own_pages.get((task, entry.model.id)) for entry in entries}
-    scores = [*_BOTH, *_SHOWN[2:]]
-    values = {"entries": entries, "pages": pages, "scores": scores, "drawing": drawing}
-    return render(f"{__package__}/page.html", task=task, **values)
-
-
-def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
-    facts, pieces = (
-        [[fact.text, fact.sentence] for fact in judged.facts],
-        align(judged.generation.output, judged.sentences),
+    points = []
+    pages = {}
+    for entry in entries:
+        pages[entry.model.id] = chosen.own_pages.get((task, entry.model.id))
+        dots_of_entry = entry.dots(_BOTH)
+        if dots_of_entry:
+            points.append((entry.model.label, dots_of_entry))
+    drawing = None
+    if points:
+        title = f"{task} FActScore and D-FActScore"
+        drawing = dots(title, "score, %", points, [score.label for score in _BOTH])
+    return render(
+        f"{__package__}/page.html",
+        task=task,
+        entries=entries,
+        pages=pages,
+        scores=[*_BOTH, *_SHOWN[2:]],
+        drawing=drawing,
     )
-    said = {"abstained": judged.abstained, "unscored": unscored}
-    return {"pieces": pieces, "facts": facts, "statuses": statuses(judged), **said}
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, record = sample["doc"], verdict_of(sample)
-    judged, gap = from_record(record), sample.get("difference")
+    """Return a response as the report shows it."""
+    doc = sample["doc"]
+    record = verdict_of(sample)
+    judged = from_record(record)
+    gap = sample.get("difference")
     outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
-    if (
-        judged.abstained or sample.get("factscore") == 0
-    ):  # where nothing is told, or supported, nobody can be merged
-        outcome = "none"
+    if judged.abstained or sample.get("factscore") == 0:
+        outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
+    parts = {}
+    for score in _SHOWN:
+        if sample.get(score.name) is not None:
+            parts[score.name] = mean_part(sample[score.name])
     return SampleRow(
-        key_of(sample, doc["name"], doc["question"]),
-        str(doc["name"]),
-        snippet(doc["name"]),
-        {
+        key=key_of(sample, doc["name"], doc["question"]),
+        cluster=str(doc["name"]),
+        title=snippet(doc["name"]),
+        doc={
             "id": doc["index"],
             "question": doc["question"],
             "name": doc["name"],
             "passages": doc["passages"],
         },
-        outcome,
-        None if gap is None else -gap,
-        (),
-        {**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        {
-            score.name: mean_part(sample[score.name])
-            for score in _SHOWN
-            if sample.get(score.name) is not None
-        },
+        outcome=outcome,
+        margin=None if gap is None else -gap,
+        facets=(),
+        detail={**shown_of(judged, record["unscored"]), "scores": record["scores"]},
+        parts=parts,
     )
 
 
-def _judged_texts(entry: Entry) -> str:
-    assert entry.result.samples is not None
-    biographies = [from_record(verdict_of(sample)) for sample in read_samples(entry.result.samples)]
-    metadata = entry.result.metadata
-    linking = str(metadata["linking"]) if "linking" in metadata else None
-    title = f"{entry.model.label}, {entry.result.task}"
-    return build_page(biographies, title, str(metadata.get("protocol", "paper")), linking)
+def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
+    """Return what the report shows of a judged response."""
+    return {
+        "pieces": align(judged.generation.output, judged.sentences),
+        "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+        "statuses": statuses(judged),
+        "abstained": judged.abstained,
+        "unscored": unscored,
+    }
 
 
-SAMPLES = Samples(
-    row,
-    ("no gap", "people merged", "unscored", "nothing supported"),
-    margin="gap",
-    right="Responses without a gap",
-    script=Path(__file__).with_name("page.js"),
-    own_pages=("biographies", _judged_texts),
-)
+def _judged_texts(result: TaskResult, title: str) -> str:
+    """Return the page with the judged texts of a run."""
+    assert result.samples is not None
+    biographies = [from_record(verdict_of(sample)) for sample in read_samples(result.samples)]
+    metadata = result.metadata
+    protocol = str(metadata.get("protocol", "paper"))
+    return build_page(biographies, title, protocol, metadata.get("linking"))
 
 
 BENCHMARK = Benchmark(
@@ -120,7 +125,7 @@ BENCHMARK = Benchmark(
         headlines=("d_factscore",),
         scores=SCORES,
         keep=keep_verdict,
-        recount=recount,
+        recount=recount_by(generation),
         counted=answered,
     ),
     data=Data(
@@ -137,11 +142,18 @@ BENCHMARK = Benchmark(
     page=Page(
         lead=LEAD,
         sections=sections,
-        samples=SAMPLES,
+        samples=Samples(
+            row,
+            ("no gap", "people merged", "unscored", "nothing supported"),
+            margin="gap",
+            right="Responses without a gap",
+            script=Path(__file__).with_name("page.js"),
+            own_pages=("biographies", _judged_texts),
+        ),
     ),
     checks=Checks(
-        certifiable=tuple(SETTINGS.values()),
+        certifiable=tuple(setting for step in JUDGED_STEPS for setting in step.settings),
     ),
     order=30,
-    people=PEOPLE,
+    people=people_of(generation, "person"),
 )

@@ -1,18 +1,20 @@
-"""Citation recall and precision (appendix D of the paper; defined in ALCE, section 4 of Gao et al.,
-2023).
+"""Citation recall and precision (appendix D of the paper).
+
+ALCE defines them (Gao et al., 2023, section 4).
 
 A sentence is supported if it cites and the passages that it cites entail it together: recall is the
 share of such sentences. A citation is precise if its sentence is supported and needs it: it entails
 the sentence alone, or the others without it do not. ``fixed`` reads every way in which models cite:
 ``[1][2]``, ``[1, 2]``, ``[1-3]``, ``[1],[2]``, ``[1]-[3]``, ``[Document 1]``, also behind the full
 stop and in a line of their own. ``code`` reads as ALCE's scorer: the first line, of a bracket its
-first number, three citations a sentence at most, and ``[0]`` as the last passage."""
+first number, three citations a sentence at most, and ``[0]`` as the last passage.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, Literal, TypeVar
+from itertools import count
+from typing import Any, Literal
 
 from judges.inference import Entailment, Pair
 from lm_factuality.benchmarks.biographies.types import Generation
@@ -32,23 +34,27 @@ _BRACKET = rf"\[\s*{_NUMBER}(?:\s*{_SIGN}\s*{_NUMBER})*\s*\]"
 _BRACKETS = re.compile(rf"(?<!\s)\s*{_BRACKET}(?:\s*(?:{_SIGN}\s*)?{_BRACKET})*", re.IGNORECASE)
 _LEADING = re.compile(rf"(?P<citations>{_BRACKETS.pattern})[.,;]?", re.IGNORECASE)
 _JOINT = re.compile(r"\]\s*([-\u2013])\s*\[")
-_RANGE = re.compile(r"(\d+)\s*(?:-|\u2013)\s*(\d+)")
+_RANGE = re.compile(r"(?P<first>\d+)(?:\s*(?:-|\u2013)\s*(?P<last>\d+))?")
 _LONGEST_RANGE = 20  # passages; anything longer is no citation but, say, years
 
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """``text`` as it was written, ``claim`` without its citations; ``citations`` are places in the
-    passages, from 0, in the order in which they stand; those with no passage behind them are
-    counted in ``num_dangling``. Once judged, ``is_supported``, and ``precise`` for each citation:
-    None where there is no verdict."""
+    """A sentence of a response."""
 
     text: str
     claim: str
+    """The text without its citations."""
+
     citations: tuple[int, ...]
+    """The cited passages, counted from 0, in the order of the text."""
+
     num_dangling: int = 0
+    """The number of citations with no passage behind them."""
+
     is_supported: bool | None = None
     precise: tuple[bool | None, ...] = ()
+    """For each citation whether it is precise; None where there is no verdict."""
 
     @property
     def is_citing(self) -> bool:
@@ -59,45 +65,54 @@ class CitedSentence:
 def cited_sentences(
     generation: Generation, protocol: Protocol, split: Splitter = split_sentences
 ) -> list[CitedSentence]:
-    """The sentences of a response as ``protocol`` reads them, none of a thought without an end;
-    ``split`` cuts one line into sentences. Under ``code`` a dangling citation leaves the sentence
-    without any: it is not supported, and none of its citations counts."""
+    """Return the sentences of a response, none of a thought without an end.
+
+    Under ``code`` a dangling citation leaves the sentence without any: it is not supported, and
+    none of its citations counts.
+
+    Args:
+        generation: The response.
+        protocol: How citations are read.
+        split: Cuts one line into sentences.
+    """
     if without_thinking(generation.output) is None:
         return []
     passages = len(generation.passages)
     if protocol == "code":
         first_line = generation.output.strip().split("\n")[0]
         return [_as_alce(sentence, passages) for sentence in split(first_line)]
-    found: list[str] = []
+    sentences: list[str] = []
     for line in generation.output.splitlines():
         if not _has_words(line):  # a line of citations belongs to what stands above it
-            if found:
-                found[-1] += "".join(_BRACKETS.findall(line))
+            if sentences:
+                sentences[-1] += "".join(_BRACKETS.findall(line))
             continue
-        own: list[str] = []
+        first = len(sentences)
         begin = ""  # citations that the line begins with
         for sentence in split(line):
-            if not own and not _has_words(sentence):
+            is_first = len(sentences) == first
+            if is_first and not _has_words(sentence):
                 begin += "".join(_BRACKETS.findall(sentence))
                 continue
             match = _LEADING.match(sentence)
-            if match and own:  # citations behind the full stop belong to what stands before it
-                own[-1] += match["citations"]
+            if match and not is_first:
+                # Citations behind the full stop belong to what stands before it.
+                sentences[-1] += match["citations"]
                 sentence = sentence[match.end() :].strip()
             if _has_words(sentence):
-                own.append(f"{begin} {sentence}" if begin else sentence)
+                sentences.append(f"{begin} {sentence}" if begin else sentence)
                 begin = ""
-        found += own
-    return [_fixed(sentence, passages) for sentence in found]
+    return [_fixed(sentence, passages) for sentence in sentences]
 
 
-def find_splitter(name: str) -> Splitter:
-    """``rules``: the suite's own; ``punkt``: NLTK's, which ALCE uses. Raises ConfigError: no such
-    one, or its data is missing."""
+def find_splitter(name: Literal["rules", "punkt"]) -> Splitter:
+    """Return what cuts a line into sentences: the suite's rules, or NLTK's punkt as in ALCE.
+
+    Raises:
+        ConfigError: The data of punkt is missing.
+    """
     if name == "rules":
         return split_sentences
-    if name != "punkt":
-        raise ConfigError(f"--sentences: found {name!r}, expected rules or punkt")
     try:
         from nltk.tokenize import sent_tokenize
 
@@ -112,66 +127,75 @@ def find_splitter(name: str) -> Splitter:
 
 
 def _fixed(sentence: str, passages: int) -> CitedSentence:
-    brackets = (_JOINT.sub(r"\1", match[0]) for match in _BRACKETS.finditer(sentence))
-    distinct = list(dict.fromkeys(number for each in brackets for number in _listed(each)))
-    cited = tuple(number - 1 for number in distinct if 1 <= number <= passages)
-    return CitedSentence(
-        sentence, _BRACKETS.sub("", sentence).strip(), cited, len(distinct) - len(cited)
-    )
+    numbers: dict[int, None] = {}
+    for match in _BRACKETS.finditer(sentence):
+        numbers |= dict.fromkeys(_listed(_JOINT.sub(r"\1", match[0])))
+    cited = tuple(number - 1 for number in numbers if 1 <= number <= passages)
+    claim = _BRACKETS.sub("", sentence).strip()
+    return CitedSentence(sentence, claim, cited, len(numbers) - len(cited))
 
 
 def _has_words(text: str) -> bool:
     return re.search(r"\w", _BRACKETS.sub("", text)) is not None
 
 
-def _listed(numbers: str) -> list[int]:
-    def spell_out(match: re.Match[str]) -> str:
-        first, last = int(match[1]), int(match[2])
-        spelled = (
-            range(first, last + 1) if first <= last <= first + _LONGEST_RANGE else (first, last)
-        )
-        return ",".join(map(str, spelled))
-
-    return [int(number) for number in re.findall(r"\d+", _RANGE.sub(spell_out, numbers))]
+def _listed(bracket: str) -> list[int]:
+    """Return the numbers in a bracket, those within a range included."""
+    numbers: list[int] = []
+    for match in _RANGE.finditer(bracket):
+        first = int(match["first"])
+        last = int(match["last"] or first)
+        is_range = first <= last <= first + _LONGEST_RANGE
+        numbers += range(first, last + 1) if is_range else (first, last)
+    return numbers
 
 
 def _as_alce(sentence: str, passages: int) -> CitedSentence:
-    numbers = [
-        int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)
-    ]  # nobody gives as many passages
+    # Nobody gives as many passages as have ten digits.
+    numbers = [int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)]
     claim = re.sub(r" ?\[\d+", "", sentence).replace(" |", "").replace("]", "").strip()
     if any(number >= passages for number in numbers):
         return CitedSentence(sentence, claim, (), len(numbers))
-    return CitedSentence(
-        sentence, claim, tuple(number % passages for number in numbers[:MOST_CITATIONS])
-    )
-
-
-Key = TypeVar("Key")
+    cited = tuple(number % passages for number in numbers[:MOST_CITATIONS])
+    return CitedSentence(sentence, claim, cited)
 
 
 @dataclass(frozen=True)
 class JudgedCitations:
-    """A response and its sentences, read as ``protocol`` says."""
+    """A response and its sentences, as a protocol reads them."""
 
     generation: Generation
     sentences: tuple[CitedSentence, ...]
     protocol: Protocol
 
     def recall(self, unscored: bool | None = None) -> float | None:
-        """The share of supported sentences; those without a verdict are left out, or taken for
-        ``unscored``. None without any."""
-        return _share([each.is_supported for each in self.sentences], unscored)
+        """Return the share of supported sentences; None without any.
+
+        Args:
+            unscored: What sentences without a verdict are taken for. By default, they are left out.
+        """
+        return _share([sentence.is_supported for sentence in self.sentences], unscored)
 
     def precision(self, unscored: bool | None = None) -> float | None:
-        """The share of precise citations, dangling ones being imprecise; None without a citation.
-        ``code``: 0 without a citation, and dangling ones do not count."""
-        verdicts = [verdict for each in self.sentences for verdict in each.precise]
+        """Return the share of precise citations, dangling ones being imprecise.
+
+        Returns:
+            None without a citation. Under ``code`` it is 0, and dangling citations do not count.
+        """
+        verdicts = [verdict for sentence in self.sentences for verdict in sentence.precise]
         if self.protocol == "code" and self.sentences and not verdicts:
             return 0.0
         if self.protocol == "fixed":
-            verdicts += [False] * sum(each.num_dangling for each in self.sentences)
+            verdicts += [False] * sum(sentence.num_dangling for sentence in self.sentences)
         return _share(verdicts, unscored)
+
+
+def _share(verdicts: Sequence[bool | None], unscored: bool | None) -> float | None:
+    return average(unscored if verdict is None else verdict for verdict in verdicts)
+
+
+Query = tuple[int, tuple[int, ...]]
+"""A sentence, by its number among those of all responses, and passages that may entail it."""
 
 
 def judge_citations(
@@ -180,137 +204,130 @@ def judge_citations(
     protocol: Protocol = "fixed",
     split: Splitter = split_sentences,
 ) -> list[JudgedCitations]:
-    """Every response with its sentences and citations judged, in three batches: all cited passages
-    of a sentence together; of sentences that several passages support each passage alone; the
-    others without those that do not suffice. Under ``code`` no verdict counts as not entailed."""
-    found = [cited_sentences(each, protocol, split) for each in generations]
-    flat = [
-        (each, sentence)
-        for each, sentences in zip(generations, found, strict=True)
-        for sentence in sentences
-    ]
-    cited = {
-        number: sentence.citations
-        for number, (_, sentence) in enumerate(flat)
-        if sentence.citations
-    }
+    """Judge every sentence and citation, in three batches.
 
-    def ask(sets: Mapping[Key, tuple[int, tuple[int, ...]]]) -> dict[Key, bool | None]:
-        pairs = [
-            Pair(flat[n][1].claim, tuple(flat[n][0].passages[each] for each in chosen))
-            for n, chosen in sets.values()
-        ]
-        verdicts = entailment.entail(pairs)
-        return dict(
-            zip(
-                sets,
-                [bool(each) for each in verdicts] if protocol == "code" else verdicts,
-                strict=True,
-            )
-        )
+    First all cited passages of a sentence together; of sentences that several passages support each
+    passage alone; then the others without those that do not suffice. Under ``code`` no verdict
+    counts as not entailed.
+    """
+    sentences = [cited_sentences(generation, protocol, split) for generation in generations]
+    responses = list(zip(generations, sentences, strict=True))
+    flat = [(response, sentence) for response, cited in responses for sentence in cited]
+    verdicts: dict[Query, bool | None] = {}
 
-    joint = ask({n: (n, citations) for n, citations in cited.items()})
-    several = {n: citations for n, citations in cited.items() if joint[n] and len(citations) > 1}
-    alone = ask(
-        {
-            (n, i): (n, (each,))
-            for n, citations in several.items()
-            for i, each in enumerate(citations)
-        }
-    )
-    without = ask(
-        {
-            (n, i): (n, several[n][:i] + several[n][i + 1 :])
-            for (n, i), suffices in alone.items()
-            if suffices is False
-        }
-    )
+    def entail(queries: Sequence[Query]) -> None:
+        pairs = []
+        for number, passages in queries:
+            response, sentence = flat[number]
+            texts = tuple(response.passages[passage] for passage in passages)
+            pairs.append(Pair(sentence.claim, texts))
+        for query, verdict in zip(queries, entailment.entail(pairs), strict=True):
+            verdicts[query] = bool(verdict) if protocol == "code" else verdict
 
-    def is_precise(n: int, i: int) -> bool | None:
-        others = without.get((n, i))
-        return alone[n, i] if alone[n, i] is not False else None if others is None else not others
+    joint = [(number, cited.citations) for number, (_, cited) in enumerate(flat) if cited.citations]
+    entail(joint)
+    several = [query for query in joint if verdicts[query] and len(query[1]) > 1]
+    entail([(number, (passage,)) for number, cited in several for passage in cited])
+    without = []
+    for number, cited in several:
+        for place, passage in enumerate(cited):
+            if verdicts[number, (passage,)] is False:
+                without.append((number, cited[:place] + cited[place + 1 :]))
+    entail(without)
 
-    def precision(n: int, sentence: CitedSentence) -> tuple[bool | None, ...]:
-        return tuple(
-            is_precise(n, i) if n in several else joint[n] for i in range(len(sentence.citations))
-        )
-
-    judged = (
-        replace(each, is_supported=joint.get(n, False), precise=precision(n, each))
-        for n, (_, each) in enumerate(flat)
-    )
+    numbers = count()
     return [
-        JudgedCitations(of, tuple(islice(judged, len(own))), protocol)
-        for of, own in zip(generations, found, strict=True)
+        JudgedCitations(
+            response,
+            tuple(_judged(sentence, next(numbers), verdicts) for sentence in cited),
+            protocol,
+        )
+        for response, cited in responses
     ]
+
+
+def _judged(
+    sentence: CitedSentence, number: int, verdicts: Mapping[Query, bool | None]
+) -> CitedSentence:
+    """Add the verdicts to a sentence."""
+    cited = sentence.citations
+    is_supported = verdicts[number, cited] if cited else False
+    precise = []
+    for place, passage in enumerate(cited):
+        is_precise = is_supported
+        if is_supported and len(cited) > 1:
+            is_precise = verdicts[number, (passage,)]
+            if is_precise is False:
+                others = verdicts[number, cited[:place] + cited[place + 1 :]]
+                is_precise = None if others is None else not others
+        precise.append(is_precise)
+    return replace(sentence, is_supported=is_supported, precise=tuple(precise))
 
 
 def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:
-    """Means over responses as fractions, with intervals that bootstrap the names, and what there is
-    no verdict on, with the worst and the best value of each mean. Null where no response counts."""
+    """Return means over responses as fractions, with intervals that bootstrap the names.
 
-    def values(unscored: bool | None = None) -> dict[str, list[float | None]]:
-        shares = [(each.recall(unscored), each.precision(unscored)) for each in judged]
-        return {
-            f"citation_{name}": [share[place] for share in shares]
-            for place, name in enumerate(("recall", "precision"))
-        }
-
-    outcomes = {
-        key: [
-            None if value is None else Outcome(value, of.generation.name)
-            for value, of in zip(each, judged, strict=True)
-        ]
-        for key, each in values().items()
-    }
-    sentences = [sentence for each in judged for sentence in each.sentences]
+    ``unscored`` counts what there is no verdict on, with the worst and the best value of each mean.
+    What no response counts for is null.
+    """
+    means = {}
+    intervals = {}
+    bounds: dict[str, dict[str, float | None]] = {"worst": {}, "best": {}}
+    for name in ("recall", "precision"):
+        key = f"citation_{name}"
+        outcomes = []
+        for response in judged:
+            value = getattr(response, name)()
+            outcomes.append(None if value is None else Outcome(value, response.generation.name))
+        means[key] = defined(mean(outcomes))
+        intervals[key] = [defined(end) for end in bootstrap_interval(outcomes, resamples=2000)]
+        for end, values in bounds.items():
+            values[key] = average(getattr(response, name)(end == "best") for response in judged)
+    sentences = [sentence for response in judged for sentence in response.sentences]
+    are_citing = [[each.is_citing for each in response.sentences] for response in judged]
     return {
         "protocol": protocol,
         "choices": load_yaml(__package__, "choices.yaml")["citations"][protocol],
-        **{key: defined(mean(each)) for key, each in outcomes.items()},
+        **means,
         "num_responses": len(judged),
         "num_sentences": len(sentences),
-        "num_citations": sum(len(each.precise) for each in sentences),
-        "sentences_without_citation": sum(not each.is_citing for each in sentences),
-        "dangling_citations": sum(each.num_dangling for each in sentences),
-        "responses_without_sentence": sum(not each.sentences for each in judged),
+        "num_citations": sum(len(sentence.precise) for sentence in sentences),
+        "sentences_without_citation": sum(not sentence.is_citing for sentence in sentences),
+        "dangling_citations": sum(sentence.num_dangling for sentence in sentences),
+        "responses_without_sentence": are_citing.count([]),
         "responses_without_citation": sum(
-            bool(of.sentences) and not any(one.is_citing for one in of.sentences) for of in judged
+            bool(of_response) and not any(of_response) for of_response in are_citing
         ),
         "unscored": {
-            "sentences": sum(each.is_supported is None for each in sentences),
-            "citations": sum(each.precise.count(None) for each in sentences),
-            **{
-                end: {key: average(each) for key, each in values(end == "best").items()}
-                for end in ("worst", "best")
-            },
+            "sentences": sum(sentence.is_supported is None for sentence in sentences),
+            "citations": sum(sentence.precise.count(None) for sentence in sentences),
+            **bounds,
         },
-        "intervals": {
-            key: [defined(end) for end in bootstrap_interval(each, resamples=2000)]
-            for key, each in outcomes.items()
-        },
+        "intervals": intervals,
     }
 
 
 def to_record(judged: JudgedCitations) -> dict[str, Any]:
-    """A response as a line of ``citations.jsonl``; citations are numbered from 1 as in the text."""
+    """Return a response as a line of ``citations.jsonl``.
+
+    Citations are numbered from 1, as in the text.
+    """
+    generation = judged.generation
     return {
-        **{name: getattr(judged.generation, name) for name in ("index", "name", "question")},
+        "index": generation.index,
+        "name": generation.name,
+        "question": generation.question,
         "citation_recall": judged.recall(),
         "citation_precision": judged.precision(),
         "sentences": [
             {
-                "text": each.text,
-                "claim": each.claim,
-                "supported": each.is_supported,
-                "citations": [number + 1 for number in each.citations],
-                "precise": list(each.precise),
-                "dangling": each.num_dangling,
+                "text": sentence.text,
+                "claim": sentence.claim,
+                "supported": sentence.is_supported,
+                "citations": [number + 1 for number in sentence.citations],
+                "precise": list(sentence.precise),
+                "dangling": sentence.num_dangling,
             }
-            for each in judged.sentences
+            for sentence in judged.sentences
         ],
     }
-
-
-def _share(verdicts: Sequence[bool | None], unscored: bool | None) -> float | None:
-    return average(unscored if verdict is None else verdict for verdict in verdicts)

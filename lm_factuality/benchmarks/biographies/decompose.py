@@ -12,7 +12,7 @@ table 8 of the paper it repeats the facts, and the published code loses the firs
 because its prompt ends with that fact's hyphen."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -93,21 +93,6 @@ def sentences_of(output: str) -> tuple[str, ...]:
     )
 
 
-def decompose_subjects(sentences: Sequence[str], name: str, facts: str) -> list[dict[str, Any]]:
-    """What the prompt is about for each of the ``sentences`` of a response about ``name``.
-    ``facts`` is one of ``FACTS``."""
-    shared = {"kind": "decompose", "name": name, "standalone": facts == "standalone"}
-    return [
-        {
-            **shared,
-            "sentence": sentence,
-            "text": " ".join(sentences[:number]),
-            "demonstrations": demonstrations_for(sentence),
-        }
-        for number, sentence in enumerate(sentences)
-    ]
-
-
 def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
     """The seven that every prompt has, and of the others the nearest by BM25, as in the published
     code."""
@@ -134,19 +119,18 @@ class FactsReply(Reply):
 
 
 def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every fact has two words, and none is a circumstance alone ("In
-    the late 19th century."); there are no more of them than a sentence can state."""
-    if len(reply.facts) > most_facts(subject["sentence"]):
-        return (
-            f"{len(reply.facts)} facts of a sentence of {len(words_in(subject['sentence']))} words"
-        )
-    wrong = (text for text in reply.facts if not _fact(text) or is_adverbial(text))
-    return next((f"not a whole sentence: {text[:80]!r}" for text in wrong), "")
+    """A `judges.typed.Check`.
 
-
-def most_facts(sentence: str) -> int:
-    """No sentence states more facts than it has words."""
-    return len(words_in(sentence)) + 1
+    Every fact has two words, and none is a circumstance alone ("In the late 19th century."). No
+    sentence states more facts than it has words.
+    """
+    words = len(words_in(subject["sentence"]))
+    if len(reply.facts) > words + 1:
+        return f"{len(reply.facts)} facts of a sentence of {words} words"
+    for text in reply.facts:
+        if not _fact(text) or is_adverbial(text):
+            return f"not a whole sentence: {text[:80]!r}"
+    return ""
 
 
 def to_facts(reply: FactsReply) -> tuple[str, ...]:

@@ -1,217 +1,188 @@
-"""What a step did to a response, counted beside the released decisions; and the scores, which are
-of the sums of the counts. Facts are matched one to one with released ones by the content words they
-share, leaving out pronouns and the name asked about, which may stand for each other. Pairs of facts
-count for groups, as in Hubert and Arabie (1985)."""
+"""What a step did to a response, counted beside the released decisions, and scores of the counts.
+
+Facts are matched one to one with released ones by the content words they share, leaving out
+pronouns and the name asked about, which may stand for each other. Pairs of facts count for groups,
+as in Hubert and Arabie (1985).
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from judges.lexical.words import STOPWORDS, read_patterns
 from lm_factuality.benchmarks.biographies.decisions import Known, words
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.scores.statistics import defined, ratio
+from lm_factuality.scores.statistics import ratio
 
-SAME_FACT = (
-    0.7  # twice the common content words over those of both, from which two facts are the same
-)
-_VERB = re.compile(
-    rf"\b(?:{read_patterns('facts')['verb'].pattern})\b|\w\w(?:ed|es|s|ing)\b"
-)  # or what may be one
-Totals = Mapping[str, float]
+SAME_FACT = 0.7
+"""Twice the common content words over those of both, from which two facts are the same."""
+
+TABLE = ("tp", "fp", "fn", "tn")
+_VERB = re.compile(rf"\b(?:{read_patterns('facts')['verb'].pattern})\b|\w\w(?:ed|es|s|ing)\b")
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of a response; ``unscored`` are the reasons of what has no verdict in it."""
+    """The counts of a response."""
 
-    counts: Totals
-    unscored: tuple[str, ...] = ()
+    counts: Sequence[float] = ()
+    """The counts of the step, in its order. Empty if nothing has a verdict."""
 
-
-@dataclass(frozen=True)
-class Measure:
-    """The ``scores`` of a step, each of the sums of the ``counts`` of all responses; NaN where it
-    is not defined."""
-
-    counts: tuple[str, ...]
-    scores: Mapping[str, Callable[[Totals], float]] = field(default_factory=dict)
-
-    def total(self, tallies: Iterable[Tally]) -> dict[str, float]:
-        every = list(tallies)
-        return {
-            name: sum((tally.counts.get(name, 0) for tally in every), 0.0) for name in self.counts
-        }
-
-    def value(self, score: str, totals: Sequence[float]) -> float:
-        return self.scores[score](dict(zip(self.counts, totals, strict=True)))
-
-    def to_scores(self, totals: Totals) -> dict[str, float | None]:
-        """Counts and scores; None for a score that is not defined."""
-        return {**totals, **{name: defined(score(totals)) for name, score in self.scores.items()}}
+    unscored: list[str] = field(default_factory=list)
+    """The reasons of what has no verdict."""
 
 
-def share(part: str, *whole: str) -> Callable[[Totals], float]:
-    return lambda totals: ratio(totals[part], sum(totals[name] for name in whole))
-
-
-def f1(hits: str, *others: str) -> Callable[[Totals], float]:
-    """Twice the hits over what is on both sides, which the other counts add up to."""
-    return lambda totals: ratio(2 * totals[hits], sum(totals[name] for name in others))
-
-
-def kappa(totals: Totals) -> float:
-    """Cohen's: agreement beyond that of judges who only know how often each answer is given."""
-    tp, fp, fn, tn = (totals[name] for name in ("tp", "fp", "fn", "tn"))
-    total = tp + fp + fn + tn
-    chance = ratio((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn), total * total)
-    return ratio(ratio(tp + tn, total) - chance, 1 - chance)
-
-
-_TABLE = {
-    "precision": share("tp", "tp", "fp"),
-    "recall": share("tp", "tp", "fn"),
-    "f1": f1("tp", "tp", "tp", "fp", "fn"),
-}
-DECOMPOSITION = Measure(
-    ("matched", "facts", "released", "fragments"),
-    {
-        "precision": share("matched", "facts"),
-        "recall": share("matched", "released"),
-        "f1": f1("matched", "facts", "released"),
-        "facts_per_released": share("facts", "released"),
-        "fragment_share": share("fragments", "facts"),
-    },
-)
-GROUPING = Measure(
-    ("tp", "fp", "fn", "tn", "responses", "exact", "rand"),
-    {
-        **_TABLE,
-        "exact_match": share("exact", "responses"),
-        "adjusted_rand": share("rand", "responses"),
-    },
-)
-LINKING = Measure(("right", "groups"), {"accuracy": share("right", "groups")})
-VERIFICATION = Measure(
-    ("tp", "fp", "fn", "tn"),
-    {
-        "accuracy": lambda totals: ratio(totals["tp"] + totals["tn"], sum(totals.values())),
-        **_TABLE,
-        "balanced_accuracy": lambda totals: (
-            (_TABLE["recall"](totals) + share("tn", "tn", "fp")(totals)) / 2
-        ),
-        "kappa": kappa,
-    },
-)
-
-
-def decomposed(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Facts matched with released ones; and those that are fragments, in which nothing looks like a
-    verb."""
+def count_decomposition(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
+    """Count facts: matched with released ones, all, released, and fragments."""
     (judged,) = parts
     if not judged.facts:
-        return Tally({}, (judged.problem or "taken for an abstention",))
-    own, released = (
-        [fact.text for fact in judged.facts],
-        [fact.text for fact in known.decided.facts],
-    )
-    counts = {
-        "matched": matched(own, released, known.generation.name),
-        "facts": len(own),
-        "released": len(released),
+        return Tally(unscored=[judged.problem or "taken for an abstention"])
+    facts = [fact.text for fact in judged.facts]
+    released = [fact.atom for fact in known.decided.facts]
+    matched = count_matches(facts, released, known.generation.name)
+    return Tally((matched, len(facts), len(released), sum(map(is_fragment, facts))))
+
+
+def score_decomposition(counts: Sequence[float]) -> dict[str, float]:
+    matched, facts, released, fragments = counts
+    return {
+        "precision": ratio(matched, facts),
+        "recall": ratio(matched, released),
+        "f1": ratio(2 * matched, facts + released),
+        "facts_per_released": ratio(facts, released),
+        "fragment_share": ratio(fragments, facts),
     }
-    return Tally({**counts, "fragments": sum(is_fragment(fact) for fact in own)})
 
 
-def grouped(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Pairs of facts that are together in the groups of the judge and in those released."""
-    (judged,) = parts
-    if judged.ungrouped is not None:
-        return Tally({}, (judged.ungrouped,))
-    released = {fact: number for number, (_, facts) in enumerate(known.groups) for fact in facts}
-    own = {fact: number for number, facts in enumerate(judged.groups) for fact in facts}
-    pairs = [
-        (own[one] == own[other], released[one] == released[other])
-        for one, other in combinations(sorted(released), 2)
-    ]
-    table = _table(pairs)
-    tp, fp, fn, tn = table.values()
-    whole = (tp + fn) * (fn + tn) + (tp + fp) * (fp + tn)
-    rand = 2 * (tp * tn - fn * fp) / whole if whole else 1.0
-    return Tally({**table, "responses": 1, "exact": float(fp == fn == 0), "rand": rand})
+def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
+    """Count the facts of both lists that are the same.
 
+    Each is the same as one other at most, so that as many as can be are.
+    """
+    # It takes long to import, and only certificates need it.
+    from scipy.optimize import linear_sum_assignment
 
-def linked(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Groups whose entity is the released one. A group of whose facts nothing has a verdict is
-    unscored."""
-    (judged,) = parts
-    right, lost, count = 0, [], 0
-    for (released, _), group, link in zip(
-        linkable(known), judged.groups, judged.links, strict=True
-    ):
-        cells = [cell for fact in group for cell in judged.matrix[fact]]
-        if all(cell.outcome == "unscored" for cell in cells):
-            lost.append(cells[0].reason)
-        else:
-            count, right = (
-                count + 1,
-                right + (link is not None and judged.entities[link] == released),
-            )
-    return Tally({"right": right, "groups": count} if count else {}, tuple(lost))
-
-
-def verified(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
-    """Pairs of a fact and an entity: whether its page supports the fact. An irrelevant fact is not
-    a supported one."""
-    pairs, lost = [], []
-    for judged in parts:
-        (entity,) = judged.entities
-        numbers = [number for number, other in known.verdicts if other == entity]
-        for number, (cell,) in zip(numbers, judged.matrix, strict=True):
-            if cell.outcome == "unscored":
-                lost.append(cell.reason)
-            else:
-                pairs.append((cell.outcome == "supported", known.verdicts[number, entity]))
-    return Tally(_table(pairs) if pairs else {}, tuple(lost))
-
-
-def matched(own: Sequence[str], released: Sequence[str], name: str) -> int:
-    """How many facts of both lists are the same, each with one other at most, so that as many as
-    can be are."""
-    sides = [[_content(fact, name) for fact in facts] for facts in (own, released)]
-    shared = np.array(
-        [
-            [ratio(2 * len(one & other), len(one) + len(other)) for other in sides[1]]
-            for one in sides[0]
-        ]
-    )
-    rows, columns = linear_sum_assignment(shared >= SAME_FACT, maximize=True)
-    return int((shared[rows, columns] >= SAME_FACT).sum())
-
-
-def is_fragment(fact: str) -> bool:
-    """Whether nothing behind the first word looks like a verb; 0.2% of Llama-2-13b's released facts
-    look so."""
-    return not _VERB.search(fact.partition(" ")[2])
-
-
-def linkable(known: Known) -> list[tuple[str, tuple[int, ...]]]:
-    return [
-        (entity, facts)
-        for entity, facts in known.groups
-        if facts and entity in known.generation.entities
-    ]
-
-
-def _table(pairs: Sequence[tuple[bool, bool]]) -> dict[str, int]:
-    kinds = {"tp": (True, True), "fp": (True, False), "fn": (False, True), "tn": (False, False)}
-    return {name: pairs.count(kind) for name, kind in kinds.items()}
+    released_words = [_content(fact, name) for fact in released]
+    shares = []
+    for fact in facts:
+        content = _content(fact, name)
+        shares.append(
+            [
+                ratio(2 * len(content & others), len(content) + len(others))
+                for others in released_words
+            ]
+        )
+    is_same = np.array(shares) >= SAME_FACT
+    return int(is_same[linear_sum_assignment(is_same, maximize=True)].sum())
 
 
 def _content(fact: str, name: str) -> set[str]:
-    every = words(fact)
-    return (every - STOPWORDS - words(name)) or every
+    of_fact = words(fact)
+    return (of_fact - STOPWORDS - words(name)) or of_fact
+
+
+def is_fragment(fact: str) -> bool:
+    """Whether nothing behind the first word looks like a verb.
+
+    0.2% of Llama-2-13b's released facts look so.
+    """
+    return not _VERB.search(fact.partition(" ")[2])
+
+
+def count_grouping(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
+    """Count pairs of facts that are together in the groups of the judge and in those released."""
+    from sklearn.metrics import adjusted_rand_score
+    from sklearn.metrics.cluster import pair_confusion_matrix
+
+    (judged,) = parts
+    if judged.ungrouped is not None:
+        return Tally(unscored=[judged.ungrouped])
+    group_by_fact: dict[int, int] = {}
+    for number, facts in enumerate(judged.groups):
+        group_by_fact |= dict.fromkeys(facts, number)
+    released = []
+    judges = []
+    for number, (_, facts) in enumerate(known.groups):
+        released += [number] * len(facts)
+        judges += [group_by_fact[fact] for fact in facts]
+    # The matrix counts each pair twice, once in each order.
+    (tn, fp), (fn, tp) = (pair_confusion_matrix(released, judges) // 2).tolist()
+    rand = float(adjusted_rand_score(released, judges))
+    return Tally((tp, fp, fn, tn, 1, fp == fn == 0, rand))
+
+
+def score_grouping(counts: Sequence[float]) -> dict[str, float]:
+    tp, fp, fn, _, responses, exact, rand = counts
+    return {
+        **_table_scores(tp, fp, fn),
+        "exact_match": ratio(exact, responses),
+        "adjusted_rand": ratio(rand, responses),
+    }
+
+
+def _table_scores(tp: float, fp: float, fn: float) -> dict[str, float]:
+    return {
+        "precision": ratio(tp, tp + fp),
+        "recall": ratio(tp, tp + fn),
+        "f1": ratio(2 * tp, 2 * tp + fp + fn),
+    }
+
+
+def linkable(known: Known) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the released groups whose entity is a candidate."""
+    candidates = known.generation.entities
+    return [(entity, facts) for entity, facts in known.groups if facts and entity in candidates]
+
+
+def count_linking(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
+    """Count groups whose entity is the released one, and all.
+
+    A group of whose facts nothing has a verdict is unscored.
+    """
+    (judged,) = parts
+    right = []
+    unscored = []
+    released = [entity for entity, _ in linkable(known)]
+    for entity, group, link in zip(released, judged.groups, judged.links, strict=True):
+        cells = [cell for fact in group for cell in judged.matrix[fact]]
+        if all(cell.outcome == "unscored" for cell in cells):
+            unscored.append(cells[0].reason)
+        else:
+            right.append(link is not None and judged.entities[link] == entity)
+    return Tally((sum(right), len(right)) if right else (), unscored)
+
+
+def count_verification(known: Known, parts: Sequence[JudgedBiography]) -> Tally:
+    """Count pairs of a fact and an entity by whether its page supports the fact.
+
+    An irrelevant fact is not a supported one.
+    """
+    pairs = []
+    unscored = []
+    for judged in parts:
+        (entity,) = judged.entities
+        released = [verdict for (_, page), verdict in known.verdicts.items() if page == entity]
+        for is_supported, (cell,) in zip(released, judged.matrix, strict=True):
+            if cell.outcome == "unscored":
+                unscored.append(cell.reason)
+            else:
+                pairs.append((cell.outcome == "supported", is_supported))
+    kinds = ((True, True), (True, False), (False, True), (False, False))
+    return Tally([pairs.count(kind) for kind in kinds] if pairs else (), unscored)
+
+
+def score_verification(counts: Sequence[float]) -> dict[str, float]:
+    tp, fp, fn, tn = counts
+    total = tp + fp + fn + tn
+    accuracy = ratio(tp + tn, total)
+    scores = _table_scores(tp, fp, fn)
+    # Cohen's kappa: agreement beyond that of judges who only know how often each answer is given.
+    chance = ratio((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn), total * total)
+    return {
+        "accuracy": accuracy,
+        **scores,
+        "balanced_accuracy": (scores["recall"] + ratio(tn, tn + fp)) / 2,
+        "kappa": ratio(accuracy - chance, 1 - chance),
+    }

@@ -1,199 +1,196 @@
-"""What the steps of D-FActScore hand to each other, and a judged biography as JSON and back: what
-``verdicts.jsonl`` holds."""
+"""What the steps of D-FActScore hand to each other, and a judged biography as JSON and back.
 
-from dataclasses import asdict, dataclass, fields
+A line of ``verdicts.jsonl`` holds such a record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from lm_factuality.ground import records
 
 Outcome = Literal["supported", "not_supported", "irrelevant", "unscored"]
+Score = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A retrieved passage; ``title`` names the entity whose page it is from."""
+    """A retrieved passage."""
 
     title: str
+    """The entity whose page it is from."""
+
     text: str
 
 
 @dataclass(frozen=True)
 class Generation:
-    """``output`` is what a model wrote, citations like [1] included, when asked ``question`` about
-    ``name`` and given ``passages``, which its citations count from 1."""
+    """What a model wrote about a name."""
 
     index: str
     question: str
     name: str
     output: str
+    """The model's text, with citations like [1]."""
+
     passages: tuple[Passage, ...]
+    """What the model was given. Citations count them from 1."""
 
     @property
     def entities(self) -> tuple[str, ...]:
-        """The candidates for linking: the distinct titles of the passages, in the order of
-        retrieval."""
+        """The candidates for linking: the distinct titles, in the order of retrieval."""
         return tuple(dict.fromkeys(passage.title for passage in self.passages))
 
 
 @dataclass(frozen=True)
 class Fact:
-    """An atomic fact, and the sentence that it was taken from, counted from 0."""
+    """An atomic fact."""
 
     text: str
     sentence: StrictInt
+    """The sentence that it was taken from, counted from 0."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the page of one entity says of one fact. ``score`` is in [0, 1]; ``evidence`` are the
-    passages of the page that were shown to the judge, ``reason`` its reason, or why there is no
-    verdict."""
+    """What the page of one entity says of one fact."""
 
     outcome: Outcome
-    score: float | None = None
+    score: Score | None = None
     reason: str = ""
+    """The judge's reason, or why there is no verdict."""
+
     evidence: tuple[str, ...] = ()
+    """The passages of the page that the judge was shown."""
 
 
 @dataclass(frozen=True)
 class JudgedBiography:
-    """A generation with all that was found out about it. ``groups`` hold the numbers of the facts
-    of each individual that a reader sees; ``matrix[fact][entity]`` has the judgement of each fact
-    by each of ``entities``; ``links`` the entity of each group (its number), or None. ``abstained``
-    says that the model declined to answer; ``problem`` why a response could not be judged (both
-    mean: no facts); ``ungrouped`` why the facts are in no groups, though they have judgements."""
+    """A generation with all that was found out about it."""
 
-    generation: Generation
-    sentences: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    groups: tuple[tuple[int, ...], ...]
-    entities: tuple[str, ...]
-    matrix: tuple[tuple[Judgement, ...], ...]
-    links: tuple[int | None, ...]
-    abstained: bool = False
-    problem: str | None = None
-    ungrouped: str | None = None
-
-
-@dataclass(frozen=True)
-class Record:
-    """A line of ``verdicts.jsonl``: ``protocol`` and ``linking`` are those it was judged with, None
-    where it does not say."""
-
-    judged: JudgedBiography
-    protocol: str | None
-    linking: str | None
-
-
-class _Cell(BaseModel):
-    outcome: Outcome
-    score: Annotated[float, Field(strict=True, ge=0, le=1)] | None = None
-    reason: str
-    evidence: tuple[StrictInt, ...]
-
-
-class _Line(BaseModel):
     generation: Generation
     sentences: tuple[str, ...]
     facts: tuple[Fact, ...]
     groups: tuple[tuple[StrictInt, ...], ...]
+    """The numbers of the facts of each individual that a reader sees."""
+
     entities: tuple[str, ...]
-    evidence: tuple[str, ...]
-    matrix: tuple[tuple[_Cell, ...], ...]
+    matrix: tuple[tuple[Judgement, ...], ...]
+    """The judgement of each fact (rows) by each entity (columns)."""
+
     links: tuple[StrictInt | None, ...]
-    abstained: StrictBool
+    """The number of the entity of each group, or None."""
+
+    abstained: StrictBool = False
+    """Whether the model declined to answer."""
+
     problem: str | None = None
+    """Why a response could not be judged, so that it has no facts."""
+
     ungrouped: str | None = None
-    protocol: str | None = None
-    linking: str | None = None
+    """Why the facts are in no groups, though they have judgements."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A line of ``verdicts.jsonl``."""
+
+    judged: JudgedBiography
+    protocol: str | None
+    """The protocol it was judged with. None if the line does not say."""
+
+    linking: str | None
 
 
 def to_record(judged: JudgedBiography) -> dict[str, Any]:
-    """JSON-able; evidence that several judgements share is written once, under ``evidence``, and
-    named by its numbers."""
+    """Return a judged biography as JSON-able values.
+
+    Evidence that several judgements share is written once, under ``evidence``. Judgements name it
+    by its numbers.
+    """
     record = asdict(judged)
     texts: dict[str, int] = {}
-    for row, judgements in zip(record["matrix"], judged.matrix, strict=True):
-        for cell, judgement in zip(row, judgements, strict=True):
-            cell["evidence"] = [texts.setdefault(text, len(texts)) for text in judgement.evidence]
+    for cells in record["matrix"]:
+        for cell in cells:
+            cell["evidence"] = [texts.setdefault(text, len(texts)) for text in cell["evidence"]]
     return {**record, "evidence": list(texts)}
 
 
 def from_record(record: Any) -> JudgedBiography:
-    """The inverse of ``to_record``; other keys do not matter. Raises ValueError: a key is missing
-    or holds something else, or parts do not fit together: a matrix of another shape than facts by
-    entities, groups of facts and links to entities that are not there, a fact in two groups."""
-    return _parse(record).judged
+    """Return the judged biography that `to_record` made a record of. Other keys do not matter.
+
+    Raises:
+        ValueError: A key is missing or holds something else, or parts do not fit together, such as
+            a group and the number of a fact that does not exist.
+    """
+    try:
+        judged = records.to_model(JudgedBiography, _with_evidence(record))
+        _check(judged)
+    except ValueError as error:
+        raise ValueError(f"not a record of a judged biography: {error}") from error
+    return judged
 
 
 def read_lines(path: Path) -> list[Record]:
-    """All lines of a ``verdicts.jsonl``. Raises DataError: the file cannot be read, or lines are no
-    records; they are named."""
+    """Read all lines of a ``verdicts.jsonl``.
+
+    Raises:
+        DataError: The file cannot be read, or lines are no records. The error names them.
+    """
     return records.read_lines(
-        path, _parse, "make it with: lm-factuality judge ambigbio ... --out DIR"
+        path,
+        lambda line: Record(from_record(line), line.get("protocol"), line.get("linking")),
+        "make it with: lm-factuality judge ambigbio ... --out DIR",
     )
 
 
-def _parse(record: Any) -> Record:
+def _with_evidence(record: Any) -> Any:
+    """Put the texts of the evidence in the place of their numbers."""
+    matrix = []
     try:
-        line = records.to_model(_Line, record)
-        return Record(_judged(line), line.protocol, line.linking)
-    except ValueError as error:
-        raise ValueError(f"not a record of a judged biography: {error}") from error
+        texts = dict(enumerate(record["evidence"]))
+        for cells in record["matrix"]:
+            row = []
+            for cell in cells:
+                row.append({**cell, "evidence": [texts[number] for number in cell["evidence"]]})
+            matrix.append(row)
+        record = {**record, "matrix": matrix}
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"'matrix' and 'evidence': {type(error).__name__}: {error}; expected judgements with"
+            " the numbers of their evidence"
+        ) from error
+    return record
 
 
-def _judged(line: _Line) -> JudgedBiography:
-    for name, other in (("matrix", "facts"), ("links", "groups")):
-        found, expected = len(getattr(line, name)), len(getattr(line, other))
-        if found != expected:
-            raise ValueError(
-                f"{name!r} has {found} elements, expected {expected}, as many as {other!r}"
-            )
-    for number, fact in enumerate(line.facts):
-        _check_numbers(f"facts[{number}]: sentence", [fact.sentence], line.sentences)
-    for number, (group, link) in enumerate(zip(line.groups, line.links, strict=True)):
-        _check_numbers(f"groups[{number}]: fact", group, line.facts)
-        _check_numbers(f"links[{number}]: entity", [] if link is None else [link], line.entities)
-    members = [fact for group in line.groups for fact in group]
+def _check(judged: JudgedBiography) -> None:
+    """Raise ValueError if numbers name nothing, or lists do not have the same lengths."""
+    members = [fact for group in judged.groups for fact in group]
     if len(set(members)) < len(members):
         raise ValueError("'groups': a fact is in two groups, or twice in one")
-    for number, row in enumerate(line.matrix):
-        if len(row) != len(line.entities):
+    numbers: Mapping[str, tuple[Sequence[int | None], Sequence[Any]]] = {
+        "the sentence of a fact": ([fact.sentence for fact in judged.facts], judged.sentences),
+        "a fact in 'groups'": (members, judged.facts),
+        "an entity in 'links'": (
+            [link for link in judged.links if link is not None],
+            judged.entities,
+        ),
+    }
+    for part, (used, existing) in numbers.items():
+        for number in used:
+            if number not in range(len(existing)):
+                raise ValueError(
+                    f"{part}: found {number}, expected the number of one of {len(existing)},"
+                    " counted from 0"
+                )
+    lengths = [("links", judged.links, judged.groups), ("matrix", judged.matrix, judged.facts)]
+    lengths += [("a row of 'matrix'", cells, judged.entities) for cells in judged.matrix]
+    for part, elements, counterparts in lengths:
+        if len(elements) != len(counterparts):
             raise ValueError(
-                f"matrix[{number}]: found {len(row)} judgements, expected {len(line.entities)}, one"
-                " an entity"
-            )
-        for cell in row:
-            _check_numbers(f"matrix[{number}]: evidence", cell.evidence, line.evidence)
-    matrix = tuple(
-        tuple(
-            Judgement(
-                each.outcome,
-                each.score,
-                each.reason,
-                tuple(line.evidence[n] for n in each.evidence),
-            )
-            for each in row
-        )
-        for row in line.matrix
-    )
-    return JudgedBiography(
-        **{
-            **{each.name: getattr(line, each.name) for each in fields(JudgedBiography)},
-            "matrix": matrix,
-        }
-    )
-
-
-def _check_numbers(
-    where: str, numbers: list[int] | tuple[int, ...], counted: tuple[Any, ...]
-) -> None:
-    for number in numbers:
-        if not 0 <= number < len(counted):
-            raise ValueError(
-                f"{where}: found {number}, expected the number of one of {len(counted)}, counted"
-                " from 0"
+                f"{part} has {len(elements)} elements, expected {len(counterparts)}, one for each"
+                " group, fact or entity"
             )

@@ -175,7 +175,8 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=notes,
-        comparison=compare,
+        tables=compare.tables,
+        draw=compare.draw,
     ),
     checks=Checks(
         audit=FactorAudit,

@@ -146,13 +146,18 @@ def _plain_mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-_MARGIN_MEASURE = Measure("margin", "nats per token", -math.inf, math.inf)
+_MARGIN_MEASURE = Measure("margin", -math.inf, math.inf)
 _OF_GOLD = Aggregation(
     lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
 )
 # Of one tokenizer, whose mark are its token counts.
 _MARGIN = Score(
-    f"{MARGIN_VERSUS}*", MEAN, _MARGIN_MEASURE, times=1, digits=3, alike="factor_num_tokens"
+    f"{MARGIN_VERSUS}*",
+    MEAN,
+    _MARGIN_MEASURE,
+    times=1,
+    digits=3,
+    comparable_if_equal="factor_num_tokens",
 )
 
 _FACTOR_ACC = Score(
@@ -183,7 +188,7 @@ SCORES = (
     Score(
         "brier_score",
         MEAN,
-        Measure("brier_score", "squared error", 0.0, 2.0),
+        Measure("brier_score", 0.0, 2.0),
         "Brier score",
         False,
         1,

@@ -1,5 +1,4 @@
-"""FACTOR in the report: accuracy by size, against perplexity, by error type, with and without
-retrieval."""
+"""FACTOR in the report: by size, against perplexity, by error type, and with retrieval."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     known_of,
     true_bytes,
 )
+from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.pairs import adjusted
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
@@ -35,202 +35,169 @@ _MEAN_LOGPROB = "factor_mean_logprob"
 
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
+    """Return a section for each task."""
     return [_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
 
 
 def _section(chosen: Chosen, task: str) -> Markup:
-    shown = [(entry.figure(entry.headline), entry) for entry in chosen.of_task(task)]
-    entries = [
-        entry
-        for _, entry in sorted(
-            shown, key=lambda pair: pair[0].value if pair[0] else -1.0, reverse=True
-        )
-    ]
+    entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
     likely = {
         entry.model.id: chosen.find(entry.model, task + PERPLEXITY_SUFFIX) for entry in entries
     }
     # Per token, where a run has it, before per byte.
-    likely_scores = [
-        each
-        for each in shown_scores([*filter(None, likely.values())])
-        if each.measure == PERPLEXITY
-    ]
-    finer = [score for score in shown_scores(entries) if score.name in FINER]
-    scores = [score for score in shown_scores(entries) if score not in finer]
-    tables = {
-        "entries": entries,
-        "scores": scores,
-        "finer": finer,
-        "likely": likely,
-        "likely_scores": likely_scores,
-    }
-    drawn = {
-        "by_size": _by_size(task, entries),
-        "by_type": _by_type(task, entries),
-        "retrieval": _retrieval(chosen, task),
-    }
-    drawn["by_perplexity"] = _by_perplexity(task, entries, likely, likely_scores)
-    known = known_of(entries[0].result)
+    likely_runs = [run for run in likely.values() if run]
+    likely_scores = [score for score in shown_scores(likely_runs) if score.measure == PERPLEXITY]
+    by_score: dict[bool, list[Score]] = {True: [], False: []}
+    for score in shown_scores(entries):
+        by_score[score.name in FINER].append(score)
     return render(
         f"{__package__}/page.html",
         task=task,
         most_series=MOST_SERIES,
-        known=known,
-        **tables,
-        **drawn,
+        known=known_of(entries[0].result),
+        entries=entries,
+        scores=by_score[False],
+        finer=by_score[True],
+        likely=likely,
+        likely_scores=likely_scores,
+        by_size=_by_size(task, entries),
+        by_type=_by_type(task, entries),
+        retrieval=_retrieval(chosen, task),
+        by_perplexity=_by_perplexity(task, entries, likely, likely_scores),
     )
 
 
-def _floor(entries: Sequence[Entry]) -> tuple[str, float] | None:
-    """What knowing nothing scores on the rows, which is the same for all models but for what they
-    have no score on."""
-    found = next(
-        (
-            found.floor
-            for entry in entries
-            if (found := entry.figure(entry.headline)) and found.floor is not None
-        ),
-        None,
-    )
-    return None if found is None else ("floor", 100 * found)
+def _headline_value(entry: Entry) -> float:
+    figure = entry.figure(entry.headline)
+    return figure.value if figure else -1.0
 
 
 def _by_size(task: str, entries: Sequence[Entry]) -> Plot | None:
-    sized = [entry for entry in entries if entry.model.size]
-    points = [
-        _point(entry, Dot(entry.model.size or 0), dot)
-        for entry in sized
-        if (dot := entry.dot(entry.headline))
-    ]
-    title = f"{task} accuracy by model size"
-    return (
-        scatter(title, "parameters", _ACCURACY, points, by_size=True, reference=_floor(entries))
-        if len(points) > 1
-        else None
-    )
-
-
-def _point(entry: Entry, across: Dot, up: Dot) -> Point:
-    return Point(
-        entry.model.label.rsplit("/", 1)[-1],
-        series(entry.model.family, entry.model.variant),
-        across,
-        up,
-    )
+    sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
+    return _scatter(f"{task} accuracy by model size", "parameters", entries, sizes, by_size=True)
 
 
 def _by_perplexity(
     task: str, entries: Sequence[Entry], likely: Mapping[str, Entry | None], scores: Sequence[Score]
 ) -> Plot | None:
-    """By perplexity per token or, where no run has it, per byte."""
-    beside = [other for other in likely.values() if other]
-    score = next((each for each in scores if any(other.dot(each) for other in beside)), None)
+    """Draw accuracy against perplexity per token or, where no run has it, per byte."""
+    for score in scores:
+        perplexities = {}
+        for model, run in likely.items():
+            dot = run.dot(score) if run else None
+            if dot:
+                perplexities[model] = dot
+        if perplexities:
+            title = f"{task} accuracy against perplexity"
+            return _scatter(title, score.label.lower(), entries, perplexities)
+    return None
+
+
+def _scatter(
+    title: str,
+    axis: str,
+    entries: Sequence[Entry],
+    across: Mapping[str, Dot],
+    by_size: bool = False,
+) -> Plot | None:
+    """Draw accuracies with the floor of the rows.
+
+    The floor is the same for all models but for what they have no score on.
+
+    Args:
+        across: The place of each model, by its id.
+    """
+    floor = None
     points = []
     for entry in entries:
-        other, up = likely[entry.model.id], entry.dot(entry.headline)
-        if up and (across := other.dot(score) if other else None):
-            points.append(_point(entry, across, up))
-    if not points or score is None:
+        figure = entry.figure(entry.headline)
+        if floor is None and figure and figure.floor is not None:
+            floor = ("floor", 100 * figure.floor)
+        model = entry.model
+        up = entry.dot(entry.headline)
+        if up and model.id in across:
+            label = model.label.rsplit("/", 1)[-1]
+            points.append(Point(label, series(model.family, model.variant), across[model.id], up))
+    if len(points) < 1 + by_size:
         return None
-    title = f"{task} accuracy against perplexity"
-    return scatter(title, score.label.lower(), _ACCURACY, points, reference=_floor(entries))
+    return scatter(title, axis, _ACCURACY, points, by_size=by_size, reference=floor)
 
 
 def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
     names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
     scores = [_versus(name) for name in sorted(names) if name.startswith(VERSUS)]
+    margins = [_versus(name) for name in sorted(names) if name.startswith(MARGIN_VERSUS)]
     if not scores:
         return None
     few = entries[:MOST_SERIES]
-    rows = [
-        (score.label, {each.model.label: dot for each in few if (dot := each.dot(score))})
-        for score in scores
-    ]
-    title, models = f"{task} accuracy by error type", [entry.model.label for entry in few]
+    rows = []
+    for score in scores:
+        by_model = {entry.model.label: entry.dot(score) for entry in few}
+        rows.append((score.label, {label: dot for label, dot in by_model.items() if dot}))
     drawing = dots(
-        title, "true completion beats the contradiction, %", rows, models, ("chance", 50)
+        f"{task} accuracy by error type",
+        "true completion beats the contradiction, %",
+        rows,
+        [entry.model.label for entry in few],
+        ("chance", 50),
     )
-    return {
-        "drawing": drawing,
-        "scores": (
-            scores + [_versus(name) for name in sorted(names) if name.startswith(MARGIN_VERSUS)]
-        ),
-    }
+    return {"drawing": drawing, "scores": scores + margins}
 
 
 def _versus(name: str) -> Score:
-    (score,) = (each for each in SCORES if each.covers(name))
-    return replace(
-        score, name=name, label=_kind(name) if name.startswith(VERSUS) else f"{_kind(name)}, margin"
-    )
-
-
-def _kind(name: str) -> str:
-    return name.removeprefix(VERSUS).removeprefix(MARGIN_VERSUS)
+    """Return the score against contradictions of one error type."""
+    (score,) = (score for score in SCORES if score.covers(name))
+    kind = name.removeprefix(VERSUS).removeprefix(MARGIN_VERSUS)
+    return replace(score, name=name, label=kind if name.startswith(VERSUS) else f"{kind}, margin")
 
 
 def _retrieval(chosen: Chosen, task: str) -> Mapping[str, Any] | None:
-    """Each model that was scored with retrieval beside the same model without (figure 4), and the
-    gains where rows are known."""
+    """Show each model without retrieval and with it (figure 4), and the gains of known rows."""
     entries = {(entry.model.name, entry.model.variant): entry for entry in chosen.of_task(task)}
-    both = [(other, entry, entry.headline) for other, entry in both_ways(entries) if entry.headline]
-    if not both:
+    runs = []
+    pairs = {}
+    for without, with_it in both_ways(entries):
+        score = with_it.headline
+        if score:
+            runs.append((without, with_it, score))
+            pair = chosen.pair(task, score, with_it.model, without.model)
+            if pair:
+                pairs[with_it.model.id] = pair
+    if not runs:
         return None
-    found = {
-        one.model.id: chosen.pair(task, score, one.model, other.model) for other, one, score in both
-    }
-    pairs = adjusted({model: pair for model, pair in found.items() if pair})
-    drawn, gains = [], []
-    for other, entry, score in both:
-        ends = {"without": other.dot(score), "with retrieval": entry.dot(score)}
-        drawn.append((entry.model.label, {name: dot for name, dot in ends.items() if dot}))
-        if pair := pairs.get(entry.model.id):
-            low, high = (
-                None if end is None else score.times * end for end in (pair.low, pair.high)
-            )
-            gains.append(
-                (entry.model.label, {"gain": Dot(score.times * pair.difference, low, high)})
-            )
-    return {
-        "drawing": dots(
-            f"{task} with and without retrieval", _ACCURACY, drawn, ["without", "with retrieval"]
-        ),
-        "gain": (
-            dots(f"{task}, gain by retrieval", "gain, points", gains, ["gain"], ("", 0))
-            if gains
-            else None
-        ),
-        "rows": [(other, entry, score, pairs.get(entry.model.id)) for other, entry, score in both],
-    }
+    pairs = adjusted(pairs)
+    rows = []
+    drawn = []
+    for without, with_it, score in runs:
+        rows.append((without, with_it, score, pairs.get(with_it.model.id)))
+        ends = {"without": without.dot(score), "with retrieval": with_it.dot(score)}
+        drawn.append((with_it.model.label, {name: dot for name, dot in ends.items() if dot}))
+    title = f"{task} with and without retrieval"
+    return {"drawing": dots(title, _ACCURACY, drawn, ["without", "with retrieval"]), "rows": rows}
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, unscored = sample["doc"], sample.get("unscored")
-    gold, means = doc["gold"], sample.get(_MEAN_LOGPROB)
-    margin = sample.get("margin")
-    if (
-        margin is None and means and 0 <= gold < len(means) and None not in means
-    ):  # runs of earlier releases
-        margin = means[gold] - max(value for index, value in enumerate(means) if index != gold)
-    right = sample.get("factor_acc" if sample.get("factor_acc") is not None else "acc_bytes")
-    verdicts = {
-        each: sample[each]
-        for each in ("factor_acc", "acc", "acc_bytes")
-        if sample.get(each) is not None
-    }
-    finer = {each: sample[each] for each in FINER if sample.get(each) is not None}
-    parts = {name: mean_part(value) for name, value in {**verdicts, **finer}.items()}
-    if "bits_per_byte" in parts:
-        parts["bits_per_byte"] = mean_part(finer["bits_per_byte"], true_bytes(doc))
-    if means and 0 <= gold < len(means) and means[gold] is not None and right is not None:
-        parts[_MEAN_LOGPROB] = mean_part(means[gold])
+    """Return a sample as the report shows it."""
+    doc = sample["doc"]
+    gold = doc["gold"]
     kinds = list(doc["error_types"])
-    if "pairwise_acc" in parts:
-        parts["pairwise_acc"] = mean_part(finer["pairwise_acc"], len(kinds) - 1)
-    for key, value in sample.items():
-        if key.startswith((VERSUS, MARGIN_VERSUS)) and value is not None:
-            weight = kinds.count(key.removeprefix(VERSUS)) if key.startswith(VERSUS) else 1
-            parts[key] = mean_part(value, max(1, weight))
+    scores = {name: value for name, value in sample.items() if value is not None}
+    right = scores.get("factor_acc", scores.get("acc_bytes"))
+    verdicts = {name: scores[name] for name in NORMALISATIONS if name in scores}
+    finer = {name: scores[name] for name in FINER if name in scores}
+    weights = {"pairwise_acc": len(kinds) - 1}
+    if finer:
+        weights["bits_per_byte"] = true_bytes(doc)
+    parts = {}
+    for name, value in {**verdicts, **finer}.items():
+        parts[name] = mean_part(value, weights.get(name, 1))
+    means = scores.get(_MEAN_LOGPROB)
+    if means and right is not None:
+        parts[_MEAN_LOGPROB] = mean_part(means[gold])
+    for name, value in scores.items():
+        if name.startswith((VERSUS, MARGIN_VERSUS)):
+            # A margin is of the row, and a kind has as many pairs as contradictions.
+            parts[name] = mean_part(value, max(1, kinds.count(name.removeprefix(VERSUS))))
     return SampleRow(
         key_of(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),
@@ -243,15 +210,15 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
             "types": kinds,
         },
         "unscored" if right is None else "right" if right else "wrong",
-        margin,
-        sorted({kind for kind in kinds if kind}),
+        scores.get("margin"),
+        sorted(filter(None, set(kinds))),
         {
             "means": means,
-            "sums": [to_float(each[0]) for each in sample["filtered_resps"]],
+            "sums": [to_float(response[0]) for response in sample["filtered_resps"]],
             "by_sums": doc.get("protocol") == "dola",
-            "tokens": sample.get("factor_num_tokens"),
+            "tokens": scores.get("factor_num_tokens"),
             "truncated": bool(sample.get("truncated")),
-            "unscored": unscored,
+            "unscored": sample.get("unscored"),
             "verdicts": {name: bool(value) for name, value in verdicts.items()},
             "finer": finer,
         },
@@ -262,8 +229,9 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
 def _compared(name: str) -> Score | None:
     if not name.startswith((VERSUS, MARGIN_VERSUS)):
         return None
-    what = "Against" if name.startswith(VERSUS) else "Margin against"
-    return replace(_versus(name), label=f"{what} {_kind(name)} errors")
+    prefix = "Against" if name.startswith(VERSUS) else "Margin against"
+    kind = name.removeprefix(VERSUS).removeprefix(MARGIN_VERSUS)
+    return replace(_versus(name), label=f"{prefix} {kind} errors")
 
 
 SAMPLES = Samples(

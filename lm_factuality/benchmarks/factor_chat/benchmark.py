@@ -1,6 +1,5 @@
 """FACTOR for chat models as the rest of the suite knows it."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,14 +32,12 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     POSITION,
     PROTOCOLS,
     SCORES,
-    bins_of,
     row_metrics,
 )
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import MOST_SERIES, Dot, Point, scatter
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
-from lm_factuality.harness.samples import prompt_text, same_responses, samples_of, to_float
+from lm_factuality.harness.samples import prompt_text, same_responses, to_float
 
 
 def keep(sample: Sample) -> Row:
@@ -135,14 +132,6 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
         for name in sorted(names)
         if name.startswith(POSITION)
     ]
-    bins = []
-    points = []
-    for entry in entries[:MOST_SERIES]:
-        label = entry.model.label
-        for chance, true, count in _bins(entry):
-            bins.append((label, chance, true, count))
-            points.append(Point("", label, Dot(100 * chance), Dot(100 * true)))
-    axes = (f"{task} calibration", "probability of true, %", "true completions, %")
     return render(
         f"{__package__}/page.html",
         task=task,
@@ -151,23 +140,7 @@ def _section(task: str, entries: Sequence[Entry]) -> Markup:
         letters=letters,
         positions=positions,
         caution=next(filter(None, cautions), ""),
-        drawing=scatter(*axes, points, diagonal=True) if points else None,
-        bins=bins,
     )
-
-
-def _bins(entry: Entry) -> list[tuple[float, float, int]]:
-    """Return the mean probability, the share of true choices and the size of each filled bin."""
-    samples = samples_of(entry.result)
-    rows = [
-        bins_of(sample["ece"], sample["doc"]["gold"]) for sample in samples if sample.get("ece")
-    ]
-    bins = []
-    for parts in zip(*rows, strict=True):
-        count, total, true = (math.fsum(column) for column in zip(*parts, strict=True))
-        if count:
-            bins.append((total / count, true / count, int(count)))
-    return bins
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:

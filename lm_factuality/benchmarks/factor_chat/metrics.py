@@ -287,16 +287,6 @@ def _below(choices: Placements, others: Placements) -> Placements:
     return [(cluster, share) for (cluster, _), share in zip(choices, shares, strict=True)]
 
 
-def bins_of(row: Sequence[float], gold: int) -> list[tuple[float, float, float]]:
-    """Return for each bin its number of choices, the sum of their probabilities, and true ones."""
-    bins = [(0.0, 0.0, 0.0)] * BINS
-    for place, chance in enumerate(row):
-        number = min(int(chance * BINS), BINS - 1)
-        count, total, true = bins[number]
-        bins[number] = (count + 1, total + chance, true + (place == gold))
-    return bins
-
-
 def expected_calibration_error(rows: Rows) -> float:
     """Return by how much probabilities differ from the share of true choices.
 
@@ -312,11 +302,18 @@ def _gaps(rows: Rows) -> list[list[float]]:
     """
     by_document: dict[str, list[float]] = defaultdict(lambda: [0.0] * (BINS + 1))
     for row in rows:
-        if row is not None:
-            gaps = by_document[row.cluster]
-            for number, (_, total, true) in enumerate(bins_of(row, row.gold)):
-                gaps[number] += total - true
-            gaps[BINS] += len(row)
+        if row is None:
+            continue
+        totals = [0.0] * BINS
+        true = [0.0] * BINS
+        for place, chance in enumerate(row):
+            number = min(int(chance * BINS), BINS - 1)
+            totals[number] += chance
+            true[number] += place == row.gold
+        gaps = by_document[row.cluster]
+        for number in range(BINS):
+            gaps[number] += totals[number] - true[number]
+        gaps[BINS] += len(row)
     return list(by_document.values())
 
 
@@ -368,9 +365,8 @@ SCORES = (
         "AUROC",
         times=1,
         digits=3,
-        unit="",
     ),
-    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3, unit=""),
+    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3),
     Score(
         "ece",
         _CALIBRATION,
@@ -380,7 +376,6 @@ SCORES = (
         1,
         3,
         f"expected, {BINS} bins",
-        "",
     ),
     Score(
         "p_true_bias",
@@ -391,7 +386,6 @@ SCORES = (
         1,
         3,
         "mean probability of True minus the share of true",
-        "",
     ),
     Score(f"{POSITION}*", MEAN, SHARE, higher=None),
     Score("unreadable", MEAN, SHARE, "Unreadable answers", False),

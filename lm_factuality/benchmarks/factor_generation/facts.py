@@ -82,9 +82,11 @@ def find_edit(true: str, false: str) -> MinimalFact:
     """
     true, false = true.strip(), false.strip()
     true_words, false_words = list(_WORD.finditer(true)), list(_WORD.finditer(false))
-    texts = [[word[0] for word in words] for words in (true_words, false_words)]
+    true_texts, false_texts = ([word[0] for word in words] for words in (true_words, false_words))
     start = 0
-    while start < min(map(len, texts)) and texts[0][start] == texts[1][start]:
+    for first, second in zip(true_texts, false_texts, strict=False):
+        if first != second:
+            break
         start += 1
     if start == len(true_words) == len(false_words):
         raise ValueError("the completions differ in no word")
@@ -97,7 +99,7 @@ def find_edit(true: str, false: str) -> MinimalFact:
         gap = true[end : true_words[start].start()]
         false_gap = false[false_words[start - 1].end() : false_words[start].start()]
         stem = true[:end] + _common_mark(gap, false_gap)
-    matcher = SequenceMatcher(None, *(words[start:] for words in texts), autojunk=False)
+    matcher = SequenceMatcher(None, true_texts[start:], false_texts[start:], autojunk=False)
     _, _, true_length, _, false_length = matcher.get_opcodes()[0]
     if not true_length or not false_length:
         # Where one side has no word, as where "never" was put in, the next word, which both have,

@@ -89,7 +89,7 @@ class FactorGeneration(JudgedMethod):
             subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
         if reads_prompt(judge.config):
             replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
-            marks = map(facts.vote, replies)
+            marks: Iterator[Mark] = map(facts.vote, replies)
         else:
             marks = iter(facts.support_marks(judge, subjects))
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]

@@ -17,7 +17,7 @@ from operator import attrgetter, methodcaller
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.declaration import ACCURACY as ACCURACY_MEASURE
-from lm_factuality.benchmarks.declaration import SHARE, Score
+from lm_factuality.benchmarks.declaration import SHARE, Score, is_bound
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
 from lm_factuality.scores.statistics import (
@@ -95,8 +95,8 @@ class Totals(NamedTuple):
     @classmethod
     def of(cls, vector: Sequence[float]) -> Totals:
         """Make totals of a sum of ``RowTally.vector``."""
-        groups = (Counts(*vector[start : start + 4]) for start in (0, 4, 8))
-        return cls(*groups, *vector[12:])
+        right, wrong, unsplit = (Counts(*vector[start : start + 4]) for start in (0, 4, 8))
+        return cls(right, wrong, unsplit, vector[12], vector[13])
 
     @property
     def weight(self) -> float:
@@ -138,13 +138,16 @@ class Totals(NamedTuple):
         For the weighted accuracy, a subset without generations, of which nothing is known, is taken
         to hold that mark alone; where all is neutral, the bound is that of any share, 1 or 0.
         """
-        groups = [counts.all_marked(mark) for counts in self[:3]]
-        if subset != WEIGHTED:
-            return Totals(*groups, *self[3:]).score(subset, ACCURACY)
-        alone = Counts(**{mark: 1})
-        filled = [counts if counts.marked else alone for counts in groups]
-        accuracy = Totals(*filled, *self[3:]).score(WEIGHTED, ACCURACY)
-        return float(mark == TRUE) if math.isnan(accuracy) else accuracy
+        right, wrong, unsplit = (counts.all_marked(mark) for counts in self[:3])
+        if subset == WEIGHTED:
+            right, wrong = (
+                counts if counts.marked else Counts(**{mark: 1}) for counts in (right, wrong)
+            )
+        filled = self._replace(right=right, wrong=wrong, unsplit=unsplit)
+        accuracy = filled.score(subset, ACCURACY)
+        if subset == WEIGHTED and math.isnan(accuracy):
+            return float(mark == TRUE)
+        return accuracy
 
     def why_undefined(self) -> str:
         """Say why there is no weighted accuracy; empty if there is one."""
@@ -160,8 +163,9 @@ class Totals(NamedTuple):
         return "no generation is marked true or false" if is_undefined else ""
 
 
-def add(tallies: Iterable[RowTally]) -> Totals:
-    return Totals.of(_sum([tally.vector() for tally in tallies]))
+def add(tallies: Iterable[RowTally | Sequence[float]]) -> Totals:
+    """Add up rows, or sums of rows."""
+    return Totals.of(_sum([row.vector() if isinstance(row, RowTally) else row for row in tallies]))
 
 
 def by_document(tallies: Iterable[RowTally]) -> list[list[float]]:
@@ -194,7 +198,8 @@ def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Return what a row adds to the scores of its marks, as ``Totals`` adds it up."""
     doc_id, group, counts, *pairs = sample[ACCURACY]
     vector = tuple(RowTally(doc_id, group, Counts(*counts), *pairs).vector())
-    return {score.name: vector for score in SCORES if score.of_sums}
+    names = [score.name for score in SCORES if score.name.startswith((ACCURACY, *MARKS))]
+    return {name: vector for name in names if not is_bound(name)}
 
 
 def _score(name: str, value: Callable[[Totals], float], **about: Any) -> Score:
@@ -233,11 +238,10 @@ def _scores() -> Iterator[Score]:
                 note="weighted as in section 6 of the paper"
                 if is_weighted and score == ACCURACY
                 else "",
-                of_sums=lambda vector, value=value: value(Totals.of(vector)),
             )
     for bound, mark in zip(Score(ACCURACY, MEAN).bounds(), (FALSE, TRUE), strict=True):
-        value = methodcaller("bound", WEIGHTED, mark)
-        yield replace(bound, aggregation=Aggregation(lambda rows, value=value: value(add(rows))))
+        of_totals = _score("", methodcaller("bound", WEIGHTED, mark)).aggregation
+        yield replace(bound, aggregation=Aggregation(of_totals.value))
     yield _score("pairs_right", attrgetter("weight"), measure=SHARE)
     yield Score("factor_acc", MEAN, ACCURACY_MEASURE)
     yield Score("unscored", TOTAL, higher=False)

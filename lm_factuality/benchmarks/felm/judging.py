@@ -256,7 +256,7 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
     """
     questioner = Questioner("segment", "doc")
     pairs = []
-    is_factual = []
+    is_factual: list[bool] = []
     for row in rows:
         subject = questioner.ask(row).subject
         if subject["passages"]:

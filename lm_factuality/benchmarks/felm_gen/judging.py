@@ -93,18 +93,19 @@ class FelmGen(JudgedMethod):
             if record["unscored"] is not None:
                 to_mark.append(None)
                 continue
-            record |= vars(steps.cut(answer, doc["domain"], replies and replies[0]))
+            reply = replies[0] if replies else None
+            record |= vars(steps.cut(answer, doc["domain"], reply))
             to_mark.append(steps.mark_subject(doc, record["segments"]))
-        marks = in_their_places(
+        marked = in_their_places(
             to_mark,
             lambda subjects: judge.ask_typed(
                 steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks
             ),
         )
-        for record, replies in zip(records, marks, strict=True):
-            if replies is not None:
-                record |= _marked(record, replies)
-        return records
+        return [
+            record if marks is None else record | _marked(record, marks)
+            for record, marks in zip(records, marked, strict=True)
+        ]
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         record = _begin(doc, responses[0])

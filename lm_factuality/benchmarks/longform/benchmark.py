@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.benchmark import shown_of
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, from_doc, nearest
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.recount import people_of, unfounded
-from lm_factuality.benchmarks.biographies.summary import means_of
+from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
+from lm_factuality.benchmarks.biographies.scores import means_of
 from lm_factuality.benchmarks.biographies.types import (
     Generation,
     JudgedBiography,
@@ -30,9 +30,6 @@ from lm_factuality.benchmarks.declaration import (
     Data,
     Judging,
     Page,
-    Recount,
-    Row,
-    Rows,
     Sample,
     Samples,
     Scoring,
@@ -53,7 +50,7 @@ from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.generation import Docs, Verdict
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import belongs, keep_verdict, verdict_of
+from lm_factuality.harness.samples import keep_verdict, verdict_of
 from lm_factuality.retrieval.index import Index
 
 _MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
@@ -82,46 +79,28 @@ class Settings(method.Settings):
         started = method.begin(replace(generation, output=prose(generation.output)))
         return started if self.kind else replace(started, entities=method.ALONE)
 
-    def pairs(self, judged: JudgedBiography) -> dict[tuple[str, str], matrix.Pair]:
+    def pairs(self, judged: JudgedBiography) -> list[matrix.Pair]:
         """The passages nearest to a fact and to what the response is about, so that "It was founded
         in 1780" finds its page."""
         given = judged.generation
         about = self.about(given)
         if self.kind:
-            return {key: replace(pair, about=about) for key, pair in super().pairs(judged).items()}
-        facts = {fact.text: fact.sentence for fact in reversed(judged.facts)}
-        queries = [f"{given.name or given.question} {text}" for text in facts]
+            return [replace(pair, about=about) for pair in super().pairs(judged)]
+        sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
+        queries = [f"{given.name or given.question} {fact}" for fact in sentences]
         if self.index is not None:
-            found = [
+            passages = [
                 tuple(hit.passage.contents for hit in hits)
                 for hits in self.index.retrieve(queries, self.passages)
             ]
         else:
-            found = [nearest(_known(given), query, self.passages) for query in queries]
-        return {
-            (text, ""): matrix.Pair(
-                text,
-                "",
-                shown,
-                None if shown else "no evidence",
-                about,
-                facts[text] if self.index else None,
-            )
-            for text, shown in zip(facts, found, strict=True)
-        }
-
-    def longest(
-        self, judged: JudgedBiography, pair: matrix.Pair, facts: int = 1
-    ) -> tuple[str, ...]:
-        """With an index, what it finds for the subject: it cannot know how long other passages
-        are."""
-        if self.kind:
-            return super().longest(judged, pair, facts)
-        return (
-            pair.evidence
-            if self.index
-            else method.longest(_known(judged.generation), self.passages * facts)
-        )
+            passages = [nearest(_known(given), query, self.passages) for query in queries]
+        pairs = []
+        for (fact, sentence), shown in zip(sentences.items(), passages, strict=True):
+            problem = None if shown else "no evidence"
+            asked_with = sentence if self.index else None
+            pairs.append(matrix.Pair(fact, "", shown, problem, about, asked_with))
+        return pairs
 
 
 def _known(given: Generation) -> tuple[str, ...]:
@@ -182,11 +161,14 @@ class LongForm(AmbigBio):
             raise DataError(f"{self.name}: {_NO_INDEX}")
         return super().judge(judge, docs, responses)
 
+    def row_metrics(self, judged: JudgedBiography) -> dict[str, Any]:
+        return row_metrics(judged, self.settings.kind, self.k)
+
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Each mean as ``biographies.summary`` has it, its interval clustered by prompt; K;
+        """Each mean as ``biographies.scores`` has it, its interval clustered by prompt; K;
         responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
-        rows = [row_metrics(each, self.settings.kind, self.k) for each in judged]
+        rows = [self.row_metrics(each) for each in judged]
         tallies = [Tally.of(each) for each in judged]
         return {
             **means_of(
@@ -241,23 +223,6 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
     )
     settings = Settings(None, linking, index=index, passages=passages, kind=kind)
     return LongForm(settings, path.name, tuple(listed(metadata.get("k") or K)))
-
-
-def recount(task: TaskResult, rows: Rows) -> Recount:
-    """From the judgements; what does not follow from the response is unfounded."""
-    run = generation({**task.metadata, "knowledge": None})
-
-    def again(row: Row) -> dict[str, Any]:
-        judged = from_record(row["verdict"])
-        belongs(
-            judged.generation
-            == run.settings.begin(from_doc(row["doc"], row["responses"][0])).generation
-        )
-        if row["verdict"]["unscored"] != unscored(judged):
-            raise ValueError("'unscored' of its record does not follow from the judgements there")
-        return row_metrics(judged, run.settings.kind, run.k)
-
-    return Recount(again, lambda row: unfounded(row, run.settings, row["doc"]["evidence"] != INDEX))
 
 
 _NOTE = (
@@ -318,7 +283,7 @@ BENCHMARK = Benchmark(
         headlines=("f1_at_k",),
         scores=SCORES,
         keep=keep_verdict,
-        recount=recount,
+        recount=recount_by(generation),
         counted=answered,
     ),
     data=Data(
@@ -347,5 +312,5 @@ BENCHMARK = Benchmark(
         samples=SAMPLES,
     ),
     order=35,
-    people=people_of(generation, recount, "entity"),
+    people=people_of(generation, "entity"),
 )

@@ -13,12 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
-from lm_factuality.benchmarks.biographies.scores import length_penalty, of_any, score
-from lm_factuality.benchmarks.biographies.summary import why_unscored
+from lm_factuality.benchmarks.biographies.scores import (
+    length_penalty,
+    of_any,
+    score,
+    to_outcomes,
+    why_unscored,
+)
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")
@@ -49,10 +54,8 @@ class Tally:
         """F1@K; None if there are facts and none has a verdict."""
         if not self.supported:
             return None if self.unscored and not self.not_supported else 0.0
-        precision, recall = (
-            self.supported / (self.supported + self.not_supported),
-            min(self.supported / k, 1.0),
-        )
+        precision = self.supported / (self.supported + self.not_supported)
+        recall = min(self.supported / k, 1.0)
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
@@ -99,11 +102,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[s
             key = f"d_factscore_{which}"
             found[key] = getattr(of_entities, key, float(which == "best") if is_lost else None)
     found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
-    index = judged.generation.index
-    parts = {
-        name: None if value is None else Outcome(value, index) for name, value in found.items()
-    }
-    return {**parts, "unscored": reason}
+    return {**to_outcomes(found, judged.generation.index), "unscored": reason}
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
@@ -126,7 +125,6 @@ SCORES = (
         "Gap",
         False,
         note="FActScore minus D-FActScore",
-        unit="points",
     ),
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),

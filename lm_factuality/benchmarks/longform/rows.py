@@ -3,9 +3,9 @@ passages that facts are verified by, unless an index finds those. Besides a user
 (Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, Field
@@ -74,7 +74,9 @@ class Metadata(TableMetadata):
         return self.entity_kind if self.entities else ""
 
 
-class _Yaml(TableYaml):
+class LongFormYaml(TableYaml):
+    """The YAML of a task."""
+
     output_type: Literal["generate_until"] = "generate_until"
     doc_to_text: Any = None
     doc_to_target: Literal["index"] = "index"
@@ -82,34 +84,40 @@ class _Yaml(TableYaml):
     repeats: Literal[1] | None = None
     metadata: Metadata
 
+    @property
+    def template(self) -> Any:
+        """A column, or a template over columns."""
+        return self.doc_to_text or self.metadata.columns.prompt
 
-class LongFormTask(NamedTuple):
-    """A YAML, checked: ``template`` is a column or a template, ``knowledge`` None where a column
-    holds the passages."""
+    @property
+    def knowledge(self) -> Path | None:
+        """What facts are verified against, or None where a column holds the passages.
 
-    table: TableYaml
-    metadata: Metadata
-    template: Any
-    knowledge: Path | None
+        It is relative to the YAML, as its other paths, else as the command line has it.
+        """
+        if self.metadata.knowledge is None:
+            return None
+        path = Path(self.metadata.knowledge).expanduser()
+        from_yaml = (self.folder or Path()) / path
+        return from_yaml if from_yaml.exists() else path
 
 
-def parse_task(config: Mapping[str, Any]) -> LongFormTask:
-    """The task that a config describes. Raises ConfigError: listing every key that is unknown,
-    missing or of the wrong type."""
-    yaml = read_yaml(_Yaml, config)
-    metadata, table = yaml.metadata, yaml
-    wrong = [] if bool(yaml.dataset_path) != bool(metadata.longfact) else [_PROMPTS]
-    wrong += [] if bool(metadata.knowledge) != bool(metadata.columns.passages) else [_KNOWN]
-    if wrong:
-        raise ConfigError("\n".join(f"{yaml.where}: {problem}" for problem in wrong))
-    template = yaml.doc_to_text or metadata.columns.prompt
-    if metadata.knowledge is None:
-        return LongFormTask(table, metadata, template, None)
-    known = Path(metadata.knowledge).expanduser()
-    beside = (
-        table.folder or Path()
-    ) / known  # the YAML, as its other paths; else as the command line has it
-    return LongFormTask(table, metadata, template, beside if beside.exists() else known)
+def parse_task(config: Mapping[str, Any]) -> LongFormYaml:
+    """Read the YAML of a task.
+
+    Raises:
+        ConfigError: Keys are unknown, missing or of the wrong type, each of which is named.
+    """
+    yaml = read_yaml(LongFormYaml, config)
+    metadata = yaml.metadata
+    problems = []
+    if bool(yaml.dataset_path) == bool(metadata.longfact):
+        problems.append(_PROMPTS)
+    if bool(metadata.knowledge) == bool(metadata.columns.passages):
+        problems.append(_KNOWN)
+    if problems:
+        raise ConfigError("\n".join(f"{yaml.where}: {problem}" for problem in problems))
+    return yaml
 
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -139,31 +147,46 @@ class _Page(BaseModel):
 
 
 def open_knowledge(path: Path) -> Knowledge | Index:
-    """The index in a folder, or the pages in a SQLite file. Raises DataError: it cannot be used."""
+    """Open the index in a folder, or the pages in a SQLite file.
+
+    Raises:
+        DataError: It cannot be used.
+    """
     return open_index(path) if path.is_dir() else Knowledge(path)
 
 
 def read_rows(
-    task: LongFormTask, known: Known, data_dir: str | None
+    task: LongFormYaml, known: Known, data_dir: str | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The documents, and what results say of the data. ``text`` is what the model sees,
-    ``evidence`` where passages come from. Raises ConfigError: a column that is not there, or a
-    template that fails. Raises DataError: rows that cannot be used."""
-    table, about = _longfact(task, data_dir) if task.metadata.longfact else find_table(task.table)
+    """Read the prompts of a task.
+
+    Returns:
+        The documents, and what results say of the data. In a document, ``text`` is what the model
+        sees, and ``evidence`` is where passages come from.
+
+    Raises:
+        ConfigError: A column is not there, or a template fails.
+        DataError: Rows cannot be used, each of which is named.
+    """
+    if task.metadata.longfact:
+        table, about = _longfact(task, task.metadata.longfact, data_dir)
+    else:
+        table, about = find_table(task)
     refuse(table.problems)
-    names, where = column_names(table), task.table.where
+    names, where = column_names(table), task.where
     for part, name in task.metadata.columns:
         if name and name not in names and (part != "prompt" or task.template == name):
-            listed = ", ".join(map(repr, names))
+            columns = ", ".join(map(repr, names))
             raise ConfigError(
-                f"{where}: metadata.columns.{part}: no column {name!r}; the table has {listed}"
+                f"{where}: metadata.columns.{part}: no column {name!r}; the table has {columns}"
             )
     render = renderer(where, "doc_to_text", task.template, names)
     docs: list[dict[str, Any]] = []
     problems = []
     for number, record in enumerate(table.records):
         try:
-            docs.append(_document(task, record.values, render, known, str(number)))
+            text = (cell_text(render(record.values)) or "").strip()
+            docs.append(_document(task, record.values, text, known, str(number)))
         except (ValueError, TypeError, TemplateError) as error:
             problems.append(f"{record.location}: {error}")
     refuse(problems, "rows")
@@ -171,81 +194,74 @@ def read_rows(
 
 
 def _document(
-    task: LongFormTask,
-    values: Mapping[str, Any],
-    render: Callable[[Mapping[str, Any]], Any],
-    known: Known,
-    number: str,
+    task: LongFormYaml, values: Mapping[str, Any], text: str, known: Known, number: str
 ) -> dict[str, Any]:
-    text, columns = (cell_text(render(values)) or "").strip(), task.metadata.columns
+    """Return the document of a row, whose prompt is ``text``."""
     if not text:
         raise ValueError("the prompt is empty, expected a text")
-    question = (
-        cell_text(values.get(columns.prompt)) or text
-    ).strip()  # what is asked, without what the template adds
+    columns, kind = task.metadata.columns, task.metadata.kind
+    # What is asked, without what the template adds.
+    question = (cell_text(values.get(columns.prompt)) or text).strip()
     titles = _items(values.get(columns.title or ""))
-    if not all(isinstance(each, str) for each in titles):
-        raise ValueError(
-            f"the title is {short(values[columns.title or ''])}, expected a text or a list of texts"
-        )
-    found: Sequence[Passage] = ()
+    if not all(isinstance(title, str) for title in titles):
+        found = short(values[columns.title or ""])
+        raise ValueError(f"the title is {found}, expected a text or a list of texts")
+    name = " / ".join(titles)
+    if kind:  # what the candidates have in common, for a reader who does not know of several
+        name = _BRACKET.sub("", titles[0]) if titles else question
+    passages: list[Passage] = []
     if isinstance(known, Index):
-        if task.metadata.kind:  # the candidates are found by the prompt
+        if kind:  # the candidates are found by the prompt
             (hits,) = known.retrieve([" ".join(titles) or question], task.metadata.passages)
-            found = [Passage(hit.passage.title, hit.passage.text) for hit in hits]
+            passages = [Passage(hit.passage.title, hit.passage.text) for hit in hits]
     elif known is None:
-        cells = _items(values[columns.passages or ""])
-        pages = [
-            _Page(text=each) if isinstance(each, str) else to_model(_Page, each) for each in cells
-        ]
-        found = [Passage(page.title, page.text) for page in pages if page.text.strip()]
+        for cell in _items(values[columns.passages or ""]):
+            page = _Page(text=cell) if isinstance(cell, str) else to_model(_Page, cell)
+            if page.text.strip():
+                passages.append(Passage(page.title, page.text))
     elif titles:
-        found = [Passage(title, each) for title in titles for each in known.passages(title) or ()]
+        for title in titles:
+            passages += [Passage(title, page) for page in known.passages(title) or ()]
     else:
         raise ValueError(
             "no title: pages are found by title, so metadata.columns.title has to name the column"
             " with it"
         )
-    index, name = cell_text(values.get(columns.id or "")) or number, " / ".join(titles)
-    if (
-        task.metadata.kind
-    ):  # what the candidates have in common, for a reader who does not know that there are several
-        name = _BRACKET.sub("", titles[0]) if titles else question
+    index = cell_text(values.get(columns.id or "")) or number
     return {
-        **to_doc(Generation(index, question, name, "", tuple(found))),
+        **to_doc(Generation(index, question, name, "", tuple(passages))),
         "text": text,
         "topic": cell_text(values.get("topic")) or "",
-        "evidence": INDEX if isinstance(known, Index) and not task.metadata.kind else DOCUMENTS,
+        "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,
     }
 
 
 def _items(cell: Any) -> list[Any]:
-    """One value or a list of them, which a CSV file has as JSON."""
+    """Return one value or a list of them, which a CSV file has as JSON."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         cell = parse_json(cell)
-    return list(cell) if isinstance(cell, list | tuple) else [] if cell is None else [cell]
+    if isinstance(cell, list | tuple):
+        return list(cell)
+    return [] if cell is None else [cell]
 
 
-def _longfact(task: LongFormTask, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
-    blobs, name = _BLOBS[task.metadata.longfact or ""], f"longfact_{task.metadata.longfact}"
-    topics, known = (
-        task.metadata.topics or tuple(blobs),
-        {source.name: source for source in SOURCES},
-    )
-    if unknown := next((topic for topic in topics if topic not in blobs), None):
-        hint = did_you_mean(unknown, blobs) or f"; known: {', '.join(blobs)}"
-        raise ConfigError(f"{task.table.where}: metadata.topics: found {unknown!r}{hint}")
-    located = [locate(known[f"{name}_{topic}"], data_dir) for topic in topics]
+def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
+    """Read LongFact's prompts on the topics of a task."""
+    sources = {source.name: source for source in SOURCES}
     records: list[Record] = []
     problems: list[str] = []
-    for topic, table in zip(topics, (read_table(each.path) for each in located), strict=True):
+    is_published = True
+    for topic in task.metadata.topics or _BLOBS[which]:
+        if topic not in _BLOBS[which]:
+            hint = did_you_mean(topic, _BLOBS[which]) or f"; known: {', '.join(_BLOBS[which])}"
+            raise ConfigError(f"{task.where}: metadata.topics: found {topic!r}{hint}")
+        located = locate(sources[f"longfact_{which}_{topic}"], data_dir)
+        is_published = is_published and located.is_upstream
+        table = read_table(located.path)
         problems += table.problems
         for number, record in enumerate(table.records):
-            values = {
-                "prompt": record.values.get("prompt"),
-                "topic": topic,
-                "id": f"{topic}-{number}",
-            }
+            prompt = record.values.get("prompt")
+            values = {"prompt": prompt, "topic": topic, "id": f"{topic}-{number}"}
             records.append(Record(record.location, values))
-    about = {"source": name, "is_published": all(each.is_upstream for each in located)}
+    about = {"source": f"longfact_{which}", "is_published": is_published}
     return Table(tuple(records), tuple(problems)), about

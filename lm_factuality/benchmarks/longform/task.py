@@ -8,7 +8,6 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
-from lm_factuality.benchmarks.longform.metrics import row_metrics
 from lm_factuality.benchmarks.longform.rows import (
     Known,
     Metadata,
@@ -39,7 +38,9 @@ class LongFormTask(JudgedTask):
     ) -> tuple[Generation, Settings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
-        long_form = generation({**task.metadata.model_dump(), "knowledge": task.knowledge})
+        long_form = self._method = generation(
+            {**task.metadata.model_dump(), "knowledge": task.knowledge}
+        )
         about = {
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,
@@ -60,7 +61,7 @@ class LongFormTask(JudgedTask):
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
         (record,) = results
-        return row_metrics(from_record(record), self._task.metadata.kind, self._task.metadata.k)
+        return self._method.row_metrics(from_record(record))
 
     def families(self) -> dict[str, Sequence[str]]:
         return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}

@@ -22,6 +22,23 @@ from lm_factuality.leaderboard.site.entries import (
 _MOST_PROBLEMS = 20
 """How many reasons are shown of a refused submission."""
 
+_FIGURE = (
+    "metric",
+    "value",
+    "low",
+    "high",
+    "stderr",
+    "n",
+    "unscored",
+    "worst",
+    "best",
+    "caution",
+    "corrected",
+    "floor",
+    "counted",
+)
+"""What is written of a figure."""
+
 
 @dataclass(frozen=True)
 class LeaderboardRow:
@@ -210,8 +227,12 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
     entry = row.entry
     scores = []
     for task, score in row.scores.items():
+        figure = {name: getattr(score.figure, name) for name in _FIGURE}
+        corrected = score.figure.corrected
+        figure["corrected"] = corrected and asdict(corrected)
         fields = asdict(score)
-        scores.append({**fields.pop("figure"), **fields, "rank": row.ranks[task]})
+        del fields["figure"]
+        scores.append({**figure, **fields, "rank": row.ranks[task]})
     return {
         "model": entry.model,
         "revision": entry.submission.model.revision,

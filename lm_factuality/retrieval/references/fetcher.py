@@ -1,7 +1,7 @@
 """Documents from their links to their texts: robots.txt, redirects and retries.
 
 Pages that people cited are each asked for once, but by a program, so it keeps to robots.txt (RFC
-9309) unless told otherwise. One document is asked for at a time.
+9309). One document is asked for at a time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class Manners:
     delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
     """Seconds between two requests to a host, more if its robots.txt asks for more."""
 
-    obeys_robots: bool = True
     retries: int = 2
     """After transient failures."""
 
@@ -147,9 +146,7 @@ class Fetcher:
 
     async def _request(self, url: str) -> Response:
         """Ask for a document when its host may be asked."""
-        delay = self._manners.delay
-        if self._manners.obeys_robots:
-            delay = max(delay, await self._robots.check(url))
+        delay = max(self._manners.delay, await self._robots.check(url))
         host = httpx.URL(url).host
         await anyio.sleep(max(0.0, self._ready.get(host, 0.0) - time.monotonic()))
         self._ready[host] = time.monotonic() + delay
@@ -203,10 +200,7 @@ class Robots:
                 raise
         rules = self._rules[robots_url]
         if not rules.can_fetch(url, self._program):
-            raise DeadLink(
-                "robots",
-                f"{robots_url} does not allow it to {self._program}; --ignore-robots asks anyway",
-            )
+            raise DeadLink("robots", f"{robots_url} does not allow it to {self._program}")
         return min(rules.crawl_delay(self._program) or 0.0, _LONGEST_DELAY)
 
     async def _read(self, robots_url: str) -> Protego:

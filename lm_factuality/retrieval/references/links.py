@@ -11,16 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import httpx
 
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.records import lines_of
 
 Address = IPv4Address | IPv6Address
 Endpoint = tuple[Address, int]
@@ -167,19 +165,6 @@ def normalise(url: str) -> str:
     if not host or "%" in host or (parsed.port or 0) > 65535:
         raise DeadLink("malformed", f"its host is {host!r}, expected a name or an IP address")
     return f"{scheme}://{parsed.netloc.decode('ascii')}{parsed.raw_path.decode('ascii')}"
-
-
-def read_urls(path: Path) -> list[str]:
-    """Read a list of links, one per line. Lines that begin with ``#`` are comments.
-
-    Raises:
-        DataError: The file is missing or holds no link.
-    """
-    lines = [line.strip() for _, line in lines_of(path, "expected links, one per line")]
-    urls = [line for line in lines if not line.startswith("#")]
-    if not urls:
-        raise DataError(f"{path}: no links; expected one per line")
-    return urls
 
 
 def parse_endpoint(text: str) -> Endpoint:

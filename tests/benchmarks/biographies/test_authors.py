@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
-from lm_factuality.benchmarks.biographies.task import NAMES, AuthorsPrompt
+from lm_factuality.benchmarks.biographies.task import authors_prompt
 from lm_factuality.ground.errors import ConfigError
 
 PROMPT = {
@@ -39,7 +39,7 @@ def alce(prompt, item, is_test):
     return text if is_test else text + item["answer"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
 def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path):
     folder = tmp_path / "ALCE"
     folder.mkdir()
@@ -52,7 +52,7 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
     head = "".join(
         alce(prompt, each, False) + "\n\n\n" for each in prompt["demos"][:2]
     )  # what numpy draws of three with seed 42
-    ours = AuthorsPrompt(tmp_path, name)
+    render, _ = authors_prompt(tmp_path, name)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = json.load(file)["data"]
     generations = read_generations([path], outputs=False)
@@ -62,7 +62,7 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
             "\nTitle: " in each["text"] for each in row["docs"]
         )  # into passages, by the reader of citation logs
         assert is_split or doc["passages"] == row["docs"]
-        assert ours.render(doc) == head + alce(
+        assert render(doc) == head + alce(
             prompt, {"question": row["question"], "docs": doc["passages"]}, True
         )
 
@@ -70,7 +70,8 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
 def test_a_prompt_in_a_file(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(PROMPT))
-    text = AuthorsPrompt(path, "careful").render(DOC)
+    render, _ = authors_prompt(path, "careful")
+    text = render(DOC)
     documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
     assert text.startswith(
         f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B"
@@ -86,7 +87,6 @@ def test_a_prompt_in_a_file(tmp_path):
         (None, "careful", "no such file"),
         ("{", "careful", "expected a checkout"),
         (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "careful", "demos"),
-        (json.dumps(PROMPT), "carefull", "expected one of with_ambig, no_ambig, careful"),
     ],
 )
 def test_what_is_no_prompt_is_refused(content, name, message, tmp_path):
@@ -94,4 +94,4 @@ def test_what_is_no_prompt_is_refused(content, name, message, tmp_path):
     if content is not None:
         path.write_text(content)
     with pytest.raises(ConfigError, match=message):
-        AuthorsPrompt(path, name)
+        authors_prompt(path, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -17,10 +18,9 @@ from judges.templates import Prompts
 from lm_factuality.benchmarks import find_generation
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO, AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
-from lm_factuality.benchmarks.biographies.scores import score
-from lm_factuality.benchmarks.biographies.summary import Row, summarise
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.method import Settings, begin, judge_biographies
+from lm_factuality.benchmarks.biographies.scores import score, summarise
+from lm_factuality.benchmarks.biographies.types import Generation, JudgedBiography, Passage
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
 from tests.benchmarks.biographies.test_link import judged
 from tests.judges.server import Act
@@ -215,7 +215,6 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "worst": 0,
         "best": 1,
     }
-    assert Row.from_record(record).unscored == "the judge failed: gone"
     assert AMBIGBIO.unscored(to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"] is None
 
 
@@ -232,24 +231,15 @@ def test_documents_that_cannot_be_judged(doc, responses, message):
 
 
 def test_means_are_over_responses_and_intervals_over_names():
-    scores = [
-        score(judged(((0, 1, 2, 3),), *rows))
-        for rows in (("+", "+", "+", "-"), ("+", "-", "-", "-"), ("+",) * 4)
+    responses = [
+        named("a", judged(((0, 1, 2, 3),), "+", "+", "+", "-")),
+        named("a", judged(((0, 1, 2, 3),), "+", "-", "-", "-")),
+        named("b", judged(((0, 1, 2, 3),), *"++++")),
+        named("c", begin(respond("I'm sorry."))),
     ]
-    rows = [
-        Row("a", scores[0]),
-        Row("a", scores[1]),
-        Row("b", scores[2]),
-        Row("c", None, abstained=True),
-    ]
-    rows.append(
-        Row(
-            "c",
-            None,
-            unscored="not decomposed: sentence 1 of 3: no line '- fact' and more of the same words",
-        )
-    )
-    summary = summarise(rows)
+    reason = "not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"
+    responses.append(replace(named("c", begin(respond(MERGED))), problem=reason))
+    summary = summarise(responses)
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
     stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
     assert summary["factscore"]["interval"] == list(score_interval(2 / 3, stderr, 0, 1, 3))
@@ -259,6 +249,10 @@ def test_means_are_over_responses_and_intervals_over_names():
     )
     assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
     assert summary["unscored"]["reasons"] == {"not decomposed": 1}
+
+
+def named(name: str, biography: JudgedBiography) -> JudgedBiography:
+    return replace(biography, generation=replace(biography.generation, name=name))
 
 
 def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
@@ -310,9 +304,7 @@ def test_all_published_generations_are_accounted_for(lexical, shared):
             range(len(each.facts))
         )
         assert each.abstained or each.facts or each.problem
-    summary = summarise(
-        [Row(each.generation.name, score(each), each.abstained, each.problem) for each in found]
-    )
+    summary = summarise(found)
     assert summary["num_biographies"]["value"] == pytest.approx(2.1, abs=0.3)
     assert summary["num_entities"]["value"] == pytest.approx(2.3, abs=0.4)
     # whatever complains of scant information tells something of somebody all the same; rules take

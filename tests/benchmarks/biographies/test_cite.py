@@ -110,8 +110,6 @@ def test_citations_that_a_line_begins_with(text, expected):
 
 def test_splitters():
     assert find_splitter("rules")("One. Two.") == ["One.", "Two."]
-    with pytest.raises(ConfigError, match="expected rules or punkt"):
-        find_splitter("spacy")
 
 
 class Table(Entailment):

@@ -13,12 +13,13 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
     check_facts,
-    decompose_subjects,
     is_abstention,
     sentences_of,
     to_facts,
     without_citations,
 )
+from lm_factuality.benchmarks.biographies.method import Settings, begin, sentence_subjects
+from lm_factuality.benchmarks.biographies.types import Generation
 
 
 @pytest.mark.parametrize(
@@ -95,8 +96,9 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
         "Ada Lind was a painter.",
         "She joined a club on loan and scored goals in matches.",
     ]
+    response = Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
     alone, written = (
-        decompose_subjects(sentences, "Ada Lind", facts)[1]
+        sentence_subjects([begin(response)], Settings(facts=facts))[1]
         for facts in ("standalone", "as_written")
     )
     assert len(alone["demonstrations"]) == 8

@@ -61,15 +61,15 @@ def test_every_broken_row_is_named(tmp_path):
         read_generations([path])
     lines = str(caught.value).splitlines()
     assert [line.split(": ")[1] for line in lines] == ["row 2", "row 3", "row 4", "row 5", "row 6"]
-    assert "'docs': found []" in lines[0]
-    assert "expected the text that a model wrote" in lines[1]
+    assert "docs is []" in lines[0]
+    assert "the text that a model wrote" in lines[1]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b'{"data": []}', "no rows"),
-        (b'{"a": 1}', "without a list of rows"),
+        (b'{"a": 1}', "row 1: found empty; expected a valid dictionary"),
         (b"nonsense", "not JSON"),
         (b"\x1f\x8bnot gzip", "cannot be read"),
         (b"\xff\xfe\x00", "cannot be read"),
@@ -93,7 +93,7 @@ def test_questions_alone_need_no_output(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{key: ROW[key] for key in ("question", "docs")}]))
     assert read_generations([path], outputs=False)[0].output == ""
-    with pytest.raises(DataError, match="'output'"):
+    with pytest.raises(DataError, match="no output"):
         read_generations([path])
 
 

@@ -9,7 +9,6 @@ from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.generations import given_pages, nearest
 from lm_factuality.benchmarks.biographies.matrix import (
     FactReply,
-    Pair,
     pairs_of,
     read_word,
     to_judgement,
@@ -71,7 +70,7 @@ def test_several_samples_vote(outcomes, outcome, score):
         Judgement(each, None if each == "unscored" else float(each == "supported"))
         for each in outcomes
     ]
-    found = vote(Pair("f", "e", ("p",)), read)
+    found = vote(("p",), read)
     assert (found.outcome, found.score) == (outcome, score)
     assert found.evidence == ("p",)
 
@@ -80,7 +79,12 @@ def test_each_distinct_fact_is_asked_of_each_entity_once():
     about = generation("Ada", "", ["Ada (1)", "Ada (2)", "Ada (1)"])
     facts = [Fact("a", 0), Fact("b", 0), Fact("a", 1)]
     pairs = pairs_of(facts, about.entities, given_pages(about).get)
-    assert list(pairs) == [("a", "Ada (1)"), ("a", "Ada (2)"), ("b", "Ada (1)"), ("b", "Ada (2)")]
+    assert [(pair.fact, pair.entity) for pair in pairs] == [
+        ("a", "Ada (1)"),
+        ("a", "Ada (2)"),
+        ("b", "Ada (1)"),
+        ("b", "Ada (2)"),
+    ]
 
 
 def test_the_evidence_is_what_is_nearest_to_the_fact():
@@ -102,7 +106,7 @@ def test_no_page_and_an_empty_one():
         def passages(self, title):
             return {"Ada": [" "]}.get(title)
 
-    empty, missing = pairs_of([Fact("f", 0)], ["Ada", "Bea"], Pages().passages).values()
+    empty, missing = pairs_of([Fact("f", 0)], ["Ada", "Bea"], Pages().passages)
     assert empty.problem == "no page: that of 'Ada' is empty"
     assert missing.problem == "no page: none is called 'Bea'"
     assert unasked(missing) == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")

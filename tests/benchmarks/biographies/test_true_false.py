@@ -13,7 +13,6 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix
 from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
-from lm_factuality.benchmarks.biographies.matrix import read_first_word
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from tests.judges.server import Act
 
@@ -26,28 +25,6 @@ FACTS = ("Ada Lind painted boats.", "Ada Lind flew mail.")
 
 def alternatives(probabilities: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return tuple((token, math.log(value)) for token, value in probabilities.items())
-
-
-@pytest.mark.parametrize(
-    ("probabilities", "expected"),
-    [
-        ({"True": 0.6, "False": 0.2}, (0.6, 0.2)),
-        (
-            {"True": 0.3, " true": 0.2, "TRUE\n": 0.1, "\u2581False": 0.3, "\u0120false": 0.1},
-            (0.6, 0.4),
-        ),
-        ({"The": 0.9, " False": 0.05}, (0, 0.05)),
-        ({"Trueish": 0.9, "Truth": 0.05}, None),
-        ({}, None),
-    ],
-)
-def test_the_probabilities_of_both_words(probabilities, expected):
-    found = read_first_word(alternatives(probabilities))
-    assert found == (expected if expected is None else pytest.approx(expected))
-
-
-def test_words_without_any_probability_are_no_verdict():
-    assert read_first_word((("True", -9999.0), ("False", -9999.0))) is None
 
 
 @pytest.mark.parametrize(

@@ -247,61 +247,27 @@ def test_dark_and_narrow(open_page):
     browser.set_window_size(size["width"], size["height"])
 
 
-def test_the_command_reads_verdicts_and_names_what_is_wrong(tmp_path, capsys):
-    verdicts = tmp_path / "verdicts.jsonl"
-    verdicts.write_text(
-        "".join(json.dumps(to_record(each)) + "\n" for each in (MERGED, APART)), encoding="utf-8"
-    )
-    given = [
-        "--verdicts",
-        str(verdicts),
-        "--out",
-        str(tmp_path / "page.html"),
-        "--title",
-        "Two & two",
-    ]
-    assert run_command("page", *given) == 0
-    assert "2 responses" in capsys.readouterr().out
-    assert "<title>Two &amp; two</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    verdicts.write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="no verdicts; make them with"):
-        run_command("page", *given)
-
-
 @pytest.mark.parametrize(
-    ("protocols", "option", "expected"),
+    ("settings", "expected"),
     [
-        (("code", "code"), None, "code"),
-        (("code", "code"), "paper", "paper"),
-        ((None, None), None, "paper"),
-        (("paper", "code"), "code", "code"),
-        (("paper", "code"), None, None),
+        ([{"protocol": "code", "linking": "greedy"}] * 2, '{"protocol":"code","linking":"greedy"}'),
+        ([{}, {}], '{"protocol":"paper"}'),
+        ([{"protocol": "paper"}, {"protocol": "code"}], None),
+        ([], None),
     ],
 )
-def test_the_protocol_is_that_of_the_verdicts_unless_one_is_given(
-    tmp_path, protocols, option, expected
-):
+def test_the_page_is_of_verdicts_with_one_protocol(tmp_path, capsys, settings, expected):
     verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
-    named = [{"protocol": each, "linking": "greedy"} if each else {} for each in protocols]
     lines = [
-        json.dumps({**to_record(each), **names})
-        for each, names in zip((MERGED, APART), named, strict=True)
+        json.dumps({**to_record(judged), **names})
+        for judged, names in zip((MERGED, APART), settings, strict=False)
     ]
     verdicts.write_text("\n".join(lines), encoding="utf-8")
-    given = [
-        "--verdicts",
-        str(verdicts),
-        "--out",
-        str(out),
-        *(["--protocol", option] if option else []),
-    ]
+    command = ["page", "--verdicts", str(verdicts), "--out", str(out)]
     if expected is None:
-        with pytest.raises(
-            DataError, match="of the protocols code and paper; choose one with --protocol"
-        ):
-            run_command("page", *given)
+        with pytest.raises(DataError, match="protocols or linkings.*make them with"):
+            run_command(*command)
         return
-    assert run_command("page", *given) == 0
-    page = out.read_text(encoding="utf-8")
-    assert f'"settings":{{"protocol":"{expected}"' in page
-    assert ('"linking":"greedy"' in page) == (None not in protocols)
+    assert run_command(*command) == 0
+    assert "2 responses" in capsys.readouterr().out
+    assert f'"settings":{expected}' in out.read_text(encoding="utf-8")

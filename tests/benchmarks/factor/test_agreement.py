@@ -12,41 +12,24 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm
 
-from lm_factuality.benchmarks.factor.compare.agreement import (
-    BYTE,
-    TOKEN,
+from lm_factuality.benchmarks.factor.compare import (
+    Estimate,
     Point,
     difference,
     disagreements,
     gains,
-    points_of_figures,
     points_of_runs,
     tau,
 )
 from lm_factuality.ground.model_names import family, size_in_name, size_label
-from lm_factuality.results.compare import read_published, read_runs
-from tests.conftest import REPOSITORY
+from lm_factuality.results.compare import read_runs
 from tests.report.results import factor_task
 
 
-def test_the_papers_figures_disagree_on_exactly_the_pairs_that_it_names():
-    """Section 5.3: GPT-Neo-2.7B and OPT-2.7B, GPT-J-6B and OPT-66B."""
-    points = points_of_figures(read_published(REPOSITORY / "configs/reproduce/factor_figures.yaml"))
-    named = {(pair.likelier.model, pair.righter.model): pair for pair in disagreements(points)}
-    assert set(named) == {
-        ("EleutherAI/gpt-neo-2.7B", "facebook/opt-2.7b"),
-        ("EleutherAI/gpt-j-6b", "facebook/opt-66b"),
-    }
-    pair = named["EleutherAI/gpt-j-6b", "facebook/opt-66b"]
-    assert (pair.likelier.perplexity, pair.righter.perplexity) == (7.4, 7.6)
-    assert 100 * pair.gap.difference == pytest.approx(57.7 - 53.5)
-    assert (pair.gap.n, pair.gap.p, pair.gap.adjusted, pair.units) == (0, None, None, (TOKEN,))
-    with_both = [point for point in points if point.perplexity is not None]
-    assert tau(with_both, TOKEN) == (
-        pytest.approx((4 - 2) / 6),
-        4,
-    )  # of six pairs two are discordant
-    assert tau(with_both, BYTE) == (None, 0)
+def point(model, accuracy, token=None, byte=None, stderr=None, task="t") -> Point:
+    perplexity = {"token": token, "byte": byte}
+    estimates = {unit: Estimate(value) for unit, value in perplexity.items() if value is not None}
+    return Point(task, model, Estimate(accuracy, stderr), estimates)
 
 
 def by_definition(pairs):
@@ -65,37 +48,30 @@ def by_definition(pairs):
 def test_tau_is_kendalls_with_ties_and_lower_perplexity_is_better():
     generator = random.Random(3)
     points = [
-        Point(
-            "t",
-            str(i),
-            generator.randint(40, 46),
-            perplexity=generator.randint(7, 11),
-            byte_perplexity=2.0,
-        )
-        for i in range(12)
+        point(str(i), generator.randint(40, 46), generator.randint(7, 11), 2.0) for i in range(12)
     ]
-    expected = by_definition([(-point.perplexity, point.accuracy) for point in points])
-    assert tau(points, TOKEN) == (pytest.approx(expected), 12)
-    assert tau(points, BYTE) == (None, 12)  # all tied
-    assert tau(points[:1], TOKEN) == (None, 1)
+    expected = by_definition(
+        [(-point.perplexity["token"].value, point.accuracy.value) for point in points]
+    )
+    assert tau(points, "token") == (pytest.approx(expected), 12)
+    assert tau(points, "byte") == (None, 12)  # all tied
+    assert tau(points[:1], "token") == (None, 1)
 
 
 def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
-    one = Point("t", "one", 50.0, 1.0, perplexity=8.0, byte_perplexity=1.9)
-    two = Point("t", "two", 51.0, 1.0, perplexity=9.0, byte_perplexity=1.8)
+    one = point("one", 50.0, 8.0, 1.9, stderr=1.0)
+    two = point("two", 51.0, 9.0, 1.8, stderr=1.0)
     (pair,) = disagreements([one, two])
-    assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", (TOKEN,))
+    assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", ("token",))
     assert (pair.gap.n, 100 * pair.gap.stderr) == (0, pytest.approx(math.sqrt(2)))
     assert pair.gap.p == pair.gap.adjusted == pytest.approx(2 * norm.sf(1 / math.sqrt(2)))
-    other_corpus = Point("u", "three", 60.0, perplexity=20.0)
-    assert len(disagreements([one, two, other_corpus])) == 1
-    tied = Point("t", "four", 50.0, perplexity=7.0)
-    assert {
-        (pair.likelier.model, pair.righter.model) for pair in disagreements([one, two, tied])
-    } == {
+    assert len(disagreements([one, two, point("three", 60.0, 20.0, task="u")])) == 1
+    tied = point("four", 50.0, 7.0)
+    pairs = disagreements([one, two, tied])
+    assert [(pair.likelier.model, pair.righter.model) for pair in pairs] == [
         ("one", "two"),
         ("four", "two"),
-    }
+    ]
 
 
 def results(
@@ -172,7 +148,11 @@ def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     results(tmp_path / "b", "two", TWO, 9.0)
     points, _ = points_of_runs(read_runs([tmp_path])[0])
     (pair,) = disagreements(points)
-    assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", (TOKEN, BYTE))
+    assert (pair.likelier.model, pair.righter.model, pair.units) == (
+        "one",
+        "two",
+        ("token", "byte"),
+    )
     assert pair.likelier.size == 5e8
     gaps = [
         sum(TWO[i : i + 2]) - sum(ONE[i : i + 2]) - 0.4 for i in range(0, 10, 2)
@@ -243,7 +223,7 @@ def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
     results(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
     points, notes = points_of_runs(read_runs([tmp_path])[0])
     (point,) = points
-    assert (point.accuracy, point.perplexity) == (60.0, 7.0)
+    assert (point.accuracy.value, point.perplexity["token"].value) == (60.0, 7.0)
     assert len(notes) == 2
     assert all("results_2026-01-01T00-00-00.0.json is older" in note for note in notes)
 
@@ -262,7 +242,7 @@ def test_backends_that_only_score_give_one_model_and_others_another(tmp_path):
     results(tmp_path / "early", "one", ONE, 9.0, model_revision="step1000")
     points, _ = points_of_runs(read_runs([tmp_path])[0])
     assert [point.model for point in points] == ["one", "one (hf-ralm)", "one (step1000)"]
-    assert points[0].accuracy == 60.0
+    assert points[0].accuracy.value == 60.0
 
 
 def test_a_perplexity_without_an_accuracy_is_named(tmp_path):

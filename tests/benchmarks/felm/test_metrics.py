@@ -147,7 +147,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
     "no text": (
         [{"index": "0", "domain": "wk", "output": 3}],
-        "output is 3; expected a valid string",
+        "is 3; expected a valid string",
     ),
     "nothing": ([], "no outputs"),
 }

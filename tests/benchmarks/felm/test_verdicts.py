@@ -347,77 +347,12 @@ FRAMES = (
     "Answer: {}\nThese are wrong.",
     "Answer: {}\n\nQuestion: And what else?\nAnswer: ALL_CORRECT",
 )
-TRICKS = {
-    "no answer line": ("The wrong segments are {}, I think.", "no answer line"),
-    "no answer line, a language": ("错误的是 {} 。", "no answer line"),
-    "an answer word within a line": ("I would give the Answer: {}", "no answer line"),
-    "id 0": ("Answer: 0, {}", "id 0"),
-    "id 0 last": ("Answer: {}, 0", "id 0"),
-    "out of range": ("Answer: {}, 31", "id 31; the last is 30"),
-    "out of range, below": ("Answer:\n31. Wrong\n{}", "id 31; the last is 30"),
-    "out of range by far": ("Answer: {}, " + "9" * 5000, "the last is 30"),
-    "cut list": ("Answer: {},", "more than ids"),
-    "cut list, and": ("Answer: {} and", "more than ids"),
-    "no separators": ("Answer: {} 1 2", "more than ids"),
-    "refusal": ("I'm sorry, but I cannot say whether {} are wrong.", "no answer line"),
-    "refusal after the word": ("Answer: I cannot tell whether {} are wrong", "more than ids"),
-    "words": ("Answer: those up to {}", "more than ids"),
-    "ALL_CORRECT too": ("Answer: ALL_CORRECT, {}", "more than ids"),
-    "qualified with ids": ("Answer: ALL_CORRECT except {}", "more than ids"),
-    "ALL_CORRECT above": ("Answer: ALL_CORRECT\n{}", "more than ids"),
-    "ALL_CORRECT below": ("Answer: {}\nALL_CORRECT", "two answers"),
-    "unclosed thinking": ("<think>So.\nAnswer: {}", "thinking without an end"),
-    "unclosed thinking, other tag": ("<THINKING>So.\nAnswer: {}", "thinking without an end"),
-    "all called correct but one": ("Answer: {}\nSegment 31 is wrong.", "more than ids"),
-}
-QUALIFICATIONS = (
-    " except the third",
-    ", except the last segment",
-    ", but the date is wrong",
-    " is false",
-    " is wrong here",
-    "?",
-    ". However, one name is misspelt.",
-    " (only in part)",
-    ". Not quite.",
-    "\nBut the last one is wrong.",
-    " as to names only",
-)
 
 
 @given(st.sampled_from(sorted(LISTS)), st.sampled_from(FRAMES), ids_of_units)
 def test_ids_are_read_however_they_are_written(name: str, frame: str, ids: list[int]) -> None:
     output = frame.format(LISTS[name](ids))
     assert read_verdict(output, NUM_UNITS) == frozenset(ids), output
-
-
-@given(st.sampled_from(sorted(TRICKS)), st.sampled_from(["commas", "spaced", "and"]), ids_of_units)
-def test_tricks_are_never_taken_for_a_verdict(trick: str, name: str, ids: list[int]) -> None:
-    frame, reason = TRICKS[trick]
-    output = frame.format(LISTS[name](ids))
-    assert_unread(read_verdict(output, NUM_UNITS), reason)
-
-
-@given(
-    st.sampled_from(
-        [
-            "ALL_CORRECT",
-            '"ALL_CORRECT"',
-            "**ALL_CORRECT**",
-            "All correct",
-            "All segments are correct",
-        ]
-    ),
-    st.sampled_from(FRAMES[:8]),
-    st.sampled_from(QUALIFICATIONS),
-)
-def test_all_correct_counts_only_unqualified(
-    all_correct: str, frame: str, qualification: str
-) -> None:
-    assert read_verdict(frame.format(all_correct), 5) == frozenset()
-    assert read_verdict(frame.format(all_correct) + ".", 5) == frozenset()
-    qualified = frame.format(all_correct + qualification)
-    assert read_verdict(qualified, 5) == "more than ids after 'Answer:'", qualified
 
 
 @pytest.mark.parametrize(

@@ -477,7 +477,7 @@ def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
         "{": "not JSON",
         "[1]": "found [1]; expected a dictionary or an instance of _Line",
         '{"doc": {}}': "resps is missing",
-        to_line({"index": "5"}, ["So."]): "'doc': domain is missing; found index",
+        to_line({"index": "5"}, ["So."]): "'doc': domain is missing",
         to_line(
             {**docs[1], "reference_texts": [3]}, ["So."]
         ): "'doc': reference_texts[0] is 3; expected a valid string",
@@ -535,12 +535,6 @@ def test_cuts_by_rules_against_the_published_segments(shared: Path):
     }
     expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
     assert scores == pytest.approx(expected, abs=0.01)
-
-
-def test_few_of_the_published_responses_are_refusals(shared: Path):
-    refused = [row for row, response in rows_with_responses(shared) if no_answer(response)]
-    assert len(refused) == 4
-    assert all(all(row.labels) for row in refused)
 
 
 def _boundaries(segments):

@@ -206,16 +206,13 @@ def doc_of(given: Generation) -> dict:
     ("change", "problem"),
     [
         ({}, None),
-        ({"sentences": ["Another one."] * 4}, "its sentences are not what the response says"),
+        ({"sentences": ["Another one."] * 4}, "'sentences' does not follow"),
         (
             {"facts": [], "matrix": [], "groups": [], "links": [], "problem": None},
-            "it has no facts, and no reason why",
+            "it has facts and a reason why it has none, or neither",
         ),
-        ({"groups": [[0, 1]], "links": [0]}, "its groups do not hold each fact once"),
-        (
-            {"evidence": ["Grayport is the capital.", "And so on."]},
-            "a judgement is not on the passages of its entity",
-        ),
+        ({"links": [None]}, "'links' does not follow"),
+        ({"abstained": True}, "'abstained' does not follow"),
     ],
 )
 def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem):
@@ -223,9 +220,7 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     with judge() as opened:
         (record,) = LongForm(Settings(kind=kind), k=(8,)).judge(opened, [doc], [[RESPONSE]])
     record = json.loads(json.dumps(record)) | change
-    found = unfounded(
-        {"doc": doc, "verdict": record, "responses": [RESPONSE]}, Settings(kind=kind), True
-    )
+    found = unfounded(Settings(kind=kind), {"doc": doc, "verdict": record, "responses": [RESPONSE]})
     assert found == problem or (
         problem is not None and found is not None and found.startswith(problem)
     ), found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from factor_gen.audit import flags
 from factor_gen.audit.flags import flag_rows
 from factor_gen.audit.words import bare, distance, final_mark, summed_distances
 from lm_factuality.benchmarks.factor.rows import Row, make_row
@@ -18,17 +17,35 @@ _LONG = "The old bridge was closed for the winter."
     [
         (
             row("It rose in May .", "It rose in June.", "It fell in May."),
-            {flags.SPACED_PUNCTUATION},
+            {"only the true one has a space before punctuation"},
         ),
-        (row("It  rose in May.", "It rose in June.", "It fell in May."), {flags.DOUBLE_SPACES}),
-        (row("It rose in May. ", "It rose in June.", "It fell in May."), {flags.SPACE_AT_ENDS}),
-        (row("It rose in May", "It rose in June.", "It fell in May."), {flags.OTHER_END}),
-        (row("It rose in May!", "It rose in June.", "It fell in May?"), {flags.OTHER_END}),
-        (row("it rose in May.", "It rose in June.", "It fell in May."), {flags.OTHER_CAPITAL}),
-        (row("It\u2019s up in May.", "It's up in June.", "It's up in July."), {flags.OTHER_SIGNS}),
+        (
+            row("It  rose in May.", "It rose in June.", "It fell in May."),
+            {"only the true one has double spaces"},
+        ),
+        (
+            row("It rose in May. ", "It rose in June.", "It fell in May."),
+            {"only the true one has white space at an end"},
+        ),
+        (
+            row("It rose in May", "It rose in June.", "It fell in May."),
+            {"the true one ends in another mark than all others"},
+        ),
+        (
+            row("It rose in May!", "It rose in June.", "It fell in May?"),
+            {"the true one ends in another mark than all others"},
+        ),
+        (
+            row("it rose in May.", "It rose in June.", "It fell in May."),
+            {"only the true one begins with, or without, a capital"},
+        ),
+        (
+            row("It\u2019s up in May.", "It's up in June.", "It's up in July."),
+            {"only the true one has a typographic sign or accent that the others write plainly"},
+        ),
         (
             row("The caf\u00e9 rose in May.", "The cafe rose in June.", "The cafe fell in May."),
-            {flags.OTHER_SIGNS},
+            {"only the true one has a typographic sign or accent that the others write plainly"},
         ),
         (
             row("In S\u00e3o Tom\u00e9 it fell.", "In Lisbon it fell.", "In Porto it fell."),
@@ -36,18 +53,24 @@ _LONG = "The old bridge was closed for the winter."
         ),  # another place, no sign
         (
             row(_LONG, "The old bridge was closed for the summer.", prefix=f"So: {_LONG} "),
-            {flags.IN_PREFIX},
+            {"the prefix holds the completion"},
         ),
-        (row("It rose in May.", "It fell in May.", "It fell in May."), {flags.IDENTICAL}),
-        (row("It rose in May.", "It rose in May."), {flags.IDENTICAL, flags.UNSCORABLE}),
+        (row("It rose in May.", "It fell in May.", "It fell in May."), {"identical choices"}),
+        (row("It rose in May.", "It rose in May."), {"identical choices", "cannot be scored"}),
         (
             row("It rose in May.", "It fell in May.", "", ""),
-            {flags.UNSCORABLE},
+            {"cannot be scored"},
         ),  # missing, not identical
-        (row("It rose in May.", "it rose, in May.", "It fell in May."), {flags.NO_CONTRADICTION}),
+        (
+            row("It rose in May.", "it rose, in May.", "It fell in May."),
+            {"no contradiction: differs in case, space or punctuation alone"},
+        ),
         (row("It rose 1.5 in May.", "It rose 15 in May.", "It rose -1.5 in May."), set()),
-        (row("It rose in May.", "We sank it in June."), {flags.LARGE_EDIT}),
-        (row("It rose in M\ufffdy.", "It rose in J\ufffdy."), {flags.DAMAGED}),
+        (row("It rose in May.", "We sank it in June."), {"edit of more than half of the words"}),
+        (
+            row("It rose in M\ufffdy.", "It rose in J\ufffdy."),
+            {"holds U+FFFD, the sign of text that was decoded wrongly"},
+        ),
         (row("It rose in May.", "It rose in June."), set()),
     ],
 )
@@ -65,7 +88,7 @@ def test_repeated_rows_name_the_first_whatever_the_order_of_choices() -> None:
             ),
         ]
     )
-    assert (flag.index, flag.reason, flag.detail) == (1, flags.REPEATED, "file:2")
+    assert (flag.index, flag.reason, flag.detail) == (1, "repeats another row", "file:2")
 
 
 def test_words_and_marks() -> None:

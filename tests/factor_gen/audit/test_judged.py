@@ -59,12 +59,6 @@ def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
     assert found[0].unscored == {"no JSON object": 4}
 
 
-def test_no_rows_ask_nothing() -> None:
-    judge = _Rule()
-    assert [each.scored for each in judge_rows(judge, [], seed=0)] == [0, 0, 0]
-    assert judge.asked == []
-
-
 def _script(prompt: str, attempt: int) -> Act:
     assert "day" in prompt  # the sentence is in it
     return Act(
@@ -109,7 +103,7 @@ def test_types_are_asked_of_a_server_and_what_is_no_type_is_none(tmp_path: Path)
             found = judge_types(judge, [row("It is so.", "A plain one.", "An odd one.")], seed=0)
     finally:
         server.close()
-    assert found == [("It is so.", "A plain one.", "link"), ("It is so.", "An odd one.", None)]
+    assert found == ["link", None]
 
 
 def test_the_lexical_judge_is_refused_with_a_way_out() -> None:

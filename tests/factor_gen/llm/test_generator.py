@@ -380,7 +380,7 @@ def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succee
     command = ["build", str(config), "--out", str(tmp_path / "out")]
     assert main(command) == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert "stage generate, shard 0 (documents 'mill.txt'): 1 of " in said
+    assert "stage generate, shard 0 (documents 'mill.txt' to 'mill.txt'): 1 of " in said
     assert "HTTP 503" in said
     assert "the same command continues" in said
     assert not (tmp_path / "out" / "stages" / "4-generate" / "part-00000.jsonl").exists()

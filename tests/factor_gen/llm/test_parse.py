@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factor_gen.generate.llm.parse import LOSSES, Contradictions, parse, read_numbered
+from factor_gen.generate.llm.parse import Contradictions, parse, read_numbered
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
 from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
 from judges.answers import Answer
@@ -158,32 +158,41 @@ def test_words_may_be_taken_out(edits):
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (({}, DUNWICK), "plan"),
-        (({"": "Dunwick"}, DUNWICK), "plan"),
-        (({"Selmouth": "Dunwick"}, " "), "nothing"),
-        (({"Tellby": "Dunwick"}, DUNWICK), "old"),
-        (({"Sel": "Dunwick"}, DUNWICK), "old"),  # no whole word
-        (({"Selmouth": "Tellby"}, DUNWICK), "new"),
-        (({"Selmouth": "Selmouth"}, COMPLETION), "same"),
-        (({"Selmouth": "Dunwick"}, COMPLETION.replace(".", " .")), "same"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK}\nThis one changes the place."), "lines"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK}\x85So."), "lines"),
-        (({"Selmouth": "Dunwick"}, DUNWICK[:-1]), "end"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]}!"), "end"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]} (false)."), "pairs"),
-        (({"Selmouth": "Dunwick"}, f"{DUNWICK}<|im_end|>"), "marks"),
-        (({"Selmouth": "Dunwick"}, DUNWICK.replace("granite came", "gra\ufffdnite came")), "marks"),
+        (({}, DUNWICK), "no plan"),
+        (({"": "Dunwick"}, DUNWICK), "no plan"),
+        (({"Selmouth": "Dunwick"}, " "), "no contradiction after the plan"),
+        (({"Tellby": "Dunwick"}, DUNWICK), "planned words not in the completion"),
+        (({"Sel": "Dunwick"}, DUNWICK), "planned words not in the completion"),  # no whole word
+        (({"Selmouth": "Tellby"}, DUNWICK), "planned words not in the contradiction"),
+        (({"Selmouth": "Selmouth"}, COMPLETION), "same as the completion"),
+        (({"Selmouth": "Dunwick"}, COMPLETION.replace(".", " .")), "same as the completion"),
+        (
+            ({"Selmouth": "Dunwick"}, f"{DUNWICK}\nThis one changes the place."),
+            "more than one line",
+        ),
+        (({"Selmouth": "Dunwick"}, f"{DUNWICK}\x85So."), "more than one line"),
+        (({"Selmouth": "Dunwick"}, DUNWICK[:-1]), "another end than the completion"),
+        (({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]}!"), "another end than the completion"),
+        (
+            ({"Selmouth": "Dunwick"}, f"{DUNWICK[:-1]} (false)."),
+            "quotes or brackets changed without a plan",
+        ),
+        (({"Selmouth": "Dunwick"}, f"{DUNWICK}<|im_end|>"), "stray characters"),
+        (
+            ({"Selmouth": "Dunwick"}, DUNWICK.replace("granite came", "gra\ufffdnite came")),
+            "stray characters",
+        ),
         (
             (
                 {"barge": "mule"},
                 f"{COMPLETION[:-6]}mule, and it took the men of the whole valley most of a summer.",
             ),
-            "far",
+            "too far from the completion",
         ),
     ],
 )
 def test_what_cannot_be_used_is_counted_by_reason(entry, reason):
-    assert read(entry, kind=LINK) == ([], {LOSSES[reason]: 1})
+    assert read(entry, kind=LINK) == ([], {f"llm: {reason}": 1})
 
 
 def test_losses_beside_what_is_good():

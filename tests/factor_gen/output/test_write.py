@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from factor_gen.choose import Chosen
 from factor_gen.output.card import Provenance
+from factor_gen.output.folder import refuse_to_overwrite
 from factor_gen.output.write import make_row, write_benchmark
 from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, whole
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
@@ -192,17 +193,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, items, provenance):
         write_benchmark(make_settings(), items, tmp_path / "file", provenance)
 
 
-def test_a_row_of_another_width_is_refused(tmp_path, provenance):
-    chosen = make_chosen()
-    with pytest.raises(ValueError, match="'d0': 2 contradictions chosen, expected 3"):
-        write_benchmark(
-            make_settings(),
-            [Chosen(chosen.example, chosen.contradictions[:2])],
-            tmp_path,
-            provenance,
-        )
-
-
 TEXT = st.text(st.characters(codec=None), max_size=40)
 
 
@@ -243,7 +233,7 @@ def test_row_groups_are_written_as_they_fill(tmp_path, provenance):
 
 def test_the_cut_prefix_is_the_end_of_the_whole():
     words = [f"w{number}" for number in range(CUT_WORDS + 5)]
-    row = make_row(make_chosen(prefix=" ".join(words) + "\n"), 3)
+    row = make_row(make_chosen(prefix=" ".join(words) + "\n"))
     assert row["full_prefix"] == " ".join(words) + "\n"
     assert row["turncated_prefixes"] == " ".join(words[5:]) + "\n"
 
@@ -274,54 +264,34 @@ def test_the_last_words_are_the_last_of_all_words(text, count):
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_what_no_build_wrote_is_not_written_over(tmp_path, items, provenance, name):
+def test_what_no_build_wrote_is_not_written_over(tmp_path, name):
     (tmp_path / name).write_text("mine", encoding="utf-8")
     with pytest.raises(
         DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"
     ):
-        write_benchmark(make_settings(), items, tmp_path, provenance)
-    assert contents(tmp_path) == {name: b"mine"}
+        refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
-def test_another_manifest_makes_nothing_ours(tmp_path, items, provenance):
-    (tmp_path / "manifest.json").write_text('{"format": 1, "files": "README.md"}', encoding="utf-8")
+def test_another_manifest_makes_nothing_ours(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"format": 2, "name": "harbours"}', encoding="utf-8")
     with pytest.raises(DataError, match=r"manifest\.json: is there already"):
-        write_benchmark(make_settings(), items, tmp_path, provenance)
+        refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
-def test_an_earlier_build_of_another_name_goes_but_not_what_was_changed_since(
-    tmp_path, items, provenance, caplog
-):
+def test_another_benchmark_is_left_as_it_is(tmp_path, items, provenance):
     write_benchmark(make_settings(), items, tmp_path, provenance)
-    (tmp_path / "harbours.yaml").write_text("changed by hand", encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    write_benchmark(make_settings(name="ports"), items, tmp_path, provenance)
-    new = {name.replace("harbours", "ports") for name in NAMES}
-    assert set(contents(tmp_path)) == new | {"harbours.yaml", "notes.txt"}
-    assert "harbours.yaml: is of an earlier build, but was changed since" in caplog.text
+    refuse_to_overwrite(make_settings(), tmp_path, [])
+    with pytest.raises(DataError, match="holds another benchmark, harbours; choose another --out"):
+        refuse_to_overwrite(make_settings(name="ports"), tmp_path, [])
 
 
-def test_names_that_lead_elsewhere_are_not_followed(tmp_path, items, provenance):
-    out, other = tmp_path / "out", tmp_path / "other.csv"
-    other.write_text("mine", encoding="utf-8")
-    write_benchmark(make_settings(), items, out, provenance)
-    manifest = json.loads((out / "manifest.json").read_text())
-    manifest["files"].append(
-        {"name": "../other.csv", "sha256": hashlib.sha256(b"mine").hexdigest()}
-    )
-    (out / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    write_benchmark(make_settings(name="ports"), items, out, provenance)
-    assert other.read_text() == "mine"
-
-
-@pytest.mark.parametrize("moved", range(6))
-def test_a_build_that_was_killed_among_the_files_can_be_made_again(
+@pytest.mark.parametrize("moved", [0, 3, 5])
+def test_files_of_which_a_killed_build_showed_some_are_shown(
     tmp_path, items, provenance, moved, monkeypatch
 ):
-    whole_build = tmp_path / "whole"
-    write_benchmark(make_settings(name="ports"), items, whole_build, provenance)
+    write_benchmark(make_settings(), items, tmp_path / "whole", provenance)
     out = tmp_path / "out"
-    write_benchmark(make_settings(), items, out, provenance)
+    write_benchmark(make_settings(), items[:1], out, provenance)
     real, calls = Path.replace, []
 
     def killed(path, target):
@@ -334,6 +304,7 @@ def test_a_build_that_was_killed_among_the_files_can_be_made_again(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
-            write_benchmark(make_settings(name="ports"), items, out, provenance)
-    write_benchmark(make_settings(name="ports"), items, out, provenance)
-    assert contents(out) == contents(whole_build)
+            write_benchmark(make_settings(), items, out, provenance)
+    assert not (out / "manifest.json").exists()
+    refuse_to_overwrite(make_settings(), out, [])
+    assert contents(out) == contents(tmp_path / "whole")

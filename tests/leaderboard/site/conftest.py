@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from lm_factuality.benchmarks.chosen import Figure
+from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import Board, to_board
 from lm_factuality.leaderboard.site.entries import LeaderboardEntry, RankedScore, RefusedEntry
 from lm_factuality.leaderboard.submission import PackedFile, Submission, SubmittedModel
@@ -18,24 +18,36 @@ def score(
     value: float, half: float = 0.02, task: str = "wiki_factor", **changes: Any
 ) -> RankedScore:
     """An accuracy with an interval of ``half`` to both sides."""
+    result = TaskResult(
+        task,
+        changes.get("kind", "factor"),
+        metrics={"unscored": changes.get("unscored", 0)},
+        stderrs={},
+        num_samples=100,
+        effective=100,
+        metadata={"judge_config": {"backend": changes.get("backend", "openai")}},
+        config={},
+        version="1",
+        samples=None,
+        limit=None,
+        corrected={"factor_acc": changes["corrected"]} if "corrected" in changes else {},
+    )
     values: dict[str, Any] = {
-        "metric": "factor_acc",
         "value": value,
+        "stderr": half / 1.96,
         "low": value - half,
         "high": value + half,
-        "stderr": half / 1.96,
-        "n": 100,
-        "unscored": 0,
         "worst": None,
         "best": None,
-        "caution": "",
-        **changes,
+        "floor": None,
+        "counted": 100,
     }
-    names = {field.name for field in fields(Figure)}
+    values.update((name, changes[name]) for name in values.keys() & changes.keys())
+    figure = Figure(result, changes.get("metric", "factor_acc"), **values)
     return RankedScore(
         task=task,
         kind=changes.get("kind", "factor"),
-        figure=Figure(**{name: values[name] for name in names & values.keys()}),
+        figure=figure,
         higher=changes.get("higher", True),
         judge=changes.get("judge"),
         steps=(),

@@ -71,7 +71,7 @@ def test_filters_by_what_differs() -> None:
 def test_the_page_of_a_model() -> None:
     one = entry(
         "a/one",
-        score(0.8, judge="strict", caution="Judged by words: they are off."),
+        score(0.8, judge="strict", backend="lexical"),
         notes="a remark",
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
@@ -91,14 +91,11 @@ def test_the_page_of_a_model() -> None:
         'href="../reports/x/index.html"',
         'href="../index.html"',
         "1,234",
-        "Judged by words: they are off.",
+        "Judged by word overlap, not by a model: ",
     ):
         assert text in page
     table = page_of(board_of([one]), "index.html")
-    assert (
-        '<small class="bounds" title="Judged by words: they are off.">Judged by words</small>'
-        in table
-    )
+    assert ">Judged by word overlap, not by a model</small>" in table
 
 
 def test_refused_with_code_and_sentence() -> None:

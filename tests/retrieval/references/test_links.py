@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lm_factuality.benchmarks.felm.rows import read_rows
-from lm_factuality.ground.errors import DataError
-from lm_factuality.retrieval.references.links import clean, collect_links, links_in, read_urls
+from lm_factuality.retrieval.references.links import clean, collect_links, links_in
 
 # one entry of "ref": the addresses in it
 ENTRIES = {
@@ -96,16 +93,3 @@ def test_felm(shared):
     assert "https://en.wikipedia.org/wiki/Boston_United_F.C." in links.urls
     assert "https://en.wikipedia.org/wiki/Plato" in links.urls  # "...Plato," in the file
     assert not any(url.endswith((",", "/.")) for url in links.urls)
-
-
-def test_a_list_of_links(tmp_path):
-    path = tmp_path / "links.txt"
-    path.write_text(
-        "# my links\nhttps://a.example/\n\n  https://b.example/ \nnone\n", encoding="utf-8-sig"
-    )
-    links = collect_links(read_urls(path))
-    assert json.dumps(links.urls) == '["https://a.example/", "https://b.example/"]'
-    assert links.not_links == ("none",)
-    path.write_text("# none\n", encoding="utf-8")
-    with pytest.raises(DataError, match="no links"):
-        read_urls(path)

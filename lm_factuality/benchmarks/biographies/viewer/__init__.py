@@ -8,8 +8,14 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
-from lm_factuality.benchmarks.biographies.scores import attributed, of_any
-from lm_factuality.benchmarks.biographies.summary import Row, summarise
+from lm_factuality.benchmarks.biographies.scores import (
+    attributed,
+    entity_by_fact,
+    of_any,
+    score,
+    summarise,
+    why_unscored,
+)
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.ground.html import one_file, read_asset, read_file
 
@@ -60,89 +66,25 @@ Status: TypeAlias = Literal[
 ]
 
 
-def page_content(
-    biographies: Sequence[JudgedBiography],
-    title: str,
-    protocol: str = "paper",
-    linking: str | None = None,
-) -> dict[str, Any]:
-    """``title``, the ``settings`` (``protocol``, and ``linking`` where it is known), the
-    ``summary`` over the set, the table of ``texts`` and the ``responses``, as the scripts of the
-    page read them. A judgement is [outcome, score, reason, evidence], the last two by number."""
-    texts = defaultdict[str, int](
-        count().__next__
-    )  # the number of each, in the order in which they are first asked for
-    rows = [Row.of(judged, protocol) for judged in biographies]
-    responses = [
-        _response(judged, row, texts, protocol)
-        for judged, row in zip(biographies, rows, strict=True)
-    ]
-    settings = {"protocol": protocol, **({"linking": linking} if linking else {})}
-    return {
-        "title": title,
-        "settings": settings,
-        "summary": summarise(rows),
-        "texts": list(texts),
-        "responses": responses,
-    }
-
-
 def statuses(judged: JudgedBiography) -> list[Status]:
-    """What a reader should think of each fact. ``supported`` by the page of its individual's
-    entity; ``elsewhere``: only by that of another, so that FActScore counts it and D-FActScore does
-    not; ``ungrouped``: by some page, but it is in no group, so that it is in FActScore alone; else
-    what the page of the entity says, or all pages where there is no group or entity."""
-    entity_of = {
-        fact: entity
-        for group, entity in zip(judged.groups, judged.links, strict=True)
-        for fact in group
-    }
+    """Return what a reader should think of each fact.
+
+    ``supported`` by the page of its individual's entity; ``elsewhere``: only by that of another, so
+    that FActScore counts it and D-FActScore does not; ``ungrouped``: by some page, but it is in no
+    group, so that it is in FActScore alone; else what the page of the entity says, or all pages
+    where there is no group or entity.
+    """
+    entities = entity_by_fact(judged)
     found: list[Status] = []
-    for number, row in enumerate(judged.matrix):
-        entity = entity_of.get(number)
-        own = None if entity is None else row[entity].outcome
+    for fact, row in enumerate(judged.matrix):
+        entity = entities.get(fact)
         anywhere = of_any(row)
-        if own == "supported":
-            found.append("supported")
-        elif anywhere == "supported" and number not in entity_of:
-            found.append("ungrouped")
-        elif anywhere == "supported" and own != "unscored":
-            found.append("elsewhere")
+        outcome = None if entity is None else row[entity].outcome
+        if anywhere != "supported" or outcome in ("supported", "unscored"):
+            found.append(outcome or anywhere)
         else:
-            found.append(own or anywhere)
+            found.append("elsewhere" if fact in entities else "ungrouped")
     return found
-
-
-def _response(
-    judged: JudgedBiography, row: Row, texts: Mapping[str, int], protocol: str
-) -> dict[str, Any]:
-    given = judged.generation
-    return {
-        **{name: getattr(given, name) for name in ("index", "name", "question")},
-        **{
-            name: getattr(judged, name)
-            for name in ("sentences", "groups", "links", "entities", "abstained")
-        },
-        "pieces": align(given.output, judged.sentences),
-        "passages": [[passage.title, texts[passage.text]] for passage in given.passages],
-        "facts": [[fact.text, fact.sentence] for fact in judged.facts],
-        "statuses": statuses(judged),
-        "attributed": attributed(judged, protocol),
-        "matrix": [
-            [
-                [
-                    each.outcome,
-                    each.score,
-                    texts[each.reason],
-                    [texts[text] for text in each.evidence],
-                ]
-                for each in judgements
-            ]
-            for judgements in judged.matrix
-        ],
-        "scores": row.scores and asdict(row.scores),
-        "unscored": row.unscored,
-    }
 
 
 def build_page(
@@ -151,11 +93,74 @@ def build_page(
     protocol: str = "paper",
     linking: str | None = None,
 ) -> str:
-    """The HTML; ``protocol`` and ``linking`` are those that the biographies were judged with."""
-    folder, content = f"{__package__}/page", page_content(biographies, title, protocol, linking)
-    script = "\n".join(
-        [read_asset("elements.js"), *(read_file(f"{folder}/{name}.js") for name in _SCRIPTS)]
-    )
+    """Return the page as HTML.
+
+    Args:
+        biographies: The judged biographies.
+        title: The title of the page.
+        protocol: The protocol that they were judged with.
+        linking: The linking that they were judged with, where it is known.
+    """
+    folder = f"{__package__}/page"
+    scripts = [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
     return one_file(
-        f"{folder}/page.html", read_file(f"{folder}/page.css"), script, title=title, content=content
+        f"{folder}/page.html",
+        read_file(f"{folder}/page.css"),
+        "\n".join([read_asset("elements.js"), *scripts]),
+        title=title,
+        content=page_content(biographies, title, protocol, linking),
     )
+
+
+def page_content(
+    biographies: Sequence[JudgedBiography],
+    title: str,
+    protocol: str = "paper",
+    linking: str | None = None,
+) -> dict[str, Any]:
+    """Return what the scripts of the page read; arguments as of `build_page`.
+
+    A judgement is [outcome, score, reason, evidence], the last two by their numbers in ``texts``.
+    """
+    # The number of each text, in the order in which they are first asked for.
+    texts = defaultdict[str, int](count().__next__)
+    responses = [_response(judged, texts, protocol) for judged in biographies]
+    return {
+        "title": title,
+        "settings": {"protocol": protocol, **({"linking": linking} if linking else {})},
+        "summary": summarise(biographies, protocol),
+        "texts": list(texts),
+        "responses": responses,
+    }
+
+
+def _response(judged: JudgedBiography, texts: Mapping[str, int], protocol: str) -> dict[str, Any]:
+    generation = judged.generation
+    scores = score(judged, protocol)
+    passages = [[passage.title, texts[passage.text]] for passage in generation.passages]
+    matrix = []
+    for judgements in judged.matrix:
+        row = []
+        for cell in judgements:
+            reason = texts[cell.reason]
+            evidence = [texts[text] for text in cell.evidence]
+            row.append([cell.outcome, cell.score, reason, evidence])
+        matrix.append(row)
+    return {
+        "index": generation.index,
+        "name": generation.name,
+        "question": generation.question,
+        "sentences": judged.sentences,
+        "groups": judged.groups,
+        "links": judged.links,
+        "entities": judged.entities,
+        "abstained": judged.abstained,
+        "pieces": align(generation.output, judged.sentences),
+        "passages": passages,
+        "facts": [[fact.text, fact.sentence] for fact in judged.facts],
+        "statuses": statuses(judged),
+        "attributed": attributed(judged, protocol),
+        "matrix": matrix,
+        "scores": scores and asdict(scores),
+        "unscored": why_unscored(judged, scores),
+    }
