@@ -82,7 +82,7 @@ def test_what_is_no_answer_is_refused(arguments, message):
 def test_choices_are_for_another_baseline(evaluate):
     with pytest.raises(ConfigError, match="for choices there is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
-    with pytest.raises(ConfigError, match="no baseline of the suite has a perplexity"):
+    with pytest.raises(ConfigError, match="it has no perplexity"):
         evaluate(
             "constant-answer", ["sample_factor_perplexity"], model_args={"answer": "Yes"}, limit=1
         )
