@@ -38,8 +38,9 @@ class LongFormTask(JudgedTask):
     ) -> tuple[Generation, Settings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
+        knowledge = str(task.knowledge) if task.knowledge else None
         long_form = self._method = generation(
-            {**task.metadata.model_dump(), "knowledge": task.knowledge}
+            {**task.metadata.model_dump(), "knowledge": knowledge}
         )
         about = {
             **long_form.about,
