@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from lm_factuality.cli import main
 from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
+from tests.report.results import factor_task, write_results
 
 FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")]
+
+
+def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
+    odd = {**factor_task([True] * 10), "metadata": {}, "results": {"acc,none": 0.5}}
+    path = write_results(
+        tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False
+    )
+    assert main(["compare", str(path)]) == 0
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert "Left out: \\x1b[2Jodd is not a task of the suite" in output
 
 
 def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):
@@ -52,25 +62,6 @@ def test_other_tokenizers_and_windows_are_warned_of(tmp_path, capsys):
     assert "two: window of 513 tokens, 1024 asked for" in output
 
 
-@pytest.mark.parametrize(
-    ("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
-)
-def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_path, capsys):
-    results(tmp_path / "a", "facebook/opt-125m", ONE, 9.0)
-    results(tmp_path / "b", "gpt2", TWO, 8.0)
-    results(tmp_path / "c", "somebody/thing", TWO, 8.5)
-    folder = tmp_path / "plots"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("mine", encoding="utf-8")
-    for _ in range(2):  # a plot may be drawn again
-        assert (
-            main(["compare", str(tmp_path), "--plots", str(folder), "--plot-format", file_format])
-            == 0
-        )
-    names = {f"x_factor_by_perplexity.{file_format}", f"x_factor_by_size.{file_format}"}
-    assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
-    assert all((folder / name).read_bytes().startswith(start) for name in names)
-    assert (folder / "notes.txt").read_text(encoding="utf-8") == "mine"
-    output = capsys.readouterr().out
-    assert str(folder / f"x_factor_by_size.{file_format}") in output
-    assert "x_factor, somebody/thing: its size is not known" in output
+def test_nothing_to_compare_is_an_error(capsys):
+    assert main(["compare"]) == 1
+    assert "give results of lm_eval, or published figures" in capsys.readouterr().err
