@@ -329,6 +329,6 @@ def _find(path: Path) -> Path:
         return file
     known = sorted(judge.stem for judge in find_config(FOLDER).glob("*.yaml"))
     raise ConfigError(
-        f"{path}: no such judge{did_you_mean(path.name, known)}; expected a YAML file, or one of"
-        f" {', '.join(known)}"
+        f"no judge is called {str(path)!r}{did_you_mean(path.name, known)}; expected a YAML file,"
+        f" or one of {', '.join(known)}"
     )

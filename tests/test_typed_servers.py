@@ -27,6 +27,7 @@ from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
 from judges.verify import PROMPT as VERIFY
 from judges.verify import Pair, SupportReply, verify
 from lm_factuality.benchmarks.biographies import decompose
+from lm_factuality.benchmarks.biographies.method import PAPER, begin, sentence_subjects
 from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
 from lm_factuality.benchmarks.factor_generation import judging as generations
 from lm_factuality.benchmarks.factor_generation.facts import MarkReply
@@ -68,7 +69,9 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
     "decomposition": (
         "biographies/decompose",
         decompose.FactsReply,
-        decompose.decompose_subjects([SENTENCE], "Orla Venn", "standalone")[0],
+        sentence_subjects(
+            [begin(Generation("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))], PAPER
+        )[0],
     ),
     "grouping": (
         "biographies/group",

@@ -161,7 +161,8 @@ class Server:
         why = f"HTTP {status}: {_quoted(self._hidden(str(message or error.message)))}"
         has_money = error.code != "insufficient_quota"
         if has_money and (status in _RETRIED or status >= 500):
-            raise TryAgain(why, _retry_after(error.response.headers)) from None
+            retry_after = seconds_of(error.response.headers.get("retry-after"))
+            raise TryAgain(why, retry_after) from None
         advice = _ADVICE.get(status, f"no request of this judge can succeed; {AGAIN}")
         if status < 400:
             # Following a redirect would take prompts and the key to a server nobody has named.
@@ -184,14 +185,6 @@ class Server:
 def _quoted(text: str) -> str:
     """What a server said, for a message of ours."""
     return shorten(text, _LONGEST_QUOTE, placeholder="...")
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait; some say it in milliseconds."""
-    milliseconds = seconds_of(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    return seconds_of(headers.get("retry-after"))
 
 
 def find_key(config: JudgeConfig) -> str:

@@ -56,10 +56,6 @@ def felm(
     outputs: Annotated[Path, Option(help="lm_eval's samples, or JSONL as below.")],
     out: OutFile,
     data_dir: DataFolder = None,
-    claims: Annotated[
-        Path | None,
-        Option(help="The claims that bare outputs number, not segments."),
-    ] = None,
     protocol: Annotated[
         Literal["paper", "code"],
         Option(
@@ -73,7 +69,6 @@ def felm(
     Examples:
       lm-factuality score felm --outputs samples_felm_segment_cot_DATE.jsonl --out metrics.json
       lm-factuality score felm --outputs outputs.jsonl --data-dir my_folder --out metrics.json
-      lm-factuality score felm --outputs outputs.jsonl --claims claims.jsonl --out metrics.json
       lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
 
     outputs.jsonl has a line {"index": "0", "domain": "math", "output": "Answer: 1,3"} for each row;
@@ -81,14 +76,13 @@ def felm(
     scores and counted, with reasons, under "unscored".
     """
     from lm_factuality.benchmarks.felm.metrics import to_report
-    from lm_factuality.benchmarks.felm.rows import FELM, read_claims, read_rows
+    from lm_factuality.benchmarks.felm.rows import FELM, read_rows
     from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
     from lm_factuality.ground.published import locate
 
     rows = read_rows(locate(FELM, data_dir).path)
     read = read_outputs(outputs, rows)
-    numbered = read_claims(claims, rows) if claims else None
-    report = to_report(judge_outputs(rows, read, protocol, numbered), protocol)
+    report = to_report(judge_outputs(rows, read, protocol), protocol)
     unscored = report["unscored"]
     lines = []
     for name, levels in report.items():

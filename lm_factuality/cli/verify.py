@@ -18,6 +18,7 @@ from judges.verify import (
     SUPPORTED,
     UNSCORED,
     Pair,
+    SupportReply,
     Verification,
     verify,
 )
@@ -74,7 +75,11 @@ def verify_file(
     decide = _by_logprobs if config.verdicts == "logprobs" else verify
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            planned = judge.rehearse(lambda asked: decide(asked, pairs))
+            if decide is verify:
+                subjects = [pair.subject for pair in pairs if not pair.problem]
+                planned = judge.plan(PROMPT, subjects, reply=SupportReply)
+            else:
+                planned = judge.rehearse(lambda asked: decide(asked, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():

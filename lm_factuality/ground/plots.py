@@ -30,14 +30,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
 _LONGEST_LABEL = 30  # characters
 _REFERENCE_STYLE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
-_LABEL_PLACES = (  # offsets around a point, in points, and where the text is anchored
-    (7, 4, "left"),
-    (7, -11, "left"),
-    (-7, 4, "right"),
-    (-7, -11, "right"),
-    (0, 9, "center"),
-    (0, -16, "center"),
-)
+_LABEL_PLACES = ((7, 4, "left"), (-7, 4, "right"), (0, -16, "center"))
+"""Offsets around a point, in points, and where the text is anchored."""
 
 Reference = tuple[str, float] | None
 """What a value worth a line is called, and the value."""
@@ -61,9 +55,9 @@ class Dot:
     @property
     def reach(self) -> tuple[float, float]:
         """How far the interval reaches below and above the value."""
-        if self.low is None or self.high is None:
-            return 0.0, 0.0
-        return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        return max(0.0, self.value - low), max(0.0, high - self.value)
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,6 @@ class Plot:
 
     figure: Any
     title: str
-    description: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     """The numbers of the figure, as a table of texts."""
@@ -93,6 +86,12 @@ class Plot:
     def id(self) -> str:
         """What the ids of its elements in a page begin with."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
+
+    @property
+    def description(self) -> str:
+        """What is read out in the place of the figure."""
+        lines = ["; ".join(self.columns), *("; ".join(row) for row in self.rows[:MOST_ROWS])]
+        return ". ".join(lines)
 
     def __html__(self) -> Markup:
         """Return an ``svg`` element without inline styles, which a strict policy would refuse.
@@ -159,19 +158,13 @@ def scatter(
         _add_legend(axes)
     _label_points(figure, axes, points)
 
-    texts = [f"{point.label}: {point.x.value:.3g}, {point.y.value:.1f}" for point in points]
     x_text: Callable[[float], str] = size_label if by_size else "{:.2f}".format
     rows = [
         (point.label, x_text(point.x.value), f"{point.y.value:.1f}", point.y.interval)
         for point in points
     ]
-    return Plot(
-        figure,
-        title,
-        f"{y_label} over {x_label}. {'; '.join(texts[:MOST_ROWS])}.",
-        ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval"),
-        rows,
-    )
+    columns = ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval")
+    return Plot(figure, title, columns, rows)
 
 
 def dots(
@@ -213,11 +206,7 @@ def dots(
     if len(series) > 1:
         _add_legend(axes, above=reference is not None)
 
-    texts = []
-    for label, dots in rows:
-        values = ", ".join(f"{name} {dot.value:.1f}" for name, dot in dots.items())
-        texts.append(f"{label}: {values}")
-    return Plot(figure, title, f"{x_label}. {'; '.join(texts)}.", ("", *series), table)
+    return Plot(figure, title, ("", *series), table)
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -350,14 +339,13 @@ def _write(axes: Any, text: str, place: tuple[float, float], transform: Any, anc
 
 def _add_legend(axes: Any, above: bool = False) -> None:
     """Add a legend over the axes, in as many columns as fit; ``above`` the name of a line."""
-    names = axes.get_legend_handles_labels()[1]
-    longest = max(map(len, names))
+    longest = max(map(len, axes.get_legend_handles_labels()[1]))
     axes.legend(
         frameon=False,
         fontsize=9,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.06 if above else 1.0),
-        ncols=max(1, min(3, len(names), 50 // (4 + longest))),
+        ncols=max(1, min(3, 50 // (4 + longest))),
         handletextpad=0.4,
         labelcolor=_INK,
     )

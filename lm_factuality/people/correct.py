@@ -21,7 +21,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
-from lm_factuality.people.sheet import units_of_run
+from lm_factuality.people.sheet import asked_about, units_of_run
 from lm_factuality.results.read import Correction
 from lm_factuality.scores.ppi import Units, estimate
 
@@ -108,11 +108,10 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     Raises:
         DataError: The sheet was not drawn from these samples, or people can be asked about none.
     """
-    benchmark = find_benchmark(result.kind)
-    people = benchmark and benchmark.people
-    shown = benchmark and benchmark.page.samples
-    if not people or not shown or not result.samples:
+    asked = asked_about(result)
+    if asked is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
+    people, shown = asked
     source = _source_of(result.task, result.samples, key)
     weights = {item.unit: item.weight for item in key.items if item.source == source}
 

@@ -8,11 +8,12 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
-from lm_factuality.benchmarks.asked import SKIP, Item, Option, Question, Unit
-from lm_factuality.benchmarks.declaration import Benchmark
+from lm_factuality.benchmarks.asked import SKIP, Item, Option, People, Question, Unit
+from lm_factuality.benchmarks.declaration import Benchmark, Samples
 from lm_factuality.benchmarks.pairs import reading, row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import sha256_of, write_json, write_text
@@ -139,11 +140,13 @@ def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
     runs: dict[str, dict[str, tuple[ResultsFile, TaskResult]]] = defaultdict(dict)
     for file in sorted(files, key=lambda file: file.date_text):
         for result in file.tasks:
-            if result.samples and _asks_about_samples(find_benchmark(result.kind)):
+            if asked_about(result):
                 runs[result.task][file.label] = file, result
     if not runs:
-        kinds = [benchmark.kind for benchmark in all_benchmarks() if _asks_about_samples(benchmark)]
-        raise ConfigError(f"--task: found no samples, expected samples of {', '.join(kinds)}")
+        raise ConfigError(
+            "--task: found no samples that people can be asked about, expected those of a judged"
+            " task, of a run with --log_samples"
+        )
     if task is None and len(runs) == 1:
         (task,) = runs
     _check_name("--task", task or "", sorted(runs))
@@ -161,27 +164,35 @@ def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
     return Pool(benchmark, tuple(sources), tuple(units))
 
 
-def _asks_about_samples(benchmark: Benchmark | None) -> bool:
-    people = benchmark.people if benchmark and benchmark.page.samples else None
-    return people is not None and people.data is None
+def asked_about(result: TaskResult) -> tuple[People, Samples] | None:
+    """Return how people are asked about the samples of a task, and how reports show these.
+
+    It is None of a task whose samples people cannot be asked about.
+    """
+    benchmark = find_benchmark(result.kind)
+    if benchmark is None or benchmark.people is None or benchmark.people.data is not None:
+        return None
+    shown = benchmark.page.samples
+    return (benchmark.people, shown) if shown and result.samples else None
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     """Yield each sample of a task, in the strata in which a report groups samples.
 
     A sample has no items if there is nothing to ask about it.
+
+    Raises:
+        DataError: The task has no samples that people can be asked about.
     """
-    benchmark = find_benchmark(result.kind)
-    assert benchmark is not None  # The callers ask only about samples of such benchmarks.
-    assert benchmark.people is not None
-    assert result.samples is not None
-    shown = benchmark.page.samples
-    assert shown is not None
+    asked = asked_about(result)
+    if asked is None or result.samples is None:
+        raise DataError(f"{result.task}: has no samples that people can be asked about")
+    people, shown = asked
     outcomes = dict(zip(("right", "wrong", "unscored", "none"), shown.outcomes, strict=True))
     for sample in read_samples(result.samples):
         row = row_of(result, shown, sample)
         with reading(result, sample):
-            items = tuple(benchmark.people.items(result, sample))
+            items = tuple(people.items(result, sample))
         strata = {
             "model": model,
             "verdict": outcomes[row.outcome],
@@ -345,18 +356,17 @@ def _to_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
     """Return an item as a row of the CSV file."""
     question = sheet.questions[item.question]
     options = (*(item.options or question.options), Option(SKIP, "cannot tell", ""))
-    texts = {
+    row: dict[str, object] = {
+        "sheet": sheet.key.sheet,
+        "number": number,
+        "question": item.question,
         "ask": question.ask,
         "options": "\n".join(f"{option.value}: {option.label}" for option in options),
         "text": item.text,
         "beside": "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context),
     }
-    row: dict[str, object] = {
-        "sheet": sheet.key.sheet,
-        "number": number,
-        "question": item.question,
-    }
-    for name, text in texts.items():
+    for name in READING_COLUMNS:
+        text = str(row[name])
         row[name] = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
     return row
 
@@ -364,13 +374,11 @@ def _to_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
 def build_page(sheet: Sheet) -> str:
     """Return the HTML page of a sheet: one file, which names no judge, model or stratum."""
     # A text that occurs in many items, such as a passage, is on the page once.
-    numbers: dict[str, int] = {}
+    numbers = defaultdict[str, int](count().__next__)
     items = []
     for item in sheet.items:
-        text = numbers.setdefault(item.text, len(numbers))
-        context = []
-        for heading, passage in item.context:
-            context.append((heading, numbers.setdefault(passage, len(numbers))))
+        text = numbers[item.text]
+        context = [(heading, numbers[passage]) for heading, passage in item.context]
         items.append([item.question, text, context, _page_options(item.options)])
     questions = {
         name: {"ask": question.ask, "options": _page_options(question.options)}
@@ -386,9 +394,9 @@ def build_page(sheet: Sheet) -> str:
     }
     folder = f"{__package__}/page"
     style = read_asset("look.css") + read_file(f"{folder}/sheet.css")
-    scripts = [read_file(f"{folder}/{name}.js") for name in ("progress", "sheet")]
-    script = "".join([read_asset("elements.js"), *scripts])
-    return one_file(f"{folder}/sheet.html", style, script, content=content)
+    scripts = [read_asset("elements.js")]
+    scripts += [read_file(f"{folder}/{name}.js") for name in ("progress", "sheet")]
+    return one_file(f"{folder}/sheet.html", style, "".join(scripts), content=content)
 
 
 def _page_options(options: Sequence[Option]) -> list[tuple[str, str, str]]:

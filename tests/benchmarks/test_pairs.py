@@ -135,11 +135,6 @@ def test_scores_per_token_are_not_compared():
         "factor_acc",
         "factor_acc_vs_entity",
     ]
-    labels = [
-        metric.label
-        for metric in compared_scores(find_benchmark("felm"), ["segment_f1", "response_f1_math"])
-    ]
-    assert labels == ["F1, segments", "F1, responses, math"]
 
 
 def test_what_both_models_gain_alike_changes_nothing():

@@ -53,10 +53,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify --pairs FILE --judge lexical --store STORE --out OUT": (".jsonl", ""),
     "score ambigbio --decisions FILE --out OUT": (".json", ""),
     "score felm --outputs FILE --data-dir FELM --out OUT": (".jsonl", ""),
-    "score felm --outputs OUTPUTS --claims FILE --data-dir FELM --out OUT": (
-        ".jsonl",
-        "empty blank bom",
-    ),
     "claims extract --judge rules --data-dir FELM_FOLDER --out OUT": (".jsonl", ""),
     "claims extract --judge FILE --data-dir FELM --store STORE --out OUT": (".yaml", ""),
     "certify --judge FILE --sample --store STORE": (".yaml", ""),

@@ -70,17 +70,6 @@ def test_retries_end_with_the_server(server, ask_server):
     assert time.monotonic() - begin < 30
 
 
-def test_a_pause_in_milliseconds_is_kept(server, ask_server):
-    pause = {"Retry-After-Ms": "900", "Retry-After": "60"}
-    server.script = lambda prompt, attempt: (
-        Act(text="yes") if attempt else Act(status=429, headers=pause, text="")
-    )
-    begin = time.monotonic()
-    (answer,) = ask_server(REQUESTS[:1])
-    assert answer.text == "yes"
-    assert 0.8 < time.monotonic() - begin < 30
-
-
 def test_counts_of_tokens_that_are_none(server, ask_server):
     impossible = {"prompt_tokens": 10**400, "completion_tokens": -1}
     server.script = lambda prompt, attempt: Act(text="yes", usage=impossible)

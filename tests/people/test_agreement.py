@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
-from lm_factuality.people.labels import Key, Label, Labels, SheetItem, Source, read_labels
+from lm_factuality.people.labels import Key, SheetItem, Source, read_labels
 from lm_factuality.scores.agreement import fleiss, krippendorff
 
 SEGMENT = ("factual", "wrong")
@@ -221,10 +221,3 @@ def test_a_person_may_be_called_judge(tmp_path):
     found = cells(key, answered(tmp_path, key, {"judge": "ff", "ann": "ff"}))
     assert found["pairs", ("segment", "all", "ann", "judge"), "agreement, %"].value == 1
     assert found["pairs", ("segment", "all", "judge", JUDGE), "agreement, %"].value == 0.5
-
-
-def test_nobody_answered_a_question():
-    key = sheet([entry(1), entry(2, None, "fluent")])
-    label = Label(key.items[0], "factual", "ann")
-    found = cells(key, Labels((label,), {(0, "u1"): {"segment:0": "factual"}}))
-    assert {row[0] for _, row, _ in found} == {"segment"}

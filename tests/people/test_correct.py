@@ -14,7 +14,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.report.build import choose
-from lm_factuality.results.read import read_correction, read_results_file, read_results_files
+from lm_factuality.results.read import read_results_file, read_results_files
 from lm_factuality.scores.ppi import Units, estimate
 from tests.people.conftest import felm_gen_sample
 from tests.report.results import write_results
@@ -130,20 +130,6 @@ def test_part_of_the_labels_give_what_the_estimate_gives(tmp_path):
     assert found.low < 120 / 288 < found.high
 
 
-def test_the_judge_s_own_answers_change_no_score_but_widen_nothing_below_zero(tmp_path):
-    results = run(tmp_path)
-    said = labelled(results, tmp_path, answer=lambda entry: entry.judge or "skip")
-    assert correct(results, *said) == 0
-    found = corrected(results)[RATE]
-    assert 0 <= found.low <= found.value <= found.high <= 1
-    assert found.value == pytest.approx(0.2, abs=0.03)
-    correction = read_correction(next(tmp_path.glob("corrected_*")))
-    assert sum(correction.left_out.values()) == sum(
-        entry.judge is None and entry.item.endswith(":0")
-        for entry in read_key(tmp_path / "sheet.key.json").items
-    )
-
-
 def test_corrected_scores_stand_beside_the_measured_ones(tmp_path, capsys):
     results = run(tmp_path / "run")
     correct(results, *labelled(results, tmp_path))
@@ -206,27 +192,6 @@ def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
     results = run(tmp_path)
     assert correct(results, *labelled(results, tmp_path), "--task", "other") == 1
     assert "other: the sheet is of gen, the results are of gen" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: content.update(format=2), "format is 2"),
-        (lambda content: content["scores"][RATE].update(low=0.9), RATE),
-        (lambda content: content["scores"][RATE].update(more=1), "more"),
-        (lambda content: content.pop("samples"), "samples is missing"),
-        (lambda content: content.update(scores=[1]), "scores"),
-    ],
-)
-def test_a_file_that_was_changed_is_named(tmp_path, change, message):
-    results = run(tmp_path)
-    correct(results, *labelled(results, tmp_path))
-    path = next(tmp_path.glob("corrected_*"))
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=message):
-        read_results_file(results)
 
 
 def test_both_models_of_a_sheet_are_corrected(tmp_path):

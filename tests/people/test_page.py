@@ -279,19 +279,3 @@ def test_hostile_texts_are_shown_nothing_is_asked_of_the_network_and_all_can_be_
         ]
         assert urls
         assert all(url.startswith(("file:", "data:")) for url in urls)
-
-
-def test_what_differs_and_what_is_quoted_is_marked(visit, write_rows, tmp_path, runs):
-    from tests.conftest import example_row
-
-    (page, *_) = write_sheet(
-        make_sheet(read_pool([write_rows([example_row()])]), 1), tmp_path / "factor.html"
-    )
-    browser = visit(page)
-    begin(browser)
-    assert [node.text for node in browser.find_elements(By.TAG_NAME, "mark")] == ["baker", "sailor"]
-    (page, *_) = write_sheet(make_sheet(read_pool([runs], "gen"), 3), tmp_path / "gen.html")
-    browser = visit(page)
-    begin(browser)
-    (mark, *_) = browser.find_elements(By.TAG_NAME, "mark") or [None]
-    assert mark is None or mark.text == browser.find_element(By.ID, "text").text

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
 
 import pytest
 
@@ -13,10 +12,9 @@ from lm_factuality.benchmarks.asked import Unit
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.people.labels import read_key
-from lm_factuality.people.sheet import build_page, make_sheet, read_pool, write_sheet
+from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.conftest import example_row
 from tests.people.conftest import MODELS
-from tests.report.conftest import HOSTILE
 
 
 def test_all_items_of_a_unit_stand_together_with_its_probability(runs):
@@ -42,22 +40,6 @@ def test_the_same_seed_gives_the_same_sheet_and_another_another(runs):
     assert one == same
     assert one.sheet != other.sheet
     assert one.items != other.items
-
-
-def test_every_unit_is_as_likely_as_another_of_its_stratum(runs):
-    pool = read_pool([runs], "gen")
-    counts, probabilities = Counter(), {}
-    for seed in range(600):
-        for entry in make_sheet(pool, 6, ("verdict",), seed=seed).key.items:
-            counts[seed, entry.unit_key] = 1
-            probabilities[entry.unit_key] = entry.probability
-    drawn = Counter(unit for _, unit in counts)
-    assert len(drawn) == 24
-    for unit, times in drawn.items():  # five standard errors of a share
-        assert (
-            abs(times / 600 - probabilities[unit])
-            < 5 * (probabilities[unit] * (1 - probabilities[unit]) / 600) ** 0.5
-        )
 
 
 def test_strata_share_alike_and_small_ones_give_all_they_have(runs):
@@ -106,23 +88,6 @@ def test_some_items_come_twice_and_later(runs):
     ) * 2 == len(make_sheet(pool, 1, repeat=1.0).key.items)
 
 
-def test_scattered_items_do_not_keep_their_neighbours(runs):
-    pool = read_pool([runs], "gen")
-    together, apart = (make_sheet(pool, 24, scatter=scatter).key for scatter in (False, True))
-    assert sorted((entry.unit_key, entry.item) for entry in together.items) == sorted(
-        (e.unit_key, e.item) for e in apart.items
-    )
-
-    def changes(key):
-        return sum(
-            one.unit_key != other.unit_key
-            for one, other in zip(key.items, key.items[1:], strict=False)
-        )
-
-    assert changes(together) == 23
-    assert changes(apart) > 30
-
-
 def test_annotators_cannot_see_judge_model_or_stratum(runs, tmp_path):
     sheet = make_sheet(read_pool([runs], "bio"), 4, ("verdict", "model"))
     page, table, key = write_sheet(sheet, tmp_path / "sheet.html")
@@ -157,19 +122,6 @@ def test_annotators_cannot_see_judge_model_or_stratum(runs, tmp_path):
     ]
     assert {item.judge for _, item in entries} >= {"supported", "not_supported"}
     assert {len(entry) for entry, _ in entries} == {4}
-
-
-def test_texts_of_models_are_data_in_page_and_table(runs, tmp_path):
-    sheet = make_sheet(read_pool([runs], "gen"), 4)
-    page = build_page(sheet)
-    assert HOSTILE not in page
-    assert page.count("<script") == page.count("</script") == 2
-    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    assert HOSTILE in data["texts"]
-    assert len(data["texts"]) == len(set(data["texts"]))
-    _, table, _ = write_sheet(sheet, tmp_path / "sheet.html")
-    with table.open(encoding="utf-8", newline="") as file:
-        assert all(HOSTILE in row["beside"] for row in csv.DictReader(file))
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx"])
@@ -298,25 +250,3 @@ def test_a_key_is_not_lost(runs, tmp_path, capsys):
     assert main([*make, "--seed", "1"]) == 1
     assert "choose another --out" in capsys.readouterr().err
     assert read_key(tmp_path / "sheet.key.json") == key
-
-
-def test_a_table_alone(runs, tmp_path):
-    out = str(tmp_path / "sheet.csv")
-    assert (
-        main(
-            [
-                "people",
-                "sheet",
-                str(runs),
-                "--task",
-                "gen",
-                "--rows",
-                "5",
-                "--csv-only",
-                "--out",
-                out,
-            ]
-        )
-        == 0
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {"sheet.csv", "sheet.key.json"}

@@ -78,7 +78,6 @@ def test_figures_stand_with_interval_bounds_and_unscored_count(tmp_path):
             True,
         ),
         ({"backend": "classifier"}, False),
-        ({"backend": "openai"}, False),
     ],
 )
 def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge, expected):
@@ -371,17 +370,6 @@ def test_rows_are_in_chunks_and_texts_are_shared_by_models(tmp_path, monkeypatch
     assert (detail["sums"][0], detail["means"][0], detail["tokens"][0]) == (-5.0, -0.5, 10)
 
 
-def test_the_first_view_stays_small(tmp_path):
-    long = "The library opened in 1870, and its keeper wrote a long book about it. " * 20
-    write_results(tmp_path / "a", {"my_factor": factor_task([True, False] * 2133, prefix=long)})
-    build_report([tmp_path / "a"], tmp_path / "out")
-    folder = tmp_path / "out"
-    page = [folder / "samples.html", *(folder / "assets").iterdir()]
-    loaded = [folder / "data" / f"t0.{name}.js" for name in ("docs", "m0", "docs.0", "m0.0")]
-    assert sum(path.stat().st_size for path in (*page, *loaded)) < 1_000_000
-    assert sum(path.stat().st_size for path in folder.glob("data/*")) > 5_000_000
-
-
 def test_what_is_no_report_is_left_alone(tmp_path):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)})
     precious = tmp_path / "out" / "thesis.txt"
@@ -419,20 +407,18 @@ def test_no_results_say_what_was_expected(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("place", ["model", "task", "title", "prefix", "choice", "segment", "name"])
-def test_hostile_text_never_becomes_markup(tmp_path, place):
-    task = "my_factor" if place != "task" else 'x"><img src=x>'
+@pytest.mark.parametrize("task", ["my_factor", 'x"><img src=x>'])
+def test_hostile_text_never_becomes_markup(tmp_path, task):
     tasks = {
-        task: factor_task(RIGHT, **({place: HOSTILE} if place in ("prefix", "choice") else {})),
-        "my_felm": felm_task(
-            ["Answer: 2", HOSTILE], **({"segment": HOSTILE} if place == "segment" else {})
-        ),
-        "my_bio": ambigbio_task(**({"name": HOSTILE} if place == "name" else {})),
+        task: factor_task(RIGHT, prefix=HOSTILE, choice=HOSTILE),
+        "my_felm": felm_task(["Answer: 2", HOSTILE], segment=HOSTILE),
+        "my_bio": ambigbio_task(name=HOSTILE),
     }
     for number in range(2):
-        model = f"{HOSTILE} {number}" if place == "model" else f"org/m{number}"
-        write_results(tmp_path / f"r{number}", tasks, model, with_samples=place != "task")
-    built = build_report([tmp_path], tmp_path / "out", HOSTILE if place == "title" else "A report")
+        model = f"{HOSTILE} {number}"
+        # No file can be called by the hostile task, so it has no samples.
+        write_results(tmp_path / f"r{number}", tasks, model, with_samples=task == "my_factor")
+    built = build_report([tmp_path], tmp_path / "out", HOSTILE)
     for page in built.pages:
         html = read(tmp_path / "out", page)
         assert "<img" not in html

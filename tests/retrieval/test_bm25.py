@@ -82,14 +82,6 @@ def test_scores_are_those_of_the_formula(stemmer, commit, tmp_path, monkeypatch)
             )
 
 
-def test_results_do_not_depend_on_the_commits(tmp_path, monkeypatch, encyclopedia):
-    monkeypatch.setattr(bm25, "_COMMIT", 13)
-    index, whole = build_index(ENCYCLOPEDIA, tmp_path / "index"), open_index(encyclopedia)
-    queries = [f"{title} {' '.join(parts)}" for _, title, parts in sentences()]
-    assert index.retrieve(queries, 220) == whole.retrieve(queries, 220)
-    assert index.identity == whole.identity
-
-
 def test_a_few_texts_in_memory_are_ranked_as_on_disk(index):
     searcher = Searcher.of([passage.contents for passage in index.passages])
     for _, title, parts in list(sentences())[::20]:

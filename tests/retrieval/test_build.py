@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 
-import numpy
 import pytest
 from filelock import FileLock
 
@@ -162,31 +161,6 @@ def test_words_and_several_sources(write_tsv, tmp_path):
     assert [record.path for record in index.manifest.sources] == list(map(str, files))
     with pytest.raises(ConfigError, match="words is 0"):
         build_index(files, tmp_path / "other", words=0)
-
-
-def test_memory_does_not_grow_with_the_corpus(tmp_path):
-    """Twelve batches take what three take: a batch and Tantivy's heap, not all postings."""
-    random = numpy.random.default_rng(0)
-    rows = [
-        " ".join(f"w{word}" for word in row) + "\n"
-        for row in random.integers(5000, size=(24_000, 60))
-    ]
-    for name, size in (("three.tsv", 6000), ("twelve.tsv", 24_000)):
-        (tmp_path / name).write_text("text\n" + "".join(rows[:size]), encoding="utf-8")
-    program = (
-        "import resource, sys\n"
-        "from lm_factuality.retrieval.build import build_index\n"
-        "from lm_factuality.retrieval import bm25, build, sources\n"
-        "bm25._HEAP, sources._BATCH, bm25._COMMIT = bm25._SMALL_HEAP, 2000, 2000\n"
-        "for name in ('three', 'twelve'):\n"
-        "    build_index(f'{sys.argv[1]}/{name}.tsv', f'{sys.argv[1]}/{name}')\n"
-        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    three, twelve = map(
-        int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    )
-    assert twelve - three < 8_000  # kB; the postings alone are 11,000, the texts 8,000
 
 
 def test_the_manifest_says_what_the_index_is(encyclopedia):

@@ -34,7 +34,7 @@ from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import Table
-from lm_factuality.scores.statistics import defined, interval_of, pooled_interval
+from lm_factuality.scores.statistics import defined, interval_of, pooled_interval, ratio
 
 _PUBLISHED = SOURCES[:4]  # each generations file before its decisions
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
@@ -145,7 +145,7 @@ STEPS = {
     ),
     "linking": Step(
         ("right", "groups"),
-        lambda counts: {"accuracy": tally.ratio(*counts)},
+        lambda counts: {"accuracy": ratio(*counts)},
         _to_link,
         _link_all,
         tally.count_linking,

@@ -151,10 +151,10 @@ def _links(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     context = (("Text", judged.generation.output), *pages)
     for number in range(1, min(len(judged.facts), len(judged.entities), MOST) + 1):
         words = {"noun": noun, "Noun": noun.capitalize(), "number": number}
-        judge = None
-        if numbered:
-            entity = link_by_group[numbered[number]] if number in numbered else ABSENT
-            judge = NONE if entity is None else str(entity)
+        judge = ABSENT if numbered else None
+        if number in numbered:
+            entity_of = link_by_group[numbered[number]]
+            judge = NONE if entity_of is None else str(entity_of)
         absent = Option(ABSENT, _WORDS[ABSENT].format(**words), "-")
         options = (*titles, Option(NONE, _WORDS[NONE], "0"), absent)
         text = _WORDS["individual"].format(**words)
@@ -201,19 +201,19 @@ def _as_people_say(
 
     members: dict[int, list[int]] = defaultdict(list)
     for place in range(len(judged.facts)):
-        group = members[int(answers[f"group:{place}"]) if place else 1]
+        member_of = members[int(answers[f"group:{place}"]) if place else 1]
         if place or settings.protocol != "code":  # the authors' groups lack the first fact
-            group.append(place)
+            member_of.append(place)
     number_by_group = {tuple(members[number]): number for number in sorted(members)}
     # Ties between links go by the order of groups.
     is_same = set(number_by_group) == set(judged.groups)
     groups = judged.groups if is_same else tuple(number_by_group)
     derived = link(groups, judged.entities, judged.matrix, settings.linking, settings.protocol)
     links: list[int | None] = []
-    for group, entity in zip(groups, derived, strict=True):
+    for group, by_verdicts in zip(groups, derived, strict=True):
         answer = answers.get(f"link:{number_by_group[group]}", SKIP)
         if answer.isdigit():
             links.append(int(answer))
         else:
-            links.append(None if answer == NONE else entity)
+            links.append(None if answer == NONE else by_verdicts)
     return replace(judged, groups=groups, links=tuple(links), ungrouped=None)

@@ -186,6 +186,7 @@ def _check(judged: JudgedBiography) -> None:
                     f"{part}: found {number}, expected the number of one of {len(existing)},"
                     " counted from 0"
                 )
+    lengths: list[tuple[str, Sequence[Any], Sequence[Any]]]
     lengths = [("links", judged.links, judged.groups), ("matrix", judged.matrix, judged.facts)]
     lengths += [("a row of 'matrix'", cells, judged.entities) for cells in judged.matrix]
     for part, elements, counterparts in lengths:

@@ -2,8 +2,7 @@
 place; and its part of the report, as table 4 of its paper lays it out, with the published models
 beneath one's own."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import product
 from operator import ne
 from pathlib import Path
@@ -87,25 +86,6 @@ def _items(result: TaskResult, sample: Sample) -> list[Item]:
 def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
     labels = [answers[item.id] == FACTUAL for item in _items(result, sample)]
     return {"doc": {**sample["doc"], "labels": labels}}
-
-
-def of_domain(name: str, score: str, scores: Iterable[Score]) -> Score | None:
-    """Return the score that a name such as ``segment_f1_wk`` stands for.
-
-    Args:
-        name: The name.
-        score: The score in it, such as ``f1``.
-        scores: Those among which that of the level is.
-
-    Returns:
-        The score, labelled with its domain, or None for another name.
-    """
-    level, _, domain = name.partition(f"_{score}_")
-    for candidate in scores:
-        if domain and candidate.name == f"{level}_{score}":
-            label = TABLE4["domains"].get(domain, domain).lower()
-            return replace(candidate, name=name, label=f"{candidate.label}, {label}")
-    return None
 
 
 class Cell(NamedTuple):
@@ -203,8 +183,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome = "wrong" if wrong else "right"
         for level in LEVELS:
             counts = tuple(map(float, sample[f"{level}_f1"]))
-            for score in ("f1", "balanced_accuracy", f"f1_{doc['domain']}"):
-                parts[f"{level}_{score}"] = counts
+            parts[f"{level}_f1"] = counts
+            parts[f"{level}_balanced_accuracy"] = counts
     return SampleRow(
         key=key_of(sample, doc["prompt"], *doc["segments"]),
         cluster=str(doc["index"]),
@@ -260,7 +240,6 @@ BENCHMARK = Benchmark(
             facet="Domain",
             is_partition=True,
             right="Responses judged rightly throughout",
-            compared=lambda name: of_domain(name, "f1", SCORES),
             script=Path(__file__).with_name("page.js"),
         ),
     ),

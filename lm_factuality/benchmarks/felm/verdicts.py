@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.felm import grammar
-from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES, FelmRow, RowClaims
+from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError, curable
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
@@ -60,9 +60,6 @@ class Outputs:
 
     cut_off: Sequence[bool] = ()
     """Whether each text ended for want of tokens. None did by default."""
-
-    is_sample: bool = False
-    """Whether they are lm_eval's, which say themselves what was judged."""
 
 
 def judge_response(
@@ -172,7 +169,7 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, Outputs]:
             sample = to_model(_Sample, record)
             row = sample.doc
             texts = [] if row.problem else list(chain.from_iterable(sample.resps))
-            read = Outputs(texts, row.owners or None, row.problem or None, is_sample=True)
+            read = Outputs(texts, row.owners or None, row.problem or None)
         else:
             row = to_model(_Line, record)
             read = Outputs(row.output if isinstance(row.output, list) else [row.output or ""])
@@ -192,35 +189,11 @@ def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, Outputs]:
 
 
 def judge_outputs(
-    rows: Sequence[FelmRow],
-    outputs: Mapping[str, Outputs],
-    protocol: str,
-    claims: Mapping[str, RowClaims] | None = None,
+    rows: Sequence[FelmRow], outputs: Mapping[str, Outputs], protocol: str
 ) -> list[JudgedResponse]:
-    """Read what the outputs say of every row.
-
-    Args:
-        rows: The rows.
-        outputs: Those of `read_outputs`.
-        protocol: ``paper`` or ``code``.
-        claims: The claims that the ids in bare outputs number, if they number claims.
-
-    Raises:
-        DataError: Claims are given for lm_eval's samples, which hold their own.
-    """
-    if claims is not None and any(output.is_sample for output in outputs.values()):
-        raise DataError(
-            "these outputs are lm_eval's samples, which say themselves what their ids number; leave"
-            " out --claims"
-        )
-    judged = []
-    for row in rows:
-        output = outputs.get(row.index, Outputs(problem="no output for this row"))
-        if claims is not None and row.domain not in WITHOUT_REFERENCES:
-            row_claims = claims.get(row.index)
-            if row_claims is None or row_claims.problem:
-                output = replace(output, problem=output.problem or "no claims for this row")
-            else:
-                output = replace(output, owners=row_claims.owners())
-        judged.append(judge_response(row.index, row.domain, row.labels, output, protocol))
-    return judged
+    """Read what the outputs say of every row."""
+    absent = Outputs(problem="no output for this row")
+    return [
+        judge_response(row.index, row.domain, row.labels, outputs.get(row.index, absent), protocol)
+        for row in rows
+    ]

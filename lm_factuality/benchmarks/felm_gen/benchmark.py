@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import Data, Page, Sample, Samples
-from lm_factuality.benchmarks.felm.benchmark import TABLE4, of_domain
+from lm_factuality.benchmarks.felm.benchmark import TABLE4
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import LEVELS, SCORES, FelmGen
 from lm_factuality.benchmarks.judged import judged_benchmark
@@ -48,8 +48,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome = "wrong" if wrong else "right"
         margin = -wrong / max(1, len(errors))
         for level in LEVELS:
-            for name in (f"{level}_error_rate", f"{level}_error_rate_{doc['domain']}"):
-                parts[name] = tuple(map(float, sample[f"{level}_error_rate"]))
+            name = f"{level}_error_rate"
+            parts[name] = tuple(map(float, sample[name]))
     return SampleRow(
         key=key_of(sample, doc["prompt"]),
         cluster=str(doc["index"]),
@@ -91,7 +91,6 @@ BENCHMARK = judged_benchmark(
             facet="Domain",
             is_partition=True,
             right="Responses without an error",
-            compared=lambda name: of_domain(name, "error_rate", SCORES),
             script=Path(__file__).with_name("page.js"),
         ),
     ),

@@ -37,20 +37,15 @@ from lm_factuality.benchmarks.declaration import (
     is_bound,
 )
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import (
-    INDEX,
-    SOURCES,
-    K,
-    is_true,
-    listed,
-    open_knowledge,
-)
+from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
-from lm_factuality.harness.generation import Docs, Verdict
+from lm_factuality.ground.settings import read_settings
+from lm_factuality.harness.generation import Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict, verdict_of
+from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 
 _MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
@@ -69,7 +64,7 @@ class Settings(method.Settings):
     passages: int = EVIDENCE
     kind: str = ""
 
-    def about(self, generation: Generation) -> dict[str, Any]:
+    def about(self, generation: Generation) -> JsonObject:
         return {
             "question": generation.question,
             **({"entity_kind": self.kind} if self.kind else {}),
@@ -103,22 +98,25 @@ class Settings(method.Settings):
         return pairs
 
 
-def _known(given: Generation) -> tuple[str, ...]:
+def _known(generation: Generation) -> tuple[str, ...]:
+    """Return the passages of a document as a judge reads them."""
     return tuple(
-        f"Title: {each.title}\n{each.text}" if each.title else each.text for each in given.passages
+        f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
+        for passage in generation.passages
     )
 
 
 def prose(response: str) -> str:
-    """A response without Markdown: no marks of lists and emphasis, no headings and other lines that
-    lead into what follows."""
-    lines = (
-        _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
-        for line in response.splitlines()
-    )
-    return "\n".join(
-        re.sub(r"\*\*|__|`", "", line).strip() for line in lines if not _LEADS.match(line)
-    )
+    """Return a response without Markdown.
+
+    Marks of lists and emphasis, headings, and other lines that lead into what follows are left out.
+    """
+    lines = []
+    for line in response.splitlines():
+        text = _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
+        if not _LEADS.match(text):
+            lines.append(re.sub(r"\*\*|__|`", "", text).strip())
+    return "\n".join(lines)
 
 
 _NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
@@ -136,19 +134,17 @@ class LongForm(AmbigBio):
     name = "longform"
 
     @property
-    def about(self) -> dict[str, Any]:
-        known, kind = self.settings.index, self.settings.kind
-        own = {
-            "k": list(self.k),
-            "passages": self.settings.passages,
-            "linking": self.settings.linking,
-        }
-        told_apart = {"entities": bool(kind), "entity_kind": kind or "entity"}
+    def about(self) -> JsonObject:
+        """The settings that can change a score, as a task's metadata have them."""
+        settings = self.settings
         return {
             "knowledge": self.knowledge,
-            "knowledge_identity": known.identity if known else None,
-            **own,
-            **told_apart,
+            "knowledge_identity": settings.index.identity if settings.index else None,
+            "k": list(self.k),
+            "passages": settings.passages,
+            "linking": settings.linking,
+            "entities": bool(settings.kind),
+            "entity_kind": settings.kind or "entity",
         }
 
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
@@ -161,68 +157,60 @@ class LongForm(AmbigBio):
             raise DataError(f"{self.name}: {_NO_INDEX}")
         return super().judge(judge, docs, responses)
 
-    def row_metrics(self, judged: JudgedBiography) -> dict[str, Any]:
+    def row_metrics(self, judged: JudgedBiography) -> JsonObject:
         return row_metrics(judged, self.settings.kind, self.k)
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Each mean as ``biographies.scores`` has it, its interval clustered by prompt; K;
-        responses and facts by outcome."""
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Return each mean as `means_of` has it, K, and responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
-        rows = [self.row_metrics(each) for each in judged]
-        tallies = [Tally.of(each) for each in judged]
+        rows = [self.row_metrics(response) for response in judged]
+        reasons = Counter(row["unscored"] for row in rows if row["unscored"])
+        names = [name for name in rows[0] if not is_bound(name) and name != "unscored"]
+        facts: Counter[str] = Counter()
+        for response in judged:
+            facts.update(vars(Tally.of(response)))
         return {
-            **means_of(
-                rows,
-                [name for name in rows[0] if not is_bound(name) and name != "unscored"],
-                SCORES,
-            ),
+            **means_of(rows, names, SCORES),
             "k": list(self.k),
             "responses": len(rows),
-            "abstained": sum(each.abstained for each in judged),
-            "unscored": dict(
-                Counter(row["unscored"] for row in rows if row["unscored"]).most_common()
-            ),
-            "facts": {
-                name: sum(getattr(each, name) for each in tallies)
-                for name in Tally.__dataclass_fields__
-            },
+            "abstained": sum(response.abstained for response in judged),
+            "unscored": dict(reasons.most_common()),
+            "facts": dict(facts),
         }
 
     def notes(self, summary: Mapping[str, Any]) -> list[str]:
-        return [
-            (
-                f"{summary['responses']} responses, {summary['abstained']} abstain; facts:"
-                f" {counted(summary['facts'])}."
-            ),
-            *(
-                [f"Without all scores: {counted(summary['unscored'])}."]
-                if summary["unscored"]
-                else []
-            ),
-            f"K: {', '.join(map(str, summary['k']))}. Intervals: bootstrap over prompts.",
+        notes = [
+            f"{summary['responses']} responses, {summary['abstained']} abstain; facts:"
+            f" {counted(summary['facts'])}."
         ]
+        if summary["unscored"]:
+            notes.append(f"Without all scores: {counted(summary['unscored'])}.")
+        ks = ", ".join(map(str, summary["k"]))
+        return [*notes, f"K: {ks}. Intervals: bootstrap over prompts."]
 
     def record(self, judged: JudgedBiography) -> Verdict:
         return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
 
 
 def generation(metadata: Mapping[str, Any]) -> LongForm:
-    """With the settings of a run; of ``knowledge`` the folder of an index counts, for documents
-    hold the pages themselves. Raises DataError: the index cannot be used."""
-    path = Path(str(metadata.get("knowledge") or DOCUMENTS))
-    knowledge = open_knowledge(path) if metadata.get("knowledge") and path.is_dir() else None
-    kind = (
-        str(metadata.get("entity_kind") or "entity")
-        if is_true(metadata.get("entities")) is True
-        else ""
+    """Make the judged method from the settings of a run.
+
+    Of ``knowledge`` the folder of an index counts, for documents hold the pages themselves.
+
+    Raises:
+        ConfigError: A setting is wrong.
+        DataError: The index cannot be used.
+    """
+    read = read_settings(Metadata, dict(metadata), "metadata")
+    path = Path(read.knowledge or DOCUMENTS)
+    has_index = bool(read.knowledge) and path.is_dir() and not read.kind
+    settings = Settings(
+        linking=read.linking,
+        index=open_index(path) if has_index else None,
+        passages=read.passages,
+        kind=read.kind,
     )
-    index = knowledge if isinstance(knowledge, Index) and not kind else None
-    linking, passages = (
-        str(metadata.get("linking") or "greedy"),
-        int(metadata.get("passages") or EVIDENCE),
-    )
-    settings = Settings(None, linking, index=index, passages=passages, kind=kind)
-    return LongForm(settings, path.name, tuple(listed(metadata.get("k") or K)))
+    return LongForm(settings, path.name, read.k)
 
 
 _NOTE = (
@@ -231,49 +219,31 @@ _NOTE = (
 )
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """A response with its judged facts, and why the judge says so of each."""
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
     judged = from_record(record)
-    is_scored, is_wrong = (
-        f1 is not None and not record["unscored"],
-        bool(Tally.of(judged).not_supported),
-    )
+    outcome = "wrong" if Tally.of(judged).not_supported else "right"
+    if judged.abstained:
+        outcome = "none"
+    elif f1 is None or record["unscored"]:
+        outcome = "unscored"
+    parts = {}
+    for score in SCORES:
+        if score.label and sample.get(score.name) is not None:
+            parts[score.name] = mean_part(sample[score.name])
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
-        key_of(sample, doc["index"], doc["question"]),
-        str(doc["index"]),
-        snippet(doc["question"]),
-        {"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
-        (
-            "none"
-            if judged.abstained
-            else "unscored"
-            if not is_scored
-            else "wrong"
-            if is_wrong
-            else "right"
-        ),
-        f1,
-        [doc["topic"]] if doc["topic"] else [],
-        shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        {
-            score.name: mean_part(sample[score.name])
-            for score in SCORES
-            if score.label and sample.get(score.name) is not None
-        },
+        key=key_of(sample, doc["index"], doc["question"]),
+        cluster=str(doc["index"]),
+        title=snippet(doc["question"]),
+        doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
+        outcome=outcome,
+        margin=f1,
+        facets=[doc["topic"]] if doc["topic"] else [],
+        detail=shown_of(judged, record["unscored"]) | {"reasons": reasons},
+        parts=parts,
     )
-
-
-SAMPLES = Samples(
-    row,
-    ("all supported", "unsupported facts", "unscored", "declined"),
-    margin="F1@K",
-    facet="Topic",
-    is_partition=True,
-    right="Responses without an unsupported fact",
-    script=Path(__file__).with_name("page.js"),
-)
 
 
 BENCHMARK = Benchmark(
@@ -309,7 +279,15 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",
         sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
-        samples=SAMPLES,
+        samples=Samples(
+            sample_row,
+            ("all supported", "unsupported facts", "unscored", "declined"),
+            margin="F1@K",
+            facet="Topic",
+            is_partition=True,
+            right="Responses without an unsupported fact",
+            script=Path(__file__).with_name("page.js"),
+        ),
     ),
     order=35,
     people=people_of(generation, "entity"),

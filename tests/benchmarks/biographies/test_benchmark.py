@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 
 import pytest
 
-from judges.answers import Request
 from judges.backends.lexical import LexicalBackend
-from judges.backends.openai_http import OpenAIBackend
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.templates import Prompts
-from lm_factuality.benchmarks import find_generation
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, read_generations, to_doc
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, to_doc
 from lm_factuality.benchmarks.biographies.judging import AMBIGBIO, AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings, begin, judge_biographies
+from lm_factuality.benchmarks.biographies.method import Settings, begin
 from lm_factuality.benchmarks.biographies.scores import score, summarise
 from lm_factuality.benchmarks.biographies.types import Generation, JudgedBiography, Passage
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
 from tests.benchmarks.biographies.test_link import judged
-from tests.judges.server import Act
 
 PAINTER = Passage(
     "Ada Lind (painter)",
@@ -90,32 +85,6 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
     columns, rows, notes = AMBIGBIO.table(summary)
     assert {len(row) for row in rows} == {len(columns)}
     assert ["3 responses, 1 abstain" in notes[0], "documents" in notes[-1]] == [True, True]
-
-
-def test_a_second_run_asks_nothing(lexical):
-    run(lexical, [MERGED, APART])
-    before = lexical.usage.stored
-    docs, _ = run(lexical, [MERGED, APART])
-    asked = lexical.usage.stored - before
-    assert asked == len(set(asked_by(lexical, docs)))
-
-
-def asked_by(judge, docs) -> list[str]:
-    """The keys of all requests that the two responses make."""
-    seen: list[str] = []
-
-    class Counting:
-        config = judge.config
-
-        def ask_typed(self, prompt_name, reply, subjects, *rest, **decoding):
-            seen.extend(
-                f"{prompt_name} {judge.prompts.render(prompt_name, subject)}"
-                for subject in subjects
-            )
-            return judge.ask_typed(prompt_name, reply, subjects, *rest, **decoding)
-
-    judge_biographies(Counting(), [respond(MERGED), respond(APART)])
-    return seen
 
 
 def test_a_plan_sends_nothing_and_names_each_step(lexical):
@@ -218,10 +187,6 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
     assert AMBIGBIO.unscored(to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"] is None
 
 
-def test_the_benchmark_is_found_by_its_name():
-    assert find_generation("ambigbio") == AMBIGBIO
-
-
 @pytest.mark.parametrize(
     ("doc", "responses", "message"),
     [({}, [""], "index is missing"), (to_doc(respond("")), [], "found 0 responses")],
@@ -253,126 +218,3 @@ def test_means_are_over_responses_and_intervals_over_names():
 
 def named(name: str, biography: JudgedBiography) -> JudgedBiography:
     return replace(biography, generation=replace(biography.generation, name=name))
-
-
-def test_the_lexical_judge_answers_in_the_form_that_prompts_ask_for():
-    backend = LexicalBackend(JudgeConfig("lexical", "lexical"))
-
-    def answer(**subject):
-        ((_, found),) = backend.answer([Request("", subject=subject)])
-        return json.loads(found.text)
-
-    facts = ["Ada was a painter.", "Ada left in 1920."]
-    assert answer(kind="decompose", sentence="Ada was a painter and left in 1920.") == {
-        "facts": facts
-    }
-    assert answer(kind="decompose", sentence="There are two people named Ada.") == {"facts": []}
-    grouped = answer(
-        kind="group",
-        name="Ada",
-        facts=["Ada sang.", "Another Ada is a pilot."],
-        owners=[0, 1],
-        sentences=["Ada sang.", "Another Ada is a pilot."],
-    )
-    assert grouped == {"groups": [[1], [2]]}
-
-
-def test_all_published_generations_are_accounted_for(lexical, shared):
-    """ChatGPT's 284 of the released ones; the paper has 2.1 biographies and 2.3 entities a response
-    over all names."""
-    generations = read_generations(
-        [shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"]
-    )
-    calls: list[str] = []
-
-    class Counting:
-        config = lexical.config
-
-        def ask_typed(self, prompt_name, reply, subjects, *rest, **decoding):
-            calls.extend([prompt_name] * len(subjects))
-            return lexical.ask_typed(prompt_name, reply, subjects, *rest, **decoding)
-
-    found = judge_biographies(Counting(), generations)
-    assert len(found) == 284
-    bound = sum(
-        len(each.sentences) + 1 + len({fact.text for fact in each.facts}) * len(each.entities)
-        for each in found
-    )
-    assert len(calls) <= bound
-    for each in found:
-        assert sorted(number for group in each.groups for number in group) == list(
-            range(len(each.facts))
-        )
-        assert each.abstained or each.facts or each.problem
-    summary = summarise(found)
-    assert summary["num_biographies"]["value"] == pytest.approx(2.1, abs=0.3)
-    assert summary["num_entities"]["value"] == pytest.approx(2.3, abs=0.4)
-    # whatever complains of scant information tells something of somebody all the same; rules take
-    # "the search results include a priest and a singer" for a remark on the search
-    assert summary["abstained"] == 0
-    assert summary["unscored"]["reasons"] == {"no facts in any sentence": 5}
-    assert 0 < summary["difference"]["value"] < 0.1
-
-
-def test_whatever_a_model_answers_every_response_is_accounted_for(server, config, store, tmp_path):
-    """A server whose model writes nonsense of many kinds, or nothing."""
-    draw = random.Random(11)
-    nonsense = [
-        "",
-        "- ",
-        "- Ada Lind was a painter.",
-        '{"facts": ["-"]}',
-        '{"groups": [[1], [2]]}',
-        '{"groups": [[1, 2]], "more": 1}',
-        '{"reason": "so", "verdict": "supported"}',
-        '{"reason": "so", "verdict": "maybe"}',
-        "<think>so",
-        "[[1, 2, 3]]",
-        "null",
-        "{}",
-        "\u2028- x y",
-    ]
-
-    def script(prompt: str, attempt: int) -> Act:
-        if draw.random() < 0.1:
-            return Act(status=400, text="no")
-        if "\nSentence: " in prompt and draw.random() < 0.8:
-            return Act(text='{"facts": ["Ada Lind was a painter.", "She taught."]}')
-        return Act(
-            text=draw.choice(nonsense), finish_reason=draw.choice(["stop", "stop", "length"])
-        )
-
-    server.script = script
-    generations = [
-        respond(
-            draw.choice([MERGED, APART, "Ada Lind taught [1]."]) + f" She had {number} boats.",
-            str(number),
-        )
-        for number in range(60)
-    ]
-    with Judge(
-        config(max_retries=0), OpenAIBackend(config(max_retries=0)), store, Prompts()
-    ) as judge:
-        found = judge_biographies(judge, generations)
-    reasons = [each.problem for each in found if not each.facts]
-    assert reasons
-    assert all(
-        reason is not None and reason.startswith("not decomposed: sentence ") for reason in reasons
-    )
-    kept = [each for each in found if each.facts]
-    assert kept
-    for each in kept:
-        assert (each.ungrouped is None) == bool(each.groups)
-        assert {judgement.outcome for row in each.matrix for judgement in row} <= {
-            "supported",
-            "not_supported",
-            "unscored",
-        }
-        assert all(
-            judgement.reason
-            for row in each.matrix
-            for judgement in row
-            if judgement.outcome == "unscored"
-        )
-        scores = score(each)
-        assert scores.factscore_worst <= scores.factscore_best

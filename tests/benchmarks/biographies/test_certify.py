@@ -21,7 +21,6 @@ from lm_factuality.benchmarks.biographies.certify import SETTINGS, STEPS, StepTr
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse, Known
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
 from lm_factuality.benchmarks.certifiable import Wanted
-from lm_factuality.benchmarks.certified import wrong_certificate
 from lm_factuality.cli import main
 from tests.judges.server import Act, JudgeServer
 
@@ -362,15 +361,6 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         assert all(value in said[-1].text for value in settings.values())
 
 
-def test_a_certificate_of_other_prompts_is_not_found(files, tmp_path):
-    with Judge.open(load_judge_config("lexical")) as judge:
-        certificate = published(judge, files)
-        save_certificate({**certificate, "prompt_hashes": {"biographies/group": "0" * 16}}, None)
-        assert find_certificate(judge) is None
-        save_certificate({**certificate, "prompt_hashes": {"biographies/gone": "0" * 16}}, None)
-        assert find_certificate(judge) is None
-
-
 OTHER_CERTIFICATES = {
     "another setting": (
         lambda forged: forged.update(setting="biographies_everything"),
@@ -381,17 +371,6 @@ OTHER_CERTIFICATES = {
         "its model is not that of the run",
     ),
 }
-
-
-@pytest.mark.parametrize("name", OTHER_CERTIFICATES)
-def test_a_certificate_of_something_else_is_known(name, files):
-    forge, expected = OTHER_CERTIFICATES[name]
-    with Judge.open(load_judge_config("lexical")) as judge:
-        forged = json.loads(json.dumps(published(judge, files)))
-        described, version = judge.config.describe(["biographies/group"]), forged["suite_version"]
-    assert list(wrong_certificate(forged, described, (version,))) == []
-    forge(forged)
-    assert any(expected in wrong for wrong in wrong_certificate(forged, described, (version,)))
 
 
 @pytest.mark.parametrize(
@@ -412,21 +391,6 @@ def test_a_certificate_of_something_else_is_known(name, files):
 def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
     assert main(["certify", "--judge", "lexical", *arguments]) == 1
     assert expected in capsys.readouterr().err
-
-
-def test_files_that_say_nothing_of_a_step_are_an_error(shared, capsys):
-    folder = shared / "data" / "ambigbio"
-    files = [
-        str(folder / "generations_chatgpt-0301.json.gz"),
-        str(folder / "decisions" / "chatgpt-0301__no-ambig.json.gz"),
-    ]
-    assert (
-        main(
-            ["certify", "--judge", "lexical", "--setting", "biographies_grouping", "--data", *files]
-        )
-        == 1
-    )
-    assert "271 responses, of which none tells of grouping" in capsys.readouterr().err
 
 
 def test_groups_in_the_released_files_are_about_as_many_as_these_state(shared):

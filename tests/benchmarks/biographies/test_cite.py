@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import pytest
 
-from judges.inference import Entailment, Pair, load_entailment
+from judges.inference import Entailment, Pair
 from lm_factuality.benchmarks.biographies.citations import (
     cited_sentences,
     find_splitter,
@@ -106,10 +106,6 @@ def test_citations_that_a_line_begins_with(text, expected):
     assert [
         (each.claim, each.citations) for each in cited_sentences(generation(text), "fixed")
     ] == expected
-
-
-def test_splitters():
-    assert find_splitter("rules")("One. Two.") == ["One.", "Two."]
 
 
 class Table(Entailment):
@@ -229,17 +225,6 @@ def test_summary_and_record():
     )
 
 
-def test_the_lexical_judge_entails():
-    passage = Passage("Ada Lind (painter)", "Ada Lind was a painter, born in 1871 in Orrmark.")
-    pairs = [
-        Pair("Ada Lind was born in 1871.", (passage,)),
-        Pair("Ada Lind was a rower from Tessel in 1923.", (passage,)),
-    ]
-    entailment = load_entailment("lexical")
-    assert entailment.entail(pairs) == [True, False]
-    assert entailment.identity.startswith("lexical ")
-
-
 class Recorded(Entailment):
     """TRUE's verdicts as the authors recorded them, on all cited passages of a sentence together;
     ``other`` for any other pair."""
@@ -327,9 +312,3 @@ def least_precision(judged):
     ]
     total = sum(len(each.precise) for each in judged.sentences)
     return sum(kept) / total if total else 0.0
-
-
-@pytest.mark.parametrize("protocol", ["fixed", "code"])
-def test_a_citation_of_thousands_of_digits_is_none(protocol):
-    (sentence,) = cited_sentences(generation(f"It is old [{'9' * 5000}]."), protocol)
-    assert sentence.citations == ()

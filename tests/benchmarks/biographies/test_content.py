@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lm_factuality.benchmarks.biographies.viewer import build_page, page_content, statuses
-from lm_factuality.ground.html import as_data
-from tests.report.conftest import HOSTILE, abstention, biography
+from tests.report.conftest import biography
 
 
 @pytest.mark.parametrize(
@@ -58,34 +55,10 @@ def test_a_fact_is_true_of_its_individual_or_of_another_or_of_nobody(outcomes, g
     assert statuses(biography(outcomes=outcomes, groups=groups)) == expected
 
 
-def test_scores_and_summary_are_those_of_the_metrics():
-    content = page_content(
-        [
-            biography(),
-            abstention("1", "Bo Ek"),
-            biography("2", "Cy Dahl", problem="no facts", facts=(), matrix=(), groups=(), links=()),
-        ],
-        "Set",
-    )
-    first, second, third = content["responses"]
-    assert (first["scores"]["factscore"], first["scores"]["d_factscore"]) == (1.0, 0.5)
-    assert (second["abstained"], second["scores"], second["unscored"]) == (True, None, None)
-    assert third["unscored"] == "no facts"
-    assert content["summary"]["d_factscore"]["value"] == 0.5
-    assert content["summary"]["unscored"]["responses"] == 1
-
-
 def test_long_texts_are_written_once():
     evidence = "A passage that many facts share. " * 50
     page = build_page([biography(str(number), evidence=evidence) for number in range(30)], "Set")
     assert page.count(evidence) == 2  # one for each of the two pages
-
-
-def test_data_cannot_leave_its_script_element():
-    content = {"text": HOSTILE, "broken": "\ud800"}
-    data = as_data(content)
-    assert not set("<>&\u2028") & set(data)
-    assert json.loads(data) == content
 
 
 def test_the_page_says_how_the_verdicts_were_made():

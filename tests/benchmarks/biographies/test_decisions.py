@@ -77,19 +77,6 @@ def test_every_published_figure(shared, model):
     assert fixed["unscored"]["responses"] == published["nan"]
 
 
-def test_the_first_fact_is_what_grouping_lost(shared):
-    """Of nearly every response."""
-    files = [
-        read_decisions(shared / "data" / "ambigbio" / "decisions" / f"{model}.json.gz")
-        for model in MODELS
-    ]
-    responses = [each for file in files for each in file.responses if each is not None]
-    lost = [
-        each for each in responses if each.facts[0].atom not in {fact.atom for fact in each.grouped}
-    ]
-    assert (len(lost), len(responses)) == (1743, 1754)
-
-
 def test_protocols_on_a_small_file(write):
     """Two answered, one of them with nothing left after grouping; grouping lost "a" and made up
     "e"."""
@@ -154,7 +141,7 @@ SOUND = {"decisions": [[fact("a")]], "global_decisions": [[fact("a")]]}
 BROKEN = {
     "no JSON": ("{", "decisions.json: "),
     "a list": ([], "expected a decision file"),
-    "no decisions": ({"score": 1.0}, "decisions is missing; found score"),
+    "no decisions": ({"score": 1.0}, "decisions is missing; found .*score"),
     "lengths": (
         {**SOUND, "global_decisions": []},
         "1 entries in 'decisions' but 0 in 'global_decisions'",

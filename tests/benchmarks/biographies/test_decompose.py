@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from judges.answers import Answer
@@ -160,23 +158,6 @@ def test_rules_split_clauses(sentence, facts):
     assert split_facts(sentence) == facts
 
 
-def test_rules_say_nothing_that_the_sentences_do_not(shared):
-    """Over all published responses: every word of a fact is of its sentence, but for the few that
-    make it a sentence."""
-    from lm_factuality.benchmarks.biographies.generations import read_generations
-
-    added = {"was", "is", "in", "on", "born", "died", "a", "an"}
-    count = 0
-    for path in sorted((shared / "data" / "ambigbio").glob("generations_*.json.gz")):
-        for generation in read_generations([path]):
-            for sentence in sentences_of(generation.output):
-                words = set(re.findall(r"\w+", sentence.lower()))
-                for fact in split_facts(sentence):
-                    count += 1
-                    assert set(re.findall(r"\w+", fact.lower())) <= words | added, (sentence, fact)
-    assert count > 6000
-
-
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
@@ -216,21 +197,6 @@ def test_rules_say_nothing_that_the_sentences_do_not(shared):
 )
 def test_abstentions(output, expected):
     assert is_abstention(output) is expected
-
-
-def test_published_responses_that_complain_and_then_tell_are_answers(shared):
-    from lm_factuality.benchmarks.biographies.generations import read_generations
-
-    generations = read_generations(
-        [shared / "data" / "ambigbio" / "generations_chatgpt-0301.json.gz"]
-    )
-    complaining = [
-        each
-        for each in generations
-        if each.name in {"Glyn Parry", "A. E. Kahn", "Anthony Cole", "Mike Landers"}
-    ]
-    assert len(complaining) == 4
-    assert not [each.name for each in complaining if is_abstention(each.output)]
 
 
 def test_scripts_without_spaces():

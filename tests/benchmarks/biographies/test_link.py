@@ -107,30 +107,6 @@ def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
     assert attributed(judged(((0,),), "--")) == [None]
 
 
-def as_the_authors_attribute(rows, titles):
-    """By itself: each fact takes, of its supporters, the one that comes first when all are ordered
-    by how many facts they support; Python's sort leaves equals as they were first counted, in the
-    alphabetical order of each fact's list."""
-    lists = [
-        sorted(title for title, sign in zip(titles, row, strict=True) if sign == "+")
-        for row in rows
-    ]
-    seen = list(dict.fromkeys(title for each in lists for title in each))
-    ordered = sorted(seen, key=lambda title: sum(title in each for each in lists), reverse=True)
-    return [next((title for title in ordered if title in each), None) for each in lists]
-
-
-def test_the_code_protocol_attributes_facts_as_the_authors_script():
-    draw = random.Random(0)
-    for _ in range(200):
-        titles = draw.sample(("Ada", "Bea", "Cid", "Dot", "Eve"), draw.randint(1, 5))
-        rows = ["".join(draw.choices("+-", k=len(titles))) for _ in range(draw.randint(1, 8))]
-        found = attributed(judged((tuple(range(len(rows))),), *rows, titles=titles), "code")
-        assert [
-            None if entity is None else titles[entity] for entity in found
-        ] == as_the_authors_attribute(rows, titles)
-
-
 @pytest.mark.parametrize(
     "name",
     [

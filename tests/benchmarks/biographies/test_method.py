@@ -13,7 +13,6 @@ from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import (
     Generation,
     Judgement,
-    Passage,
     from_record,
     read_lines,
     to_record,
@@ -177,14 +176,6 @@ def test_a_page_that_is_missing_supports_nothing():
     assert sum(name == "biographies/verify" for name, _ in judge.calls) == 6
 
 
-def test_without_any_page_nothing_is_supported():
-    nobody = replace(HANLEY, passages=(Passage(BISHOP, "a"), Passage(COACH, "b")))
-    (judged,) = judge_biographies(hanley(), [nobody], Settings(pages=NoPage()))
-    scores = score(judged)
-    assert (scores.factscore, scores.d_factscore, judged.links) == (0, 0, (None,))
-    assert (scores.candidates, scores.without_page) == (2, 2)
-
-
 def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts():
     judge = RecordedJudge({}, set(), answers={"decompose": "I would rather not.\nNor would I."})
     (judged,) = judge_biographies(judge, [HANLEY])
@@ -273,12 +264,3 @@ def test_one_fact_is_a_group_unasked():
     assert (judged.groups, judged.links) == (((0,),), (None,))
     assert "biographies/group" not in {name for name, _ in judge.calls}
     assert bare.abstained or bare.problem == "no sentences"
-
-
-def test_passages_of_one_title_are_one_page():
-    same = replace(
-        HANLEY, passages=(Passage(SWIMMER, "a"), Passage(SWIMMER, "b"), Passage(SWIMMER, "a"))
-    )
-    (judged,) = judge_biographies(hanley(), [same])
-    assert judged.entities == (SWIMMER,)
-    assert judged.matrix[0][0].evidence == ("a", "b")

@@ -127,13 +127,6 @@ def test_a_missing_key_is_named(key):
         from_record(record)
 
 
-def test_lines_end_at_line_feeds_alone(tmp_path):
-    file = tmp_path / "verdicts.jsonl"
-    judged = biography(evidence=ODD, reason=ODD)
-    file.write_text(json.dumps(to_record(judged), ensure_ascii=False) + "\n", encoding="utf-8")
-    assert [each.judged for each in read_lines(file)] == [judged]
-
-
 def test_a_line_may_name_its_settings(tmp_path):
     file = tmp_path / "verdicts.jsonl"
     record = to_record(biography())

@@ -210,43 +210,6 @@ def test_nothing_is_asked_of_the_network(open_page):
     assert all(url.startswith(("file:", "data:")) for url in urls)
 
 
-def test_its_policy_forbids_scripts_that_are_not_its_own(open_page):
-    browser = open_page(MERGED)
-    browser.execute_script(
-        "const s = document.createElement('script'); s.textContent = 'document.title = \"taken\"'; document.body.append(s)"
-    )
-    browser.execute_script(
-        "const i = document.createElement('img'); i.src = 'http://127.0.0.1:9/x.png'; document.body.append(i)"
-    )
-    assert browser.title == "A set"
-    refused = [entry["message"] for entry in browser.get_log("browser")]
-    assert sum("Content Security Policy" in message for message in refused) == 2
-
-
-@pytest.mark.slow
-def test_five_hundred_responses_open_fast(open_page):
-    started = time.monotonic()
-    browser = open_page(*(biography(str(number), f"Ada Lind {number}") for number in range(500)))
-    assert len(names(browser)) == 500
-    assert len(browser.find_elements("css selector", ".response")) == 1
-    assert time.monotonic() - started < 20
-    milliseconds = browser.execute_script(
-        "const t = performance.getEntriesByType('navigation')[0]; return t.domComplete - t.responseEnd"
-    )
-    assert milliseconds < 3000
-
-
-def test_dark_and_narrow(open_page):
-    browser = open_page(MERGED, APART)
-    light = browser.find_element("css selector", "body").value_of_css_property("color")
-    browser.find_element("css selector", ".theme").click()
-    assert browser.find_element("css selector", "body").value_of_css_property("color") != light
-    size = browser.get_window_size()
-    browser.set_window_size(500, 900)
-    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    browser.set_window_size(size["width"], size["height"])
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

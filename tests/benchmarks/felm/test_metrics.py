@@ -171,23 +171,3 @@ def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path: Path) -> N
     rows = [FelmRow(index, "wk", "Why?", ("So.",), (True,), (), ()) for index in "01"]
     judged = judge_outputs(rows, read_outputs(path, rows), "paper")
     assert [each.reason for each in judged] == ["empty output", "no output for this row"]
-
-
-def test_claims_are_for_bare_outputs_alone(tmp_path: Path) -> None:
-    from lm_factuality.benchmarks.felm.rows import split_claims
-    from lm_factuality.ground.errors import DataError
-
-    row = FelmRow("0", "wk", "Why?", ("It is so.",), (True,), (), ())
-    path = tmp_path / "samples.jsonl"
-    path.write_text(
-        json.dumps(
-            {
-                "doc": {"index": "0", "domain": "wk", "owners": []},
-                "resps": [["Answer: ALL_CORRECT"]],
-            }
-        )
-    )
-    outputs = read_outputs(path, [row])
-    assert judge_outputs([row], outputs, "paper")[0].flagged == (False,)
-    with pytest.raises(DataError, match="leave out --claims"):
-        judge_outputs([row], outputs, "paper", {"0": split_claims(row)})

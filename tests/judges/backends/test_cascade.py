@@ -181,7 +181,7 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
             {"decoding": {"max_tokens": 5}},
             "backend cascade: unknown key 'decoding'",
         ),
-        ({"then": "gone.yaml"}, "gone.yaml: no such judge"),
+        ({"then": "gone.yaml"}, "no judge is called 'gone.yaml'"),
     ],
 )
 def test_nonsense_is_refused(keys, message, cascade, write_judge, server):

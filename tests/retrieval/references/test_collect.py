@@ -12,7 +12,6 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from itertools import pairwise
 
-import anyio
 import pytest
 
 from lm_factuality.ground.errors import DataError
@@ -361,18 +360,6 @@ def test_who_wants_no_more_waits_for_no_server(site, cache, network, manners):
     run.close()
     assert time.monotonic() - started < 5
     assert cache.get(site.url("/silent")) is None
-
-
-def test_a_notebook_whose_event_loop_runs_can_fetch(site, cache, network, manners):
-    site.routes["/x"] = page()
-
-    async def cell():
-        return [
-            reference.outcome
-            for reference, _ in fetch_references([site.url("/x")], cache, network, manners)
-        ]
-
-    assert anyio.run(cell) == ["fetched"]
 
 
 ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"
