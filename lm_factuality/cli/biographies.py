@@ -13,9 +13,6 @@ from lm_factuality.ground.console import percent, print_table
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines, write_text
 
-_NAMES_AT_A_TIME = 256
-_MOST_SHOWN = 5  # names in a note
-
 app = App()
 
 
@@ -160,8 +157,6 @@ def retrieve(
     index build' makes indexes: the paper's is --kind dense with GTR, over Wikipedia in passages of
     100 words. A name without any passage is left out, and named in the file under "about".
     """
-    from tqdm import tqdm
-
     from lm_factuality.benchmarks.biographies.generations import query_of, read_names
     from lm_factuality.retrieval.build import open_index
 
@@ -169,23 +164,16 @@ def retrieve(
         raise ConfigError(f"--k {k}: expected at least 1 passage per name")
     asked = read_names(names)
     passages = open_index(index)
-    found: list[dict[str, Any]] = []
+    rows = []
     without = []
-    few = []
-    starts = range(0, len(asked), _NAMES_AT_A_TIME)
-    for start in tqdm(starts, desc="retrieve", unit=" batches", delay=2):
-        batch = asked[start : start + _NAMES_AT_A_TIME]
-        queries = [query_of(name) for name in batch]
-        hits_by_name = passages.retrieve(queries, k)
-        for name, query, hits in zip(batch, queries, hits_by_name, strict=True):
-            if not hits:
-                without.append(name)
-                continue
-            if len(hits) < k:
-                few.append(name)
-            docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
-            found.append({"question": query, "name": name, "docs": docs})
-    if not found:
+    hits_by_name = passages.retrieve([query_of(name) for name in asked], k)
+    for name, hits in zip(asked, hits_by_name, strict=True):
+        docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
+        if docs:
+            rows.append({"question": query_of(name), "name": name, "docs": docs})
+        else:
+            without.append(name)
+    if not rows:
         raise DataError(
             f"{index}: no passage for any of {len(asked)} names; is this the index that was meant?"
         )
@@ -197,17 +185,8 @@ def retrieve(
         "names": len(asked),
         "without_passages": without,
     }
-    write_json(out, {"data": found, "about": about})
-    notes = []
-    for lack, lacking in (("no passage, left out", without), (f"fewer than {k}", few)):
-        if lacking:
-            dots = " ..." if len(lacking) > _MOST_SHOWN else ""
-            notes.append(f"{lack}: {', '.join(lacking[:_MOST_SHOWN])}{dots}")
-    counts = (len(asked), len(found), sum(len(row["docs"]) for row in found))
-    print_table(
-        f"Passages from {index} ({passages.manifest.kind})",
-        ("#names", "#with passages", "#passages"),
-        [tuple(map(str, counts))],
-        notes,
+    write_json(out, {"data": rows, "about": about})
+    sys.stdout.write(
+        f"Passages for {len(rows)} of {len(asked)} names from {index} ({passages.manifest.kind})\n"
+        f"Written to {out}\n"
     )
-    sys.stdout.write(f"Written to {out}\n")

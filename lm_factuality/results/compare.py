@@ -193,25 +193,6 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def draw(runs: Sequence[Run], folder: Path, file_format: str) -> tuple[list[Path], list[str]]:
-    """Draw the plots of all benchmarks.
-
-    Returns:
-        The files, and notes on runs that are in no plot.
-
-    Raises:
-        DataError: ``folder`` cannot be written to.
-    """
-    paths: list[Path] = []
-    notes: list[str] = []
-    for benchmark in all_benchmarks():
-        if benchmark.comparing.draw is not None:
-            new_paths, new_notes = benchmark.comparing.draw(runs, folder, file_format)
-            paths += new_paths
-            notes += new_notes
-    return paths, notes
-
-
 def _headline_table(
     benchmark: Benchmark, runs: Sequence[Run], figures: Sequence[Published]
 ) -> Table:

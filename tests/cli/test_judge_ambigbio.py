@@ -23,7 +23,7 @@ ROW = {
 def judged(tmp_path, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     rows, out = tmp_path / "rows.json", tmp_path / "judged"
-    rows.write_text(json.dumps([ROW]), encoding="utf-8")
+    rows.write_text(json.dumps({"data": [ROW]}), encoding="utf-8")
 
     def run(*options):
         given = ["--generations", str(rows), "--judge", "lexical", "--out", str(out), *options]

@@ -236,13 +236,6 @@ def test_the_description_is_json_without_this_machines_folders(
     assert "workers" not in about
 
 
-def test_true_and_false_are_read(write: Write) -> None:
-    assert load_build(write(SHORT + "choose: {hide_centre: true}")).choose == ChooseSettings(
-        hide_centre=True
-    )
-    assert load_build(write(SHORT + "choose: {hide_centre: false}")).choose == ChooseSettings()
-
-
 def test_what_an_include_says_for_another_generator_is_passed_over(write: Write) -> None:
     write(
         "generate: {generator: llm, judge: a-server, context: 20}\ntypes: {tagger: spacy, model: large}\ncorpus: a.jsonl",

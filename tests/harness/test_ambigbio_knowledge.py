@@ -15,7 +15,7 @@ DOC = {"title": "Ada Lind", "text": "Ada Lind was a painter."}
 def test_metadata_name_the_knowledge_source(evaluate, tmp_path, monkeypatch, has_knowledge):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     (tmp_path / "rows.json").write_text(
-        json.dumps([{"question": "Tell me a bio of Ada Lind", "docs": [DOC]}])
+        json.dumps({"data": [{"question": "Tell me a bio of Ada Lind", "docs": [DOC]}]})
     )
     (tmp_path / "pages.jsonl").write_text(json.dumps(DOC))
     metadata, expected = (

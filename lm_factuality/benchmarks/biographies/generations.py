@@ -1,12 +1,10 @@
 """What a model wrote, the passages it was given, and the pages of entities.
 
-ALCE's files are ``{"data": [row, ...]}``, a list of rows or JSON lines, plain or gzipped. A row has
-``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has answered it,
-``output``. Pages are what is known of an entity, with the passages nearest to a fact (Retrieve ->
-LM of Min et al.).
+ALCE's files are ``{"data": [row, ...]}``, plain or gzipped. A row has ``question``, ``docs`` (each
+with ``title`` and ``text``) and, if a model has answered it, ``output``. Pages are what is known of
+an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.).
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,11 +15,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.ground.errors import DataError, refuse
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.records import lines_of, read_lines, read_text, to_model
+from lm_factuality.ground.records import lines_of, read_text, to_model
 from lm_factuality.ground.thinking import said
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -50,6 +48,10 @@ class _Row(BaseModel):
     name: str | None = None
 
 
+class _File(BaseModel):
+    data: Annotated[list[_Row], Field(min_length=1)]
+
+
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:
     """Read the rows of all files, numbered from 0 through all of them.
 
@@ -58,43 +60,29 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
         outputs: Whether every row needs an output. Without, the outputs are empty.
 
     Raises:
-        DataError: A file cannot be read or holds no rows, or rows cannot be used. The error names
-            them.
+        DataError: A file cannot be read, or has rows that cannot be used.
     """
     generations: list[Generation] = []
-    problems: list[str] = []
     for path in paths:
-        rows = _rows(path)
-        if not rows:
-            raise DataError(f"{path}: no rows; {_EXPECTED}")
-        for number, row in enumerate(rows, start=1):
-            try:
-                index = str(len(generations) + len(problems))
-                generations.append(_generation(to_model(_Row, row), index, outputs))
-            except ValueError as error:
-                problems.append(f"{path}: row {number}: {error}; {_EXPECTED}")
-    refuse(problems, "rows")
+        try:
+            file = to_model(_File, parse_json(read_text(path, _EXPECTED), is_shared=False))
+        except ValueError as error:
+            raise DataError(f"{path}: {error}; {_EXPECTED}") from error
+        for number, row in enumerate(file.data):
+            if outputs and row.output is None:
+                raise DataError(
+                    f"{path}: data[{number}] has no output, the text that a model wrote;"
+                    f" {_EXPECTED}"
+                )
+            generation = Generation(
+                index=str(len(generations)),
+                question=row.question,
+                name=_DISAMBIGUATION.sub(" ", row.name or "").strip() or name_in(row.question),
+                output=said(row.output or "") if outputs else "",
+                passages=_passages(row.docs),
+            )
+            generations.append(generation)
     return generations
-
-
-def _rows(path: Path) -> list[Any]:
-    try:
-        content = parse_json(read_text(path, _EXPECTED), is_shared=False)
-    except json.JSONDecodeError:
-        return read_lines(path, lambda row: row, _EXPECTED)
-    except ValueError as error:
-        raise DataError(f"{path}: JSON that cannot be read: {error}; {_EXPECTED}") from error
-    if isinstance(content, dict) and "question" not in content:
-        content = content.get("data")
-    return content if isinstance(content, list) else [content]
-
-
-def _generation(row: _Row, index: str, outputs: bool) -> Generation:
-    if outputs and row.output is None:
-        raise ValueError("no output, which is the text that a model wrote")
-    name = _DISAMBIGUATION.sub(" ", row.name or "").strip() or name_in(row.question)
-    output = said(row.output or "") if outputs else ""
-    return Generation(index, row.question, name, output, _passages(row.docs))
 
 
 def _passages(docs: Sequence[Passage]) -> tuple[Passage, ...]:

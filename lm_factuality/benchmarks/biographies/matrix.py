@@ -134,16 +134,13 @@ def judge_pairs(
     if judge.config.verify == "page":
         pages = by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
         for key, subject, verdicts, _ in pages:
-            replies = [
-                Typed(FactReply(reason=verdict.reason, verdict=verdict.verdict))
-                for verdict in verdicts
-            ]
-            judgements[key] = vote(tuple(subject["evidence"]), [*map(to_judgement, replies)])
+            samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
+            judgements[key] = vote(tuple(subject["evidence"]), samples)
             del asked[key]
     subjects = [pair.subject for pair in asked.values()]
     typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
-    for (key, pair), samples in zip(asked.items(), typed, strict=True):
-        judgements[key] = vote(pair.evidence, [*map(to_judgement, samples)])
+    for (key, pair), replies in zip(asked.items(), typed, strict=True):
+        judgements[key] = vote(pair.evidence, [*map(to_judgement, replies)])
     return judgements
 
 
@@ -218,9 +215,11 @@ def vote(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
 def to_judgement(reply: Typed[FactReply]) -> Judgement:
     if reply.value is None:
         return Judgement(UNSCORED, None, reply.problem)
-    verdict = reply.value.verdict
-    score, reason = stated(reply.value.probability, verdict == SUPPORTED, reply.value.reason)
-    return Judgement(verdict, score, reason)
+    return _judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
+
+
+def _judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
+    return Judgement(verdict, *stated(probability, verdict == SUPPORTED, reason))
 
 
 def read_by_logprobs(answer: Answer) -> Judgement:
