@@ -162,11 +162,7 @@ def _misplaced(prefix: str, sentence: str, plain_text: str) -> Failure | None:
     return None
 
 
-def _has_end(sentence: str, _: SelectSettings) -> bool:
-    return bool(_END.search(sentence)) and not _ELLIPSIS.search(sentence)
-
-
-def _has_begin(sentence: str, _: SelectSettings) -> bool:
+def _has_begin(sentence: str) -> bool:
     bare = sentence.lstrip(_OPENING)
     first = bare[:1]
     is_capital = first.isalpha() and not first.islower()
@@ -179,16 +175,12 @@ def _count_words(sentence: str) -> float:
     return sum(any(map(str.isalnum, word)) for word in words) / 2
 
 
-def _is_long(sentence: str, settings: SelectSettings) -> bool:
-    return _count_words(sentence) >= settings.min_words
-
-
 def _is_short(sentence: str, settings: SelectSettings) -> bool:
     longest = max(map(len, spaced(sentence).split()), default=0)
     return _count_words(sentence) <= settings.max_words and longest <= _LONGEST_WORD
 
 
-def _is_running(sentence: str, _: SelectSettings) -> bool:
+def _is_running(sentence: str) -> bool:
     """Mostly letters, some of them small, and no more capitals than small ones."""
     letters = sum(map(str.isalpha, sentence))
     capitals = sum(map(str.isupper, sentence))
@@ -196,29 +188,21 @@ def _is_running(sentence: str, _: SelectSettings) -> bool:
     return 2 * letters > signs and 2 * capitals < letters
 
 
-def _is_no_title(sentence: str, _: SelectSettings) -> bool:
+def _is_no_title(sentence: str) -> bool:
     _, *words = re.findall(r"[^\W\d_]+", sentence) or [""]
     long_words = [word for word in words if len(word) >= _HEADLINE_WORD]
     capitals = sum(word[0].isupper() for word in long_words)
     return len(long_words) < 4 or capitals < 0.9 * len(long_words)
 
 
-def _has_no_controls(sentence: str, _: SelectSettings) -> bool:
+def _has_no_controls(sentence: str) -> bool:
     """No control or format characters, wrongly decoded text, or what Unicode does not know."""
     return "\N{REPLACEMENT CHARACTER}" not in sentence and not any(
         unicodedata.category(character)[0] == "C" for character in sentence
     )
 
 
-def _has_no_markup(sentence: str, _: SelectSettings) -> bool:
-    return not _MARKUP.search(sentence)
-
-
-def _has_no_address(sentence: str, _: SelectSettings) -> bool:
-    return not _WEB.search(sentence)
-
-
-def _is_balanced(sentence: str, _: SelectSettings) -> bool:
+def _is_balanced(sentence: str) -> bool:
     """Brackets and quotes open and close within the sentence."""
     if sentence.count('"') % 2:
         return False
@@ -234,14 +218,26 @@ def _is_balanced(sentence: str, _: SelectSettings) -> bool:
 
 
 _CHECKS: tuple[tuple[str, Callable[[str, SelectSettings], bool]], ...] = (
-    ("no sentence that ends with . ! or ?", _has_end),
-    ("no sentence that begins with a capital or a digit", _has_begin),
-    ("no sentence of {settings.min_words} words or more", _is_long),
+    (
+        "no sentence that ends with . ! or ?",
+        lambda sentence, _: bool(_END.search(sentence)) and not _ELLIPSIS.search(sentence),
+    ),
+    (
+        "no sentence that begins with a capital or a digit",
+        lambda sentence, _: _has_begin(sentence),
+    ),
+    (
+        "no sentence of {settings.min_words} words or more",
+        lambda sentence, settings: _count_words(sentence) >= settings.min_words,
+    ),
     ("no sentence that is short enough", _is_short),
-    ("no sentence of running text", _is_running),
-    ("no sentence that isn't a headline", _is_no_title),
-    ("no sentence without control characters", _has_no_controls),
-    ("no sentence without markup", _has_no_markup),
-    ("no sentence without a web address", _has_no_address),
-    ("no sentence whose quotes and brackets are balanced", _is_balanced),
+    ("no sentence of running text", lambda sentence, _: _is_running(sentence)),
+    ("no sentence that isn't a headline", lambda sentence, _: _is_no_title(sentence)),
+    ("no sentence without control characters", lambda sentence, _: _has_no_controls(sentence)),
+    ("no sentence without markup", lambda sentence, _: not _MARKUP.search(sentence)),
+    ("no sentence without a web address", lambda sentence, _: not _WEB.search(sentence)),
+    (
+        "no sentence whose quotes and brackets are balanced",
+        lambda sentence, _: _is_balanced(sentence),
+    ),
 )

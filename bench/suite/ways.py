@@ -265,8 +265,7 @@ def compare_decoding(checkpoint: str, rows: Sequence[Row], runs: int) -> dict[st
 def prepare_decoding(
     way: str, checkpoint: str, texts: Sequence[tuple[str, str, int]]
 ) -> Callable[[], list[float]]:
-    """The texts as the FACTOR task asks for them. The other way is the one for models whose
-    positions cannot be shared."""
+    """The texts as the FACTOR task asks for them."""
     import torch
     from lm_eval.api.instance import Instance
 
@@ -277,14 +276,14 @@ def prepare_decoding(
     lm = HFDoLa(
         pretrained=checkpoint, layers="high", dtype="float32", batch_size=BATCH_SIZE, device=device
     )
-    if way == "one by one":
-        lm.__dict__["engine"] = lm.source.whole_engine
     requests = [
         Instance("scored_loglikelihood", {}, each, place) for place, each in enumerate(texts)
     ]
+    parts = [[request] for request in requests] if way == "one by one" else [requests]
     return lambda: [
-        float(each.logprob or "nan")
-        for each in scored_loglikelihood(lm, requests, disable_tqdm=True)
+        float(score.logprob or "nan")
+        for part in parts
+        for score in scored_loglikelihood(lm, part, disable_tqdm=True)
     ]
 
 

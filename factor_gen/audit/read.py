@@ -7,12 +7,11 @@ from typing import Any
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import Loaded, find_table, table_rows
-from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.tables import FORMATS
 
 
-def read_benchmark(target: str) -> Loaded[Row]:
+def read_benchmark(target: str) -> Loaded:
     """Read the benchmark that ``target`` names.
 
     Raises:

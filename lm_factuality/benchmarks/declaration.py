@@ -400,9 +400,6 @@ class Comparing:
     tables: Callable[[Sequence[Run]], Iterable[Table]] | None = None
     """Makes tables of all runs besides those of the headlines."""
 
-    draw: Callable[[Sequence[Run], Path, str], tuple[list[Path], list[str]]] | None = None
-    """Draws plots into a folder, in files with an ending, and returns the files and notes."""
-
     shown_beside: str | None = None
     """The kind of the benchmark whose comparison shows this one's headline."""
 

@@ -3,7 +3,7 @@
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -32,27 +32,16 @@ def compare(
             " than three models the headline).",
         ),
     ] = None,
-    plots: Annotated[
-        Path | None,
-        Option(
-            help="Draw accuracy against perplexity and model size, and the gains by retrieval, into"
-            " this folder.",
-        ),
-    ] = None,
-    plot_format: Annotated[
-        Literal["png", "svg", "pdf"], Option(help="Format of the plots.")
-    ] = "png",
 ) -> None:
     """Compare results with each other and with published figures.
 
     \b
     Examples:
       lm-factuality compare results --with configs/reproduce/factor_figures.yaml
-      lm-factuality compare results --plots plots --plot-format svg
       lm-factuality compare results --scores factor_acc brier_score
       lm-factuality compare --with configs/reproduce/factor_figures.yaml
     """
-    from lm_factuality.results.compare import draw, read_published, read_runs, tables
+    from lm_factuality.results.compare import read_published, read_runs, tables
 
     published = read_published(figures) if figures else []
     if not (results or published):
@@ -68,14 +57,6 @@ def compare(
         else:
             sys.stdout.writelines(f"{note}\n" for note in table.notes)
     sys.stdout.writelines(f"{printable(note)}\n" for note in left_out)
-    if plots:
-        written, notes = draw(runs, plots, plot_format)
-        if not written:
-            raise DataError(
-                "nothing to draw: no accuracy per token, or neither perplexities nor sizes of the"
-                " models"
-            )
-        print_table("\nPlots", ("file",), [(str(path),) for path in written], notes)
 
 
 @app.command()

@@ -123,13 +123,6 @@ def validate(
             "--run-code", help="Import the Python that YAMLs name, if you trust who wrote them."
         ),
     ] = False,
-    tokenizer: Annotated[
-        str | None,
-        Option(
-            metavar="PATH|NAME",
-            help="List the FACTOR rows whose prefix has other tokens alone than with a completion.",
-        ),
-    ] = None,
     data_dir: Annotated[
         str | None,
         Option(help="Local folder with the published files, instead of downloads."),
@@ -143,13 +136,12 @@ def validate(
     Examples:
       lm-factuality validate my_corpus.yaml
       lm-factuality validate my_rows.csv
-      lm-factuality validate my_corpus.yaml --tokenizer gpt2
       lm-factuality validate factor --data-dir my_folder
     """
     from lm_factuality.cli.validation import check_targets
     from lm_factuality.harness.suite_task import shortened
 
-    reports = check_targets(targets, include_path or (), data_dir, run_code, tokenizer)
+    reports = check_targets(targets, include_path or (), data_dir, run_code)
     for report in reports:
         verdict = plural(len(report.problems), "problem") if report.problems else "sound"
         lines = [

@@ -21,7 +21,6 @@ def check_targets(
     include_path: Sequence[str] = (),
     data_dir: str | None = None,
     run_code: bool = False,
-    tokenizer: str | None = None,
 ) -> list[Report]:
     """Check tasks and data files for what lm_eval does not check.
 
@@ -32,18 +31,15 @@ def check_targets(
         data_dir: A folder with the published files, instead of downloads.
         run_code: Whether to import the Python that a YAML of others names. Otherwise such a YAML
             is refused.
-        tokenizer: With which FACTOR's rows are checked for prefixes whose tokens change before a
-            completion.
 
     Returns:
         A report on every task and file.
     """
-    extra = {"tokenizer": tokenizer} if tokenizer else {}
     reports = []
     for target in targets:
         path = Path(target)
         if path.suffix.lower() in FORMATS:
-            metadata = {"config_source": target, **extra}
+            metadata = {"config_source": target}
             data_path = str(path.absolute())
             config = {"task": path.stem, "dataset_path": data_path, "metadata": metadata}
             reports.append(_check(target, config, data_dir))
@@ -52,13 +48,11 @@ def check_targets(
             if isinstance(config_or_error, FactualityError):
                 reports.append(_problems(name, config_or_error))
                 continue
-            reports.append(_check_task(name, config_or_error, extra, data_dir))
+            reports.append(_check_task(name, config_or_error, data_dir))
     return reports
 
 
-def _check_task(
-    name: str, config: Mapping[str, Any], extra: Mapping[str, str], data_dir: str | None
-) -> Report:
+def _check_task(name: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
     problems = list(unknown_keys(name, config))
     if not isinstance(config.get("class"), type):
         problems.insert(
@@ -66,10 +60,7 @@ def _check_task(
             f"{name}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names"
             " the class",
         )
-    complete = dict(config)
-    if extra:
-        complete["metadata"] = {**(config.get("metadata") or {}), **extra}
-    report = _check(name, complete, data_dir)
+    report = _check(name, dict(config), data_dir)
     return replace(report, problems=(*problems, *report.problems))
 
 

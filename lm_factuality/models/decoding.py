@@ -24,12 +24,9 @@ from lm_factuality.models.tree.forest import Forest, Stretch
 from lm_factuality.models.tree.logits import (
     Logits,
     Pick,
-    Recorder,
     UnsupportedModelError,
     accepts,
     device_of,
-    needed_logits,
-    record_nothing,
 )
 from lm_factuality.models.tree.scorer import Engine, find_engine
 
@@ -193,24 +190,6 @@ Weaker = Callable[[Tensor], Sequence[Tensor]]
 
 
 @dataclass(frozen=True)
-class WholeEngine:
-    """Computes forests that are a single sequence each, with any causal model.
-
-    What comes before a stretch is computed again.
-    """
-
-    model: Any
-    record: Recorder = record_nothing
-
-    def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """Compute the logits of the stretch's targets."""
-        beginning = Stretch(0, stretch.stop, stretch.path[:0])
-        logits = needed_logits(self.model, forest, beginning, self.record, use_cache=False)
-        targets = forest.targets_between(stretch.start, stretch.stop)
-        return replace(logits, rows=logits.rows[targets])
-
-
-@dataclass(frozen=True)
 class PairEngine:
     """Computes the logits of an expert, and beside them those of an amateur."""
 
@@ -256,7 +235,12 @@ class EarlyExits:
         self._blocks = [blocks[0][layer] for layer in layers]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
         self._norm: torch.nn.Module | None = None
-        self._try(compare_first=layers[0] > 0)
+        tokens = torch.arange(1, 4, device=device_of(model))[None]
+        output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
+        if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
+            raise UnsupportedModelError(
+                "its logits are not its last hidden state times its output embedding"
+            )
         if norm:
             in_blocks = set(blocks[0].modules())
             norms = [
@@ -267,23 +251,6 @@ class EarlyExits:
             if not norms:
                 raise UnsupportedModelError("norm: it has no final norm")
             self._norm = norms[-1]
-        self.whole_engine: Engine = WholeEngine(model, self.record)
-
-    def _try(self, compare_first: bool) -> None:
-        with self.record(lambda states: states) as recorded:
-            tokens = torch.arange(1, 4, device=device_of(self._model))[None]
-            output = self._model(input_ids=tokens, output_hidden_states=True, use_cache=False)
-        # State-space models leave the embedding out of their hidden states, so these are not
-        # compared by place, and a recorded embedding is not compared at all.
-        for states in recorded if compare_first else recorded[1:]:
-            if not any(_is_near(states, hidden) for hidden in output.hidden_states):
-                raise UnsupportedModelError(
-                    "what enters its blocks is not what it calls its hidden states"
-                )
-        if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
-            raise UnsupportedModelError(
-                "its logits are not its last hidden state times its output embedding"
-            )
 
     @contextlib.contextmanager
     def record(self, pick: Pick) -> Iterator[list[Tensor]]:
@@ -334,7 +301,6 @@ class Amateur:
     def __init__(self, expert: Any, amateur: Any) -> None:
         self._expert = expert
         self._amateur = amateur
-        self.whole_engine: Engine = PairEngine(WholeEngine(expert), WholeEngine(amateur))
 
     def find_engine(self, vocabulary: int, max_length: int) -> Engine | None:
         """Return an engine for both models if both can be trusted with theirs."""

@@ -6,14 +6,12 @@ the model's logits processors and before sampling.
 """
 
 import abc
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from tqdm import tqdm
 from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
@@ -26,7 +24,7 @@ from lm_factuality.models.decoding import (
     Method,
     choose_layers,
 )
-from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
+from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError
 from lm_factuality.models.tree.scorer import Engine
 
@@ -36,8 +34,6 @@ _SHARED_OPTIONS = ("dtype", "trust_remote_code", "mixed_precision_dtype")
 
 class HFDecoding(HFTree):
     """``hf-tree`` with a decoding method over the model's logits and weaker ones.
-
-    Where positions cannot be shared, requests are scored one after the other, with one warning.
 
     Raises:
         ConfigError: Options cannot be used with this model.
@@ -82,14 +78,19 @@ class HFDecoding(HFTree):
         """Return HFLM's information with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
-    @functools.cached_property
-    def engine(self) -> Engine:
-        """``hf-tree``'s engine, or one for whole sequences."""
-        return super().engine or self.source.whole_engine
-
     def find_engine(self, vocabulary: int) -> Engine | None:
-        """Return an engine that also computes what the logits are contrasted with."""
-        return self.source.find_engine(vocabulary, self.max_length)
+        """Return an engine that also computes what the logits are contrasted with.
+
+        Raises:
+            ConfigError: The model cannot share positions.
+        """
+        engine = self.source.find_engine(vocabulary, self.max_length)
+        if engine is None:
+            raise ConfigError(
+                f"{self.name}: {type(self.model).__name__} cannot share positions between requests,"
+                " which scoring by this method needs; expected a model such as Llama or GPT-2"
+            )
+        return engine
 
     def _cores(self) -> int:
         # Hidden states are recorded on the model's own layers, which all threads would share.
@@ -107,19 +108,6 @@ class HFDecoding(HFTree):
         weaker = [tensor[..., :width].to(logits) for tensor in weaker]
         scores = self.method(logits[..., :width], weaker)
         return pad(scores, (0, logits.shape[-1] - width), value=float("-inf"))
-
-    def _loglikelihood_tokens(
-        self,
-        requests: Sequence[TokenRequest],
-        disable_tqdm: bool = False,
-        override_bs: int | None = None,
-    ) -> list[Answer]:
-        if self.engine is not self.source.whole_engine:
-            return super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
-        answers = []
-        for request in tqdm(requests, disable=disable_tqdm or self.rank != 0):
-            answers += super()._loglikelihood_tokens([request], disable_tqdm=True)
-        return answers
 
     def _model_generate(
         self, context: Tensor, max_length: int, stop: list[str], **options: Any

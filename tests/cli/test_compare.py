@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from lm_factuality.cli import main
 from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
@@ -67,44 +65,3 @@ def test_other_tokenizers_and_windows_are_warned_of(tmp_path, capsys):
 def test_nothing_to_compare_is_an_error(capsys):
     assert main(["compare"]) == 1
     assert "give results of lm_eval, or published figures" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
-)
-def test_plots_are_written_and_nothing_else_is_touched(file_format, start, tmp_path, capsys):
-    results(tmp_path / "a", "facebook/opt-125m", ONE, 9.0)
-    results(tmp_path / "b", "gpt2", TWO, 8.0)
-    results(tmp_path / "c", "somebody/thing", TWO, 8.5)
-    folder = tmp_path / "plots"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("mine", encoding="utf-8")
-    for _ in range(2):  # a plot may be drawn again
-        assert (
-            main(["compare", str(tmp_path), "--plots", str(folder), "--plot-format", file_format])
-            == 0
-        )
-    names = {f"x_factor_by_perplexity.{file_format}", f"x_factor_by_size.{file_format}"}
-    assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
-    assert all((folder / name).read_bytes().startswith(start) for name in names)
-    assert (folder / "notes.txt").read_text(encoding="utf-8") == "mine"
-    output = capsys.readouterr().out
-    assert str(folder / f"x_factor_by_size.{file_format}") in output
-    assert "x_factor, somebody/thing: its size is not known" in output
-
-
-def test_plots_hold_the_labels_and_the_families(tmp_path):
-    results(tmp_path / "a", "facebook/opt-66b", ONE, 9.0)
-    results(tmp_path / "b", "EleutherAI/gpt-neo-2.7B", TWO, 8.0)
-    plots = tmp_path / "plots"
-    assert main(["compare", str(tmp_path), "--plots", str(plots), "--plot-format", "svg"]) == 0
-    drawn = (plots / "x_factor_by_perplexity.svg").read_text(encoding="utf-8")
-    for text in ("66B", "2.7B", "GPT-Neo", "OPT", "perplexity per token", "FACTOR accuracy"):
-        assert f"<!-- {text}" in drawn
-
-
-def test_a_folder_that_is_a_file_is_an_error(tmp_path, capsys):
-    results(tmp_path / "a", "gpt2", ONE, 9.0)
-    (tmp_path / "plots").write_text("", encoding="utf-8")
-    assert main(["compare", str(tmp_path / "a"), "--plots", str(tmp_path / "plots")]) == 1
-    assert "cannot be written" in capsys.readouterr().err

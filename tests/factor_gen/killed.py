@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen import pipeline
-from factor_gen.choose import Chosen
 from factor_gen.config import load_build
 from factor_gen.records import Example
 from tests.conftest import REPOSITORY
@@ -46,19 +45,14 @@ def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -
 
 
 def main(config: str, out: str) -> None:
-    """Builds; trouble can be had while the corpus is read as well, at a row that is chosen, and at
-    a file that is shown."""
-    real, real_choose, real_replace = pipeline.distinct, pipeline.choose_rows, Path.replace
+    """Builds; trouble can be had while the corpus is read as well, and at a file that is shown."""
+    real = pipeline.distinct
+    real_replace = Path.replace
 
     def distinct(documents: Iterable[object], *given: Any) -> Iterator[Example]:
         for example in real(documents, *given):  # type: ignore[arg-type]
             trouble("read", example.doc_id)
             yield example
-
-    def choose_rows(*given: Any) -> Iterator[Chosen | Example]:
-        for item in real_choose(*given):
-            trouble("choose", item.example.doc_id if isinstance(item, Chosen) else item.doc_id)
-            yield item
 
     def replace_file(path: Path, target: Path) -> Path:
         if path.parent.name == ".output.part":
@@ -66,6 +60,5 @@ def main(config: str, out: str) -> None:
         return real_replace(path, target)
 
     pipeline.distinct = distinct  # type: ignore[assignment]
-    pipeline.choose_rows = choose_rows  # type: ignore[assignment]
     Path.replace = replace_file  # type: ignore[assignment,method-assign]
     pipeline.build(replace(load_build(config), workers=1), Path(out), opener=open_tiny)

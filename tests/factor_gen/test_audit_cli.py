@@ -97,33 +97,6 @@ def test_a_task_yaml(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert entities[1] == "66.7%"  # the file's own types
 
 
-def _write(path: Path, rows: list[list[str]], names: list[str]) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([names, *rows])
-    return path
-
-
-def test_a_table_with_full_prefixes_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        [str(n), f"Text {n}. ", f"True {n}.", f"False {n}.", f"Not {n}.", f"No {n}."]
-        for n in range(12)
-    ]
-    path = _write(tmp_path / "full.csv", rows, ["doc_id", "full_prefix", *_NAMES[2:]])
-    assert main(["audit", str(path), "--verbose"]) == 0
-    assert "12 rows of 12 documents" in capsys.readouterr().out
-    assert (
-        main(["audit", str(_write(tmp_path / "none.csv", rows, ["doc_id", "before", *_NAMES[2:]]))])
-        == 1
-    )
-    message = capsys.readouterr().err
-    assert all(
-        name in message
-        for name in ("turncated_prefixes", "truncated_prefixes", "'prefix'", "full_prefix")
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

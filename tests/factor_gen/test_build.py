@@ -13,7 +13,7 @@ from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.command_line import run_command_line
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 
@@ -105,11 +105,6 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option) == 2
     assert option[0] in capsys.readouterr().err
-
-
-def test_a_yaml_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: not a readable YAML file"):
-        run(str(tmp_path / "none.yaml"), "--out", str(tmp_path / "out"))
 
 
 def test_ctrl_c_ends_without_a_traceback(

@@ -45,17 +45,6 @@ def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_su
     assert doubtful in row.contradictions
 
 
-def test_no_more_that_are_doubtful_than_are_lacking() -> None:
-    sure = [candidate("It is one."), candidate("It is two.")]
-    doubts = [
-        replace(candidate(text, kind), doubtful=2)
-        for text, kind in (("It was true.", "link"), ("He is true.", "predicate"))
-    ]
-    for row in chosen(example([*sure, *doubts], str(n)) for n in range(10)):
-        assert isinstance(row, Chosen)
-        assert set(sure) < set(row.contradictions)
-
-
 def test_the_less_doubtful_come_first() -> None:
     """Though they edit the same words."""
     texts = {
@@ -130,7 +119,7 @@ def test_no_two_edit_the_same_words_unless_nothing_else_is_left(pick: str) -> No
     ]
     kinds = [
         "circumstance",
-        "predicate",
+        "circumstance",
         "circumstance",
         "entity",
         "link",
@@ -184,15 +173,6 @@ def test_the_seed_decides() -> None:
     for pick in ("balanced", "random"):
         assert rows(1, pick) == rows(1, pick)
         assert rows(1, pick) != rows(2, pick)
-
-
-def test_more_contradictions_than_three() -> None:
-    (row,) = chosen(
-        [example(candidate(f"It is {n}.", ERROR_TYPES[n % 5]) for n in range(24))], contradictions=9
-    )
-    assert isinstance(row, Chosen)
-    assert len({each.text for each in row.contradictions}) == 9
-    assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
 
 
 def biased_examples(count: int) -> list[Example]:

@@ -151,12 +151,15 @@ def test_a_process_that_dies_is_named(
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 
 
-@pytest.mark.parametrize("stage", ["read", "filter"])
+@pytest.mark.parametrize(
+    ("stage", "place"), [("read", "d9"), ("filter", "d9"), ("show", "corpus.yaml")]
+)
 def test_killed_and_started_again_the_bytes_are_the_same(
-    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, stage: str
+    settings: BuildSettings, expected: Mapping[str, bytes], tmp_path: Path, stage: str, place: str
 ) -> None:
     out = tmp_path / "out"
-    build_until(stage, "d9", settings.folder / "corpus.yaml", out, tmp_path)
-    assert not (out / "corpus.csv").exists()
+    build_until(stage, place, settings.folder / "corpus.yaml", out, tmp_path)
+    assert (out / "corpus.csv").exists() == (stage == "show")
+    assert not (out / "manifest.json").exists()
     build(replace(settings, workers=1), out, opener=open_tiny)
     assert contents(out) == expected

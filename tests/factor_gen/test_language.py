@@ -43,20 +43,6 @@ def test_the_language_of_a_text_is_told(language):
     )  # by its middle
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Note 3.",
-        "3 + 4",
-        "GNOME 3.2",
-        "Ian Jackson led Debian from January 1998 until December 1998.",
-    ],
-)
-def test_too_little_text_may_be_in_any_language(text):
-    assert identified(text) in ("", "en")
-
-
 def test_a_corpus_in_another_language_is_refused_with_what_to_write():
     german = [Document(str(number), TEXTS["de"]) for number in range(9)]
     with pytest.raises(
@@ -252,13 +238,6 @@ def test_a_german_build_says_its_language_everywhere(tmp_path):
     rows = list(csv.DictReader((tmp_path / "out" / "mill.csv").open(encoding="utf-8")))
     assert rows
     assert all(row["contradiction_0_generator"].startswith("rules/de/") for row in rows)
-
-
-def test_an_english_build_of_german_says_what_to_write(tmp_path, capsys):
-    (tmp_path / "mill.jsonl").write_text(json.dumps({"text": TEXTS["de"]}) + "\n", "utf-8")
-    assert main(["build", str(_build(tmp_path)), "--out", str(tmp_path / "out")]) == 1
-    assert "corpus: {language: de}" in capsys.readouterr().err
-    assert not (tmp_path / "out" / "mill.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from filelock import FileLock
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, SelectSettings
-from factor_gen.stages import Stage
 from lm_factuality.ground.errors import DataError
 from tests.factor_gen.corpora import town, write_corpus
 from tests.factor_gen.tiny_stages import open_tiny
@@ -169,14 +168,3 @@ def test_the_seed_matters_only_where_lots_are_drawn(
         build(replace(first, seed=5), out, opener=open_tiny)
         remade = {name for name, time in times(out).items() if time != before[name]}
         assert remade == (set() if position == "first" else {"shards"})
-
-
-def test_errors_of_a_stage_are_not_blamed_on_the_folder(
-    settings: BuildSettings, tmp_path: Path
-) -> None:
-    def refused(*_: object) -> Stage:
-        raise PermissionError(13, "Permission denied", "model.bin")
-
-    with pytest.raises(PermissionError, match=r"model\.bin"):
-        build(settings, tmp_path / "out", opener=refused)
-    build(settings, tmp_path / "out", opener=open_tiny)  # the folder is free again

@@ -3,7 +3,6 @@ corpora on local stand-ins."""
 
 from __future__ import annotations
 
-import csv
 import datetime
 import json
 from collections import Counter
@@ -17,14 +16,13 @@ import yaml
 from factor_gen.config import describe, load_build
 from factor_gen.corpus import read_documents
 from factor_gen.pipeline import build
-from factor_gen.recipe import Condition, columns_of
+from factor_gen.recipe import Condition
 from factor_gen.records import Example
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import REPOSITORY
 from tests.factor_gen.corpora import contents, town
-from tests.factor_gen.tiny_stages import open_tiny
 
 REUTERS = "https://www.reuters.com/world/"
 CONFIGS = REPOSITORY / "configs" / "corpora"
@@ -114,38 +112,6 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         yaml.safe_dump({**described, "name": "my"}), encoding="utf-8"
     )
     assert load_build(tmp_path / "again.yaml").corpus == settings.corpus
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_other_tables_are_filtered_alike(tmp_path: Path, ending: str) -> None:
-    rows = [{"n": n, "a": f"A{n}.", "b": "B.", "unused": "x"} for n in range(4)]
-    if ending == "csv":
-        with (tmp_path / "t.csv").open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
-    content = {
-        "corpus": {
-            "path": f"t.{ending}",
-            "text": "{{ a }} {{ b }}",
-            "where": {"n": {"at_least": 2}},
-        }
-    }
-    (tmp_path / "t.yaml").write_text(
-        yaml.safe_dump({**content, "generate": "rules"}), encoding="utf-8"
-    )
-    settings = load_build(tmp_path / "t.yaml")
-    assert [each.text for each in read_documents(settings)] == ["A2. B.", "A3. B."]
-    assert columns_of(settings.corpus.text, settings.corpus.where) == [
-        "a",
-        "b",
-        "n",
-    ]  # all that is read of a Parquet file
 
 
 @pytest.mark.parametrize(
@@ -343,34 +309,6 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
     )
     assert [each.text for each in read_documents(load_build(config))] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
-
-
-def test_a_day_that_is_none_is_refused(tmp_path: Path) -> None:
-    config = write(tmp_path, ROWS, text="body")
-    config.write_text(config.read_text(encoding="utf-8") + "seed: 2021-13-45\n", encoding="utf-8")
-    with pytest.raises(
-        ConfigError, match=r"my\.yaml: not a readable YAML file: month must be in 1\.\.12"
-    ):
-        load_build(config)
-
-
-def test_rows_before_the_language_is_known_are_read_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: Counter[str] = Counter()
-
-    def watched(*given: Any) -> Any:
-        for document in read_documents(*given):
-            seen[document.id] += 1
-            yield document
-
-    monkeypatch.setattr("factor_gen.pipeline.read_documents", watched)
-    build(
-        load_build(write(tmp_path, [{"body": town(n)} for n in range(3)], text="body")),
-        tmp_path / "out",
-        opener=open_tiny,
-    )
-    assert seen == Counter({str(n): 1 for n in range(1, 4)})
 
 
 def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(

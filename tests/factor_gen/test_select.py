@@ -10,11 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.corpus import distinct
-from factor_gen.records import Document, Example, whole
+from factor_gen.records import Document, Example
 from factor_gen.select import Select, failed
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
@@ -142,11 +141,6 @@ def test_a_sentence_that_the_text_repeats_leaks() -> None:
 def test_a_sentence_with_nothing_before_it_will_not_do() -> None:
     assert select(GOOD).unused == "select: no text before the sentence"
     assert select(f" \n{GOOD}").unused == "select: no text before the sentence"
-
-
-@pytest.mark.parametrize("text", ["", " \n\t", "\u2028"])
-def test_empty_texts_say_so(text: str) -> None:
-    assert select(text).unused == "select: the text is empty"
 
 
 def test_numbers_of_words_are_settings() -> None:
@@ -367,14 +361,3 @@ TEXTS = st.one_of(
     st.lists(WORDS, max_size=120).map(" ".join),
     st.lists(WORDS, max_size=60).map("".join),
 )
-
-
-@settings(max_examples=300, deadline=None)
-@given(TEXTS, st.sampled_from(["random", "first", "last"]))
-@example("Der Zug. \xa0A. ", "random")
-@example("word", "last")
-def test_no_text_crashes_or_slips_through_malformed(text: str, position: str) -> None:
-    read = list(distinct([Document("d", whole(text))]))
-    check(whole(text), Select(SelectSettings(position=position), 0).run(read)[0])
-    for start, end in sentences(whole(text)):
-        assert whole(text)[start:end].strip() == whole(text)[start:end] != ""

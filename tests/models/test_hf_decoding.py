@@ -3,7 +3,6 @@ by itself gives."""
 
 from __future__ import annotations
 
-import logging
 import math
 
 import pytest
@@ -148,31 +147,10 @@ def test_early_exits_have_the_models_soft_cap(checkpoint):
     agree(found, expected_dola(model, requests, settings, POSITIONS), requests)
 
 
-@pytest.mark.parametrize("name", ["mamba", "gpt-neo-local"])
-def test_what_cannot_be_shared_is_scored_one_by_one_with_one_warning(name, checkpoint, caplog):
-    model, settings = build(name), {**DEFAULTS, "layers": [0, 1]}
-    for parameter in model.parameters():
-        parameter.data.div_(
-            6 if name == "mamba" and parameter.dim() > 1 else 1
-        )  # its states would outgrow float32
-    lm = dola(model, checkpoint, **settings)
-    requests = some_requests(VOCABULARY, POSITIONS, 8)
-    with caplog.at_level(logging.WARNING, "lm_factuality"):
-        for _ in range(2):
-            found = lm._loglikelihood_tokens(requests, True)
-    if name == "mamba":  # whose hidden_states begin after the first layer
-        settings = {**settings, "layers": ["embedding", 0]}
-    agree(found, expected_dola(model, requests, settings, POSITIONS), requests)
-    warned = [
-        record.message for record in caplog.records if "cannot share positions" in record.message
-    ]
-    assert len(warned) == 1
-    assert warned[0].startswith("hf-dola: ")
-    text = Instance("loglikelihood_rolling", {}, ("A keeper.",), 0)
-    lm.tok_encode = lambda *_, **__: [5, 6, 7]
-    (total,) = lm.loglikelihood_rolling([text], True)
-    rolled = [(None, [lm.prefix_token_id], [5, 6, 7])]
-    assert total == pytest.approx(expected_dola(model, rolled, settings, POSITIONS)[0][0], abs=1e-3)
+def test_models_whose_positions_cannot_be_shared_are_refused(checkpoint):
+    lm = dola(build("gpt-neo-local"), checkpoint, layers=[0, 1])
+    with pytest.raises(ConfigError, match="GPTNeoForCausalLM cannot share positions"):
+        lm._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 2), True)
 
 
 def test_the_final_norm_may_stand_before_early_exits(checkpoint):
@@ -452,7 +430,6 @@ def test_contrastive_scores_are_those_of_both_models_by_themselves(settings):
         **settings,
     )
     requests = some_requests(lm.vocab_size, 64, 30, seed=3)
-    assert lm.engine is not lm.source.whole_engine
     amateur = AutoModelForCausalLM.from_pretrained(SMALLER)
     agree(
         lm._loglikelihood_tokens(requests, True),

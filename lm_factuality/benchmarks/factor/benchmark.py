@@ -176,7 +176,6 @@ BENCHMARK = Benchmark(
     comparing=Comparing(
         notes=notes,
         tables=compare.tables,
-        draw=compare.draw,
     ),
     checks=Checks(
         audit=FactorAudit,

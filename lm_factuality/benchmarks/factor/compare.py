@@ -1,8 +1,6 @@
-"""Accuracy beside perplexity, by the size of models, and with and without retrieval.
+"""Accuracy beside perplexity, and with and without retrieval.
 
-These are section 5.3 and figures 2 to 4 of the FACTOR paper, as tables and as plots with 95%
-intervals. In plots families share a colour, and what was run in another way (with retrieval,
-another decoding) has a line of its own.
+These are section 5.3 and figure 4 of the FACTOR paper, as tables. The report draws figures 2 to 4.
 """
 
 import math
@@ -10,18 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from pathlib import Path
 from typing import NamedTuple
 
-from lm_factuality.benchmarks.chosen import both_ways, figure, newest, series
+from lm_factuality.benchmarks.chosen import both_ways, figure, newest
 from lm_factuality.benchmarks.declaration import Run, Table
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.pairs import Pair, adjusted, compare, written
 from lm_factuality.benchmarks.rows import Scored
-from lm_factuality.ground import plots
-from lm_factuality.ground.model_names import family, short_name, size_in_name, size_label
-from lm_factuality.ground.plots import Dot, dots, save_figure, scatter
+from lm_factuality.ground.model_names import size_in_name
 from lm_factuality.harness.outputs import number_of
 from lm_factuality.scores.paired import normal_p
 
@@ -31,12 +26,10 @@ _PERPLEXITIES = {"token": ("perplexity", 2), "byte": ("byte_perplexity", 3)}
 
 
 class Estimate(NamedTuple):
-    """A score with its standard error and 95% interval, as far as they are known."""
+    """A score with its standard error, if it is known."""
 
     value: float
     stderr: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +145,8 @@ def _estimate(run: Run, metric: str, times: float = 1) -> Estimate | None:
     score = figure(run.task, metric)
     if score is None:
         return None
-    ends = (score.stderr, score.low, score.high)
-    return Estimate(times * score.value, *(None if end is None else times * end for end in ends))
+    stderr = None if score.stderr is None else times * score.stderr
+    return Estimate(times * score.value, stderr)
 
 
 def _perplexity_of(run: Run) -> dict[str, Estimate]:
@@ -385,61 +378,3 @@ def _gain_table(retrieval: Sequence[Gain]) -> Table:
         rows.append((with_it.task, with_it.model, *accuracies, *written(pair, ACCURACY)))
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return Table("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])
-
-
-def draw(runs: Sequence[Run], folder: Path, ending: str) -> tuple[list[Path], list[str]]:
-    """Draw figures 2 to 4 of the paper for each corpus.
-
-    It writes ``TASK_by_perplexity``, ``TASK_by_size`` and, where models were run with and without
-    retrieval, ``TASK_retrieval_gain``. A plot of an earlier call is replaced.
-
-    Returns:
-        The files, and a note on every model whose size is not known.
-
-    Raises:
-        DataError: The folder cannot be written to.
-    """
-    points, _ = points_of_runs(runs)
-    paths = []
-    notes = []
-    axis = "FACTOR accuracy, %"
-    for task in sorted({point.task for point in points}):
-        by_perplexity = []
-        by_size = []
-        members = [point for point in points if point.task == task]
-        for point in members:
-            if "token" in point.perplexity:
-                by_perplexity.append(_plotted(point, _dot(point.perplexity["token"])))
-            if point.size is not None:
-                by_size.append(_plotted(point, Dot(point.size)))
-            else:
-                notes.append(
-                    f"{task}, {point.model}: its size is not known, so it is not drawn by size"
-                )
-        drawn = {}
-        if by_perplexity:
-            drawn["by_perplexity"] = scatter(task, "perplexity per token", axis, by_perplexity)
-        if by_size:
-            drawn["by_size"] = scatter(task, "parameters", axis, by_size, by_size=True)
-        rows = []
-        for without, with_it, pair in gains(members):
-            change = f"{without.accuracy.value:.1f} to {with_it.accuracy.value:.1f}"
-            ends = (None if end is None else 100 * end for end in (pair.low, pair.high))
-            dot = Dot(100 * pair.difference, *ends)
-            rows.append((f"{short_name(with_it.model)}: {change}", {"gain": dot}))
-        if rows:
-            title = "gain by retrieval, points"
-            drawn["retrieval_gain"] = dots(task, title, rows, ["gain"], ("", 0))
-        for name, plot in drawn.items():
-            plot.figure.suptitle(task, fontsize=11)
-            paths.append(save_figure(plot.figure, folder / f"{task}_{name}.{ending}"))
-    return paths, notes
-
-
-def _plotted(point: Point, x: Dot) -> plots.Point:
-    label = size_label(point.size) if point.size else short_name(point.model)
-    return plots.Point(label, series(family(point.model), point.variant), x, _dot(point.accuracy))
-
-
-def _dot(estimate: Estimate) -> Dot:
-    return Dot(estimate.value, estimate.low, estimate.high)

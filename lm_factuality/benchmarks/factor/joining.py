@@ -7,11 +7,10 @@ with."""
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sentences import SIGNS
 from lm_factuality.harness.context import current_run
 
@@ -98,55 +97,17 @@ class Join:
 
 
 AUTHORS_JOIN = Join()
-Encode = Callable[[str], Sequence[int]]
 
 
-def odd_seams(
-    rows: Sequence[Row], join: Join, encode: Encode | None = None
-) -> Iterator[tuple[str, str]]:
-    """Yield the places of rows whose prefix and choices meet oddly, and how, once a row.
-
-    Args:
-        encode: The model's tokenizer, where it is at hand.
-    """
+def odd_seams(rows: Sequence[Row], join: Join) -> Iterator[tuple[str, str]]:
+    """Yield the places of rows whose prefix and choices meet oddly, and how, once a row."""
     for row in rows:
         for choice in () if row.problem else row.choices:
-            oddities = [join.oddity(row.prefix, choice)]
-            if encode:
-                context, continuation = join(row.prefix, choice)
-                alone = list(encode(context))
-                if list(encode(context + continuation))[: len(alone)] != alone:
-                    oddities.append(
-                        "the tokens of the prefix alone do not begin those of the joined text"
-                    )
-            reasons = "; ".join(filter(None, oddities))
-            if reasons:
+            oddity = join.oddity(row.prefix, choice)
+            if oddity:
                 seam = join.seam(row.prefix, choice)
-                yield row.location, f"prefix and completion meet as {seam!r}: {reasons}"
+                yield row.location, f"prefix and completion meet as {seam!r}: {oddity}"
                 break
-
-
-def tokenizer_of(name: str | None) -> Encode | None:
-    """Return what makes tokens of a text, without those that begin or end every text.
-
-    Args:
-        name: A tokenizer of transformers. None gives None.
-
-    Raises:
-        ConfigError: It cannot be loaded.
-    """
-    if not name:
-        return None
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"tokenizer {name!r} cannot be loaded: {' '.join(str(error).split())}; give a folder or"
-            " a name on the Hub"
-        ) from error
-    return lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
 def first_seam(rows: Sequence[Row], join: Join) -> str:

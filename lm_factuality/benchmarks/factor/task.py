@@ -14,7 +14,6 @@ from lm_factuality.benchmarks.factor.joining import (
     first_seam,
     odd_seams,
     tell_seam,
-    tokenizer_of,
 )
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, suspicions
@@ -72,8 +71,7 @@ class FactorTask(SuiteTask):
         doubts = list(suspicions(rows))
         seam = ""
         if cls.joins:
-            encode = tokenizer_of((config.get("metadata") or {}).get("tokenizer"))
-            doubts += odd_seams(rows, corpus.join, encode)
+            doubts += odd_seams(rows, corpus.join)
             seam = first_seam(rows, corpus.join)
         problems = loaded.all_problems(target, doubts)
         num_requests = sum(len(row.choices) for row in rows)

@@ -5,7 +5,7 @@ import pytest
 from lm_factuality.benchmarks.audit import Expected
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
-from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams, tokenizer_of
+from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.ground.errors import ConfigError
@@ -93,25 +93,6 @@ def test_what_a_reader_would_stumble_over_is_listed(rule, prefix, completion, od
     assert [(place, odd in what) for place, what in found] == (
         [("rows.csv:2", True)] if odd else []
     )
-
-
-def test_tokens_that_change_are_listed(checkpoint):
-    begins = (" is", "ary")
-    rows = [
-        make_row(
-            f"rows.csv:{place}",
-            "1",
-            "It was a libr",
-            [f"{begin} in town.", f"{begin} of art."],
-            0,
-            ["", ""],
-        )
-        for place, begin in enumerate(begins)
-    ]
-    (found,) = odd_seams(rows, NONE, tokenizer_of(str(checkpoint)))
-    assert (found[0], "the tokens of the prefix" in found[1]) == ("rows.csv:1", True)
-    with pytest.raises(ConfigError, match="tokenizer 'no/such' cannot be loaded"):
-        tokenizer_of("no/such")
 
 
 @pytest.mark.parametrize(

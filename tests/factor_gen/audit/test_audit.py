@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factor_gen.audit.audit import audit_rows
-from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, comparing, surface
+from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface
 from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.records import COUNTED, LEAST_EFFECT, Audit
+from factor_gen.audit.records import Audit
 from factor_gen.audit.tables import baseline_table, conclusion, shape_table
 from factor_gen.surface import STATISTICS, Ledger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
@@ -284,23 +284,3 @@ def test_normalised_spacing_leaves_only_double_spaces_of_expert_to_find(
     assert audit.leaks == (CLASSIFIER,)
     assert audit.baseline("most spaces before punctuation").wins == 0.5
     assert audit.floor.accuracy == pytest.approx(0.158, abs=0.005)
-
-
-def test_news_has_no_spacing_leak(shared: Path) -> None:
-    rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows
-    baselines = evaluate([*surface(rows), comparing(rows)], rows)
-    found = {each.name: each for each in baselines}
-    spaces = found["most spaces before punctuation"]
-    assert spaces.accuracy == pytest.approx(0.252, abs=5e-4)
-    # In a dozen rows only the true one keeps the document's typographic signs; and true completions
-    # are a little shorter, which accuracies of 13 to 19%, held against 25%, would hide: the floor
-    # is 15%.
-    counted = [each for each in baselines if each.family in COUNTED]
-    above = {each.name for each in counted if each.is_above_chance}
-    assert above == {"most rare characters", "least word length", "least characters"}
-    assert 0 < found["most rare characters"].effect < LEAST_EFFECT  # a slight leak
-    assert found["least word length"].wins == pytest.approx(0.532, abs=5e-4)
-    assert found["least word length"].accuracy == pytest.approx(0.186, abs=5e-4)
-    assert found["most central (least summed edit distance)"].accuracy == pytest.approx(
-        0.908, abs=5e-4
-    )

@@ -67,15 +67,6 @@ def test_the_interval_is_the_clustered_bootstrap_one() -> None:
     assert (found.wins_low, found.wins_high) == pytest.approx(bootstrap_interval(wins), abs=0.02)
 
 
-def test_rows_of_one_document_count_for_less() -> None:
-    scores = Scores(
-        "test", SURFACE, [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
-    )
-    (alone,), (together,) = evaluate([scores], _ROWS), evaluate([scores], _rows(40, each=4))
-    assert (alone.documents, together.documents) == (40, 10)
-    assert together.p > 3 * alone.p
-
-
 @pytest.mark.parametrize(("documents", "is_told"), [(1, False), (9, False), (10, True)])
 def test_few_documents_do_not_tell_however_much_their_rows_give_away(
     documents: int, is_told: bool

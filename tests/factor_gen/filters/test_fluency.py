@@ -3,9 +3,7 @@ with random weights."""
 
 from __future__ import annotations
 
-import csv
 import math
-import random
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
 from lm_factuality.ground.errors import ModelError
-from tests.conftest import TASKS
 from tests.tiny_models import save_opt
 
 TEXTS = [
@@ -132,28 +129,6 @@ def test_a_shared_beginning_is_computed_once(checkpoint):
     lengths = [size for _, size in model.encode(texts)]
     assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2])[0][1] - 1
     assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
-
-
-def test_a_model_whose_positions_cannot_be_shared_is_asked_text_by_text(checkpoint, monkeypatch):
-    monkeypatch.setattr("factor_gen.filter_models.find_engine", lambda *_: None)
-    means = [expected(checkpoint, text) for text in TEXTS]
-    assert FluencyModel(str(checkpoint)).mean_logprobs(TEXTS) == pytest.approx(means, abs=1e-5)
-
-
-def test_scrambled_words_are_less_fluent(checkpoint):
-    with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
-        sentences = [
-            row["completion"] for row, _ in zip(csv.DictReader(file), range(30), strict=False)
-        ]
-    scrambled = [
-        " ".join(random.Random(f"0/{text}").sample(text.split(), len(text.split())))
-        for text in sentences
-    ]
-    scores = FluencyModel(str(checkpoint)).mean_logprobs([*sentences, *scrambled])
-    rejected = sum(
-        wrong <= right - 0.2 for right, wrong in zip(scores[:30], scores[30:], strict=True)
-    )
-    assert rejected >= 29
 
 
 def test_what_cannot_be_scored_is_no_number(checkpoint):

@@ -9,7 +9,7 @@ import torch
 
 from factor_gen.filter_models import DTYPE, FluencyModel, NliModel, Pair
 from factor_gen.filters import Filters
-from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example, last_words
+from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import ModelError
@@ -259,21 +259,3 @@ def test_models_compute_in_full_precision_whatever_others_do_there(
 def test_a_model_that_cannot_be_had_is_named():
     with pytest.raises(ModelError, match="'no/such-model' cannot be loaded"):
         assert Filters(FilterSettings(NliSettings("no/such-model"), None)).fingerprint
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (0, ""),
-        (2, "the  hill. "),
-        (4, "stands\non  the  hill. "),
-        (5, " It stands\non  the  hill. "),
-        (99, " It stands\non  the  hill. "),
-    ],
-)
-def test_the_near_context_is_the_last_words_as_they_stand(count, expected):
-    assert last_words(" It stands\non  the  hill. ", count) == expected
-
-
-def test_the_near_context_of_a_text_without_spaces_is_short():
-    assert last_words("w" * 1_000_000, 100) == "w" * 4000

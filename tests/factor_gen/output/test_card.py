@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from types import MappingProxyType
 
 import pytest
 import yaml
 
-from factor_gen.output.card import PAPER_TYPES, dataset_card
+from factor_gen.output.card import dataset_card
 from factor_gen.output.counts import Counts
 from factor_gen.settings import (
     ChooseSettings,
@@ -108,14 +107,6 @@ def test_it_says_how_many_contradictions_are_doubtful(card, items):
         choose=ChooseSettings(most_doubtful=0)
     )
     assert "in other words" not in card(generate=GenerateSettings("llm", "lexical"))
-
-
-def test_the_types_of_the_paper_are_those_of_table_3(shared):
-    text = (shared / "papers" / "factor.txt").read_text(encoding="utf-8")
-    for kind, figures in PAPER_TYPES.items():
-        printed = re.search(rf"(?m)^{kind.capitalize()}\t([\d.]+)\t([\d.]+)\t([\d.]+)$", text)
-        assert printed
-        assert tuple(map(float, printed.groups())) == figures
 
 
 def test_a_filter_that_was_off_is_said_to_be(card):

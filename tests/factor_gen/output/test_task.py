@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -45,26 +43,3 @@ def test_lm_eval_runs_it(folder, evaluate, checkpoint):
     assert found["unscored,none"] == 0
     assert "factor_acc_vs_predicate,none" in found
     assert results["configs"]["harbours"]["metadata"]["license"] == "CC BY: 4.0 # of the harbour"
-
-
-@pytest.mark.slow
-def test_the_lm_eval_command_runs_it(folder, checkpoint):
-    command = [
-        sys.executable,
-        "-m",
-        "lm_eval",
-        "run",
-        "--model",
-        "hf",
-        "--model_args",
-        f"pretrained={checkpoint}",
-        "--device",
-        "cpu",
-        "--tasks",
-        "harbours",
-        "--include_path",
-        str(folder),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "factor_acc" in done.stdout
