@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, groupby
+from itertools import combinations, groupby, pairwise
 
 from judges.lexical.words import NEGATIONS, Passage, Text, Word, read
+
+_ROOT = 4  # letters that words of one family share: "nation" and "nationality"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,28 @@ class Comparison:
         """The content words of the claim that no passage has."""
         in_passages = frozenset[str]().union(*(passage.words.stems for passage in self.passages))
         return tuple(word for word in self.claim.content if word.stem not in in_passages)
+
+    @cached_property
+    def unrelated(self) -> tuple[Word, ...]:
+        """The missing words of which no passage has a relative, a word that begins alike."""
+        roots = {stem[:_ROOT] for passage in self.passages for stem in passage.words.stems}
+        return tuple(word for word in self.missing if word.stem[:_ROOT] not in roots)
+
+    @cached_property
+    def together(self) -> float:
+        """The share of the claim's words that two neighbouring sentences of a passage have.
+
+        The names of what the passages are about do not count.
+        """
+        stems = self.claim.stems - self.about
+        if not stems:
+            return 1.0
+        shared = [
+            stems & {word.stem for word in (*first, *second)}
+            for passage in self.passages
+            for first, second in pairwise([(), *passage.words.sentences])
+        ]
+        return max(map(len, shared), default=0) / len(stems)
 
     @cached_property
     def names(self) -> tuple[tuple[Word, ...], ...]:

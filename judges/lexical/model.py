@@ -32,6 +32,10 @@ _SHOWN = 5  # missing names and words that a reason tells
 FEATURES: dict[str, Callable[[Comparison], float]] = {
     # The share of the claim's content words that a passage has.
     "coverage": lambda pair: 1 - _share(pair.missing, pair.claim.content),
+    # The share of which no passage has a related word either.
+    "unrelated": lambda pair: _share(pair.unrelated, pair.claim.content),
+    # What passages say in different places, a claim may have put together wrongly.
+    "together": lambda pair: pair.together,
     # The share that one passage has in the claim's order. The names of what the passages are about
     # do not count, for they are on every line.
     "in_order": lambda pair: max(
