@@ -264,12 +264,13 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
     figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
     assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
     output = capsys.readouterr().out
+    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +736 +2", output)
     assert re.search(
-        r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +68\.1 +-1\.4 +736 +2", output
+        r"news_factor +facebook/opt-66b +factor_acc +66\.7 +68\.1 +-1\.4 +section", output
     )
     assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
     assert "with a system instruction, which the paper's runs did not have" in output
     assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
-    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +58\.0", output)
+    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +factor_acc +58\.0", output)
     assert "Left out: hellaswag is not a task of the suite" in output
