@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import Record
-from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records
@@ -127,7 +127,7 @@ class GradedTask(JudgedTask):
         own = {"doc_to_text": "text", "doc_to_target": "reference"}
         return self._answers, Settings(own, self._answers.about)
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Read the questions and references.
 
         Raises:

@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.declaration import ACCURACY, Measure, bounds_of
 from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
-from lm_factuality.harness.generation import Doc, Docs, Responses, Table, Verdict
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, defined, mean
 
 PAPER = "paper"
@@ -142,10 +142,10 @@ class GradedAnswers(JudgedMethod):
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, None, reason, [])
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """The scores with standard errors and bounds, the grades, and the reasons without one."""
         rows = [self.row_metrics({}, verdict) for verdict in verdicts]
-        summary: dict[str, Any] = {}
+        summary: JsonObject = {}
         for score in self.scores:
             outcomes = [row[score.name] for row in rows]
             summary[score.name] = {
@@ -175,10 +175,10 @@ class GradedAnswers(JudgedMethod):
             notes.append(f"Unscored: {counted(summary['unscored'])}.")
         return ("score", "#value", "#worst / best"), rows, notes
 
-    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """What an answer adds to each score, and to its worst and best case."""
         cluster, grade = str(verdict["index"]), verdict["grade"]
-        metrics: dict[str, Any] = {"unscored": verdict["unscored"]}
+        metrics: JsonObject = {"unscored": verdict["unscored"]}
         for score in self.scores:
             metrics[score.name] = score.outcome(grade, cluster)
             metrics |= bounds_of(
@@ -218,9 +218,9 @@ class GradedAnswers(JudgedMethod):
         return _record(doc, grade, None, [output])
 
 
-def _subjects(docs: Docs, responses: Responses) -> list[dict[str, Any] | None]:
+def _subjects(docs: Docs, responses: Responses) -> list[JsonObject | None]:
     """What the prompt is about, for each document; None if the model never ended thinking."""
-    subjects: list[dict[str, Any] | None] = []
+    subjects: list[JsonObject | None] = []
     for doc, (response,) in zip(docs, responses, strict=True):
         answer = without_thinking(response)
         subjects.append(

@@ -31,7 +31,7 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
 )
 from lm_factuality.ground.records import to_model
-from lm_factuality.harness.generation import Doc, Docs, Generation, Responses, Verdict
+from lm_factuality.harness.generation import Doc, Docs, Generation, JsonObject, Responses, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
 
@@ -72,7 +72,7 @@ class JudgedMethod(Generation, abc.ABC):
         return [(self.step, judge.rehearse(work))]
 
     @abc.abstractmethod
-    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return what a record adds to each score."""
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
@@ -97,7 +97,7 @@ class JudgedMethod(Generation, abc.ABC):
     def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         """Return the record if people had been the judge, by their answers to the items."""
 
-    def recount(self, row: Row) -> dict[str, Any]:
+    def recount(self, row: Row) -> JsonObject:
         """Score a kept row again.
 
         Raises:

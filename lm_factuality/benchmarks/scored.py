@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
     bounds_of,
 )
-from lm_factuality.harness.generation import Doc
+from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records
 from lm_factuality.harness.samples import texts
@@ -43,7 +43,7 @@ def scored(
         (answer,) = texts(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
-    def row_metrics(row: Row) -> dict[str, Any]:
+    def row_metrics(row: Row) -> JsonObject:
         outcome = value(row["doc"], row["answer"])
         is_unscored = isinstance(outcome, str)
         worst, best = (
@@ -81,12 +81,12 @@ class ScoredTask(SuiteTask):
         own = {"output_type": "generate_until", "doc_to_text": "text"}
         return Settings(own | {"doc_to_target": config.get("doc_to_target", "text")}, {})
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")
         return [
             {**record.values, "text": self.prompt.format(**record.values)} for record in records
         ]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         recount: Recount = self.declared.scoring.recount(None, ())
         return recount.row_metrics({"doc": doc, "answer": results[0]})

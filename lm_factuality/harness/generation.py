@@ -16,6 +16,7 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import said
 
+JsonObject: TypeAlias = dict[str, Any]
 Doc: TypeAlias = Mapping[str, Any]
 Docs: TypeAlias = Sequence[Doc]
 Responses: TypeAlias = Sequence[Sequence[str]]  # one text or more for each document

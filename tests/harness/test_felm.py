@@ -123,35 +123,6 @@ def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
     assert results["unscored,none"] == report["unscored"]["responses"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "protocol", "unscored"),
-    [
-        ("Who knows?", "paper", 10),
-        ("Who knows?", "code", 0),
-        ("Answer: 0", "paper", 10),
-        ("Answer: 0", "code", 0),
-    ],
-)
-def test_unreadable_outputs_are_unscored_by_paper_alone(
-    answer, protocol, unscored, evaluate, data_dir
-):
-    results = judge(evaluate, ["felm_segment_vanilla"], data_dir, answer, protocol=protocol)[
-        "results"
-    ]
-    found = results["felm_segment_vanilla"]
-    assert found["unscored,none"] == unscored
-    assert (
-        sum(
-            found[f"unscored_{domain},none"]
-            for domain in ("wk", "science", "math", "reasoning", "writing_rec")
-        )
-        == unscored
-    )
-    if unscored:
-        assert found["segment_f1,none"] == "N/A"
-        assert (found["segment_f1_worst,none"], found["segment_f1_best,none"]) == (0, 1)
-
-
 def test_reasoning_that_restates_the_question_is_not_stopped(evaluate, data_dir):
     answer = (
         "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\nAnswer: 1"

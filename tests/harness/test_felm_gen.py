@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judges.judge import Judge
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import verdict_of
@@ -142,34 +141,6 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
         "felm_gen/mark_segments",
     }
     assert about["data"]["is_published"] is False
-
-
-def test_a_certificate_is_attached(run, server, write_judge, tmp_path):
-    from judges.certificates import certificates_folder, certified_identity
-    from judges.config import load_judge_config
-
-    judge = write_judge(server.base_url)
-    with Judge.open(load_judge_config(judge)) as opened:
-        path = (
-            certificates_folder(certified_identity(opened.config, opened.identity))
-            / "segment_cot.json"
-        )
-    path.parent.mkdir(parents=True)
-    content = {
-        "identity": {},
-        "judge": {"name": "j"},
-        "setting": "segment_cot",
-        "date": "2024-05-01",
-        "suite_version": "1",
-        "data": {},
-        "prompt_hashes": {},
-        "intervals": {},
-        "scores": {"ALL": {"segment": {"f1": 0.5}}, "unscored": {"responses": 1}},
-    }
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert run(judge=str(judge)) == 0
-    about = results_in(tmp_path / "out")["configs"]["felm_gen"]["metadata"]
-    assert about["judge_certificate"]["segment_cot"]["scores"]["segment"]["f1"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.factor_generation import facts, tally
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.harness.generation import Doc, Docs, Responses, Table, Verdict
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
 from lm_factuality.scores.statistics import defined, interval_of, pooled_interval
 
 PROMPT = "factor_generation/mark"
@@ -97,7 +97,7 @@ class FactorGeneration(JudgedMethod):
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, responses, repeat(Mark(None, reason)))
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return the table of the paper, and what is not in it.
 
         Returns:
@@ -164,7 +164,7 @@ class FactorGeneration(JudgedMethod):
             notes.append(f"Unscored generations: {_listed(unscored['reasons'])}")
         return _COLUMNS, rows, notes
 
-    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         return tally.row_metrics(doc, verdict)
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
@@ -216,7 +216,7 @@ def reads_prompt(config: JudgeConfig) -> bool:
     return config.capabilities.can_answer(_KIND)
 
 
-def mark_subject(doc: Doc, sentence: str) -> dict[str, Any]:
+def mark_subject(doc: Doc, sentence: str) -> JsonObject:
     """What the prompt is about; true and false are words of Jinja."""
     return {
         "kind": _KIND,
@@ -259,15 +259,13 @@ def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) 
     }
 
 
-def _figures(
-    subset: str, totals: tally.Totals, documents: Sequence[Sequence[float]]
-) -> dict[str, Any]:
+def _figures(subset: str, totals: tally.Totals, documents: Sequence[Sequence[float]]) -> JsonObject:
     """Return the figures of a subset; its counts, unless they are weighted."""
 
     def accuracy_of(vector: Sequence[float]) -> float:
         return tally.Totals.of(vector).score(subset, tally.ACCURACY)
 
-    figures: dict[str, Any] = {}
+    figures: JsonObject = {}
     if subset != tally.WEIGHTED:
         for name, count in totals.counts(subset)._asdict().items():
             figures[name] = int(count)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from lm_factuality.benchmarks.declaration import ACCURACY as ACCURACY_MEASURE
 from lm_factuality.benchmarks.declaration import SHARE, Score, is_bound
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, TRUE
-from lm_factuality.harness.generation import Doc, Verdict
+from lm_factuality.harness.generation import Doc, JsonObject, Verdict
 from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
@@ -251,7 +251,7 @@ def _scores() -> Iterator[Score]:
 SCORES = tuple(_scores())
 
 
-def row_metrics(doc: Doc, verdict: Verdict) -> dict[str, Any]:
+def row_metrics(doc: Doc, verdict: Verdict) -> JsonObject:
     """Return the tally of one row, under the name of every score that it is part of."""
     right = doc["factor_acc"]
     return {

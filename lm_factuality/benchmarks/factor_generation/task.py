@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
-from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Settings, without_chat
@@ -77,7 +77,7 @@ class FactorGenerationTask(JudgedTask):
                 f"{self._corpus.where}: protocol dola scores choices; open generation knows paper"
                 " and code"
             )
-        self._scores: dict[int, dict[str, Any]] = {}
+        self._scores: dict[int, JsonObject] = {}
         self._reasons: list[str] = []
         self._choice = str(metadata.get("contradiction", FIRST))
         corpus = self._corpus
@@ -107,7 +107,7 @@ class FactorGenerationTask(JudgedTask):
 
         return {**declared, ACCURACY: replace(declared[ACCURACY], value=accuracy)}
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         loaded = load_corpus(self._corpus, self._data_dir)
         rows = loaded.usable(self._corpus.task, "rows")
         types = sorted({kind for row in rows for kind in row.error_types if kind})
@@ -127,7 +127,7 @@ class FactorGenerationTask(JudgedTask):
         self.config.metadata["data"] = dict(loaded.provenance)
         return [document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
+    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Build the requests of a row; nothing is generated without a fact.
 
         The scores come first, so that a model that has none says so before it generates.
@@ -182,12 +182,12 @@ class FactorGenerationTask(JudgedTask):
             super().apply_filters()
         self._instances = generations
 
-    def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    def doc_iterator(self, **kwargs: Any) -> Iterator[tuple[int, JsonObject]]:
         """lm_eval's, with the scores once there are any."""
         for doc_id, doc in super().doc_iterator(**kwargs):
             yield doc_id, {**doc, **self._scores.get(doc_id, {})}
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         self._reasons += filter(None, results[0]["reasons"])
         return super().row_metrics(doc, results)
 

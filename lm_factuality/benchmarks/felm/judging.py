@@ -29,7 +29,7 @@ from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.suite import tasks_folder
-from lm_factuality.harness.generation import Table
+from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
@@ -152,7 +152,7 @@ class FelmTrial:
     def ask(self, judge: Judge) -> list[JudgedResponse]:
         return judge_rows(judge, self._rows, self._questioner, self._claims)
 
-    def measure(self, judge: Judge) -> dict[str, Any]:
+    def measure(self, judge: Judge) -> JsonObject:
         """Return the scores, their intervals, and those of judges that do not read.
 
         Intervals are 95% bootstrap intervals over responses. Judges that do not read are measured
@@ -171,7 +171,7 @@ class FelmTrial:
             intervals[level] = {
                 name: interval_of(pooled_interval(counts, of_totals(name))) for name in MEASURES
             }
-        measured: dict[str, Any] = {
+        measured: JsonObject = {
             "scores": to_report(responses, "paper"),
             "intervals": intervals,
             "baselines": _reports(responses),
@@ -219,7 +219,7 @@ class FelmTrial:
         return ("judge, level", *(f"#{name}" for name in names)), rows, notes
 
 
-def _reports(responses: Sequence[JudgedResponse]) -> dict[str, Any]:
+def _reports(responses: Sequence[JudgedResponse]) -> JsonObject:
     """Return the scores of the judges that do not read."""
     return {
         name: to_report(flagged, "paper")[ALL] for name, flagged in baselines(responses).items()
@@ -247,7 +247,7 @@ SETTINGS = {f"{unit}_{mode}": _setting(unit, mode) for unit, mode in product(UNI
 SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))
 
 
-def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[dict[str, Any]]:
+def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
     """Measure how often a judge is right about a segment, by the probability that it gives.
 
     Returns:

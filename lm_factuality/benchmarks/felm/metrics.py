@@ -8,7 +8,7 @@ pooled over responses, never averaged. A response without a verdict is in no cou
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lm_factuality.benchmarks.declaration import (
     BALANCED_ACCURACY,
@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
-from lm_factuality.harness.generation import Doc
+from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
 
 LEVELS = ("segment", "response")
@@ -99,7 +99,7 @@ def pool(responses: Iterable[JudgedResponse], level: str, is_right: bool | None 
     return Counts(*map(sum, zip(*rows, strict=True)))
 
 
-def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, Any]:
+def to_report(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
     """Report on all responses.
 
     Returns:
@@ -110,7 +110,7 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> dict[str, A
     members: dict[str, list[JudgedResponse]] = {ALL: list(responses)}
     for domain in sorted({response.domain for response in responses}):
         members[domain] = [response for response in responses if response.domain == domain]
-    report: dict[str, Any] = {}
+    report: JsonObject = {}
     for name, part in members.items():
         report[name] = {level: to_scores(pool(part, level)) for level in LEVELS}
     unscored = [response for response in responses if response.flagged is None]
@@ -135,7 +135,7 @@ def to_scores(counts: Counts) -> dict[str, float | int | None]:
     return {**counts._asdict(), **scores}
 
 
-def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> dict[str, Any]:
+def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> JsonObject:
     """Return the counts of one response, under the name of every score that they are part of.
 
     Args:
@@ -146,7 +146,7 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> dic
     """
     response = judge_document(doc, texts, protocol)
     parts = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
-    metrics: dict[str, Any] = {}
+    metrics: JsonObject = {}
     for suffix, is_member in parts.items():
         metrics[f"unscored{suffix}"] = response.reason if is_member else None
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode

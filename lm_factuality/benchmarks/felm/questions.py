@@ -23,6 +23,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.retrieval.bm25 import Searcher
 
 UNITS = ("segment", "claim")
@@ -129,7 +130,7 @@ class Questioner:
         return [], choose(texts, query, tokenizer=self.chunk_tokenizer)
 
 
-def extraction_subject(row: FelmRow) -> dict[str, Any]:
+def extraction_subject(row: FelmRow) -> JsonObject:
     """Return what the prompt for claims is about."""
     return _subject("extract_claims", row, [segment_text(segment) for segment in row.segments])
 
@@ -137,7 +138,7 @@ def extraction_subject(row: FelmRow) -> dict[str, Any]:
 _DEMONSTRATIONS = load_yaml(__package__, "prompts/demonstrations.yaml")
 
 
-def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> dict[str, Any]:
+def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
     return {
         "kind": kind,
         "question": row.prompt.strip(),

@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.benchmarks.felm.verdicts import PROTOCOLS
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import Settings, SuiteTask
@@ -64,7 +65,7 @@ class FelmTask(SuiteTask):
             about["chunk_tokenizer"] = Path(self._questioner.chunk_tokenizer).name
         return Settings(own, about)
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Read the rows, as samples show them, each with the prompt that the model sees."""
         path, self.config.metadata["data"] = find_data(
             self._own_data, felm_rows.FELM, self._data_dir
@@ -105,7 +106,7 @@ class FelmTask(SuiteTask):
 
     def _document(
         self, row: FelmRow, claims: RowClaims | None, reference_texts: tuple[str, ...]
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """Return a row as samples show it.
 
         Where nothing can be judged, the prompt is the bare question, since lm_eval wants a request
@@ -157,6 +158,6 @@ class FelmTask(SuiteTask):
                 " fetch-references, then --metadata references=DIR."
             )
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         protocol, mode = self._questioner.protocol, self._questioner.mode
         return metrics.row_metrics(doc, texts(results), protocol, mode)

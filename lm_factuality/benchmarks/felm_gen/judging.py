@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.felm_gen.steps import Cut, CutReply, MarksReply
 from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
 from lm_factuality.ground.console import counted, shown
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.harness.generation import Doc, Docs, Responses, Table, Verdict
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
 from lm_factuality.scores.statistics import (
     Aggregation,
     defined,
@@ -88,7 +88,7 @@ class FelmGen(JudgedMethod):
                 max_tokens=steps.CUT_TOKENS,
             ),
         )
-        to_mark: list[dict[str, Any] | None] = []
+        to_mark: list[JsonObject | None] = []
         for doc, record, answer, replies in zip(docs, records, answers, cuts, strict=True):
             if record["unscored"] is not None:
                 to_mark.append(None)
@@ -114,7 +114,7 @@ class FelmGen(JudgedMethod):
             record |= vars(cut) | {"unscored": reason}
         return record
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return the rates over everything and by domain, and reasons with their counts.
 
         Returns:
@@ -131,7 +131,7 @@ class FelmGen(JudgedMethod):
             row = self.row_metrics({}, verdict)
             rows_of[ALL].append(row)
             rows_of[verdict["domain"]].append(row)
-        summary: dict[str, Any] = {name: _rates(rows) for name, rows in rows_of.items()}
+        summary: JsonObject = {name: _rates(rows) for name, rows in rows_of.items()}
         for key in ("unscored", "no_answer"):
             summary[key] = _counts(row[key] for row in rows_of[ALL])
         summary["cut_by"] = _counts(verdict["cut_by"] for verdict in verdicts)
@@ -168,7 +168,7 @@ class FelmGen(JudgedMethod):
         )
         return ("domain", "#responses", *rates, *counts), rows, notes
 
-    def row_metrics(self, doc: Doc, verdict: Verdict) -> dict[str, Any]:
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return the counts of one response, (units with an error, units), by score.
 
         A unit is a segment or the whole response. A response without a verdict has units in
@@ -178,7 +178,7 @@ class FelmGen(JudgedMethod):
         is_unscored = verdict["unscored"] is not None and verdict["no_answer"] is None
         types = Counter(errors)
         wrong = len(errors) - types[None]
-        metrics: dict[str, Any] = {
+        metrics: JsonObject = {
             "unscored": verdict["unscored"] if is_unscored else None,
             "no_answer": verdict["no_answer"],
         }
@@ -243,7 +243,7 @@ class FelmGen(JudgedMethod):
 FELM_GEN = FelmGen()
 
 
-def _begin(doc: Doc, response: str) -> dict[str, Any]:
+def _begin(doc: Doc, response: str) -> JsonObject:
     """Return the record of a response before it is judged.
 
     A response that is no answer is never judged. An unfinished thought does not decline to answer.
@@ -273,7 +273,7 @@ def _can_cut(backend: str, record: Verdict, answer: str) -> bool:
     )
 
 
-def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> dict[str, Any]:
+def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
     """Return what the judge's replies make of a record."""
     marks = steps.read_marks(replies, len(record["segments"]), record["domain"])
     is_read = not isinstance(marks, str)
@@ -290,9 +290,9 @@ def error_rate(totals: Sequence[float]) -> float:
     return ratio(errors, units)
 
 
-def _rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _rates(rows: Sequence[Mapping[str, Any]]) -> JsonObject:
     """Return the summary of some rows."""
-    part: dict[str, Any] = {
+    part: JsonObject = {
         "responses": len(rows),
         "scored": sum(row["segment_error_rate"] is not None for row in rows),
         "no_answer": sum(row["no_answer"] is not None for row in rows),

@@ -21,10 +21,10 @@ from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import vote
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
+from lm_factuality.harness.generation import JsonObject
 
 EMPTY, REFUSAL = "empty", "refusal"
 _PATTERNS = load_patterns(__package__)
@@ -63,9 +63,7 @@ TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = (  # an error of which the judge does not say the type; the lexical judge never does
     "untyped"
 )
-_NO_EVIDENCE = curable(
-    "no evidence", "name a judge that needs none (docs/judges.md), or give it pages to read"
-)
+_NO_EVIDENCE = "no evidence"
 
 
 class CutReply(Reply):
@@ -102,7 +100,7 @@ def pieces_of(response: str) -> list[str]:
     return [sentence for line in response.splitlines() for sentence in split_sentences(line)]
 
 
-def cut_subject(response: str) -> dict[str, Any]:
+def cut_subject(response: str) -> JsonObject:
     return {"kind": "cut", "pieces": pieces_of(response)}
 
 
@@ -150,7 +148,7 @@ Marks = tuple[str | None, ...] | str
 there are none."""
 
 
-def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> dict[str, Any]:
+def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
     """What the prompt is about: the question, the segments, and of each reference the chunk nearest
     to them."""
     question, units = str(doc["prompt"]), [segment_text(segment) for segment in segments]

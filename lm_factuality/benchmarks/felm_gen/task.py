@@ -7,7 +7,7 @@ from typing import Any
 from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, read_rows, reference_texts
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings
@@ -31,7 +31,7 @@ class FelmGenTask(JudgedTask):
         self._own_data = own_data(config, "JSONL in FELM's columns")
         return FELM_GEN, Settings({"doc_to_text": "text", "doc_to_target": "index"}, {})
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Read the prompts, with the texts of their references for whoever judges the samples."""
         path, self.config.metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
         rows = read_rows(path)

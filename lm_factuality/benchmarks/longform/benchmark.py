@@ -42,7 +42,7 @@ from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.settings import read_settings
-from lm_factuality.harness.generation import Docs, Verdict
+from lm_factuality.harness.generation import Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict, verdict_of
 from lm_factuality.retrieval.build import open_index
@@ -64,7 +64,7 @@ class Settings(method.Settings):
     passages: int = EVIDENCE
     kind: str = ""
 
-    def about(self, generation: Generation) -> dict[str, Any]:
+    def about(self, generation: Generation) -> JsonObject:
         return {
             "question": generation.question,
             **({"entity_kind": self.kind} if self.kind else {}),
@@ -134,7 +134,7 @@ class LongForm(AmbigBio):
     name = "longform"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> JsonObject:
         """The settings that can change a score, as a task's metadata have them."""
         settings = self.settings
         return {
@@ -157,10 +157,10 @@ class LongForm(AmbigBio):
             raise DataError(f"{self.name}: {_NO_INDEX}")
         return super().judge(judge, docs, responses)
 
-    def row_metrics(self, judged: JudgedBiography) -> dict[str, Any]:
+    def row_metrics(self, judged: JudgedBiography) -> JsonObject:
         return row_metrics(judged, self.settings.kind, self.k)
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return each mean as `means_of` has it, K, and responses and facts by outcome."""
         judged = [from_record(verdict) for verdict in verdicts]
         rows = [self.row_metrics(response) for response in judged]

@@ -10,7 +10,6 @@ supported."""
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
@@ -23,6 +22,7 @@ from lm_factuality.benchmarks.biographies.scores import (
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
 from lm_factuality.ground.thinking import UNFINISHED
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
@@ -77,7 +77,7 @@ def unscored(judged: JudgedBiography) -> str | None:
     return None if says_nothing else why_unscored(judged, score(judged))
 
 
-def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> dict[str, Any]:
+def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
     """A response's part in every mean, by the first of ``ks``, and in F1 at the others; None where
     it has none. ``kind`` is of the entities, empty where they are not told apart."""
     reason, tally, of_entities = unscored(judged), Tally.of(judged), score(judged)

@@ -22,6 +22,7 @@ from lm_factuality.ground.published import Source, locate
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.settings import Strict
 from lm_factuality.ground.tables import Record, Table, read_table
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 from lm_factuality.retrieval.knowledge import Knowledge
@@ -157,7 +158,7 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 def read_rows(
     task: LongFormYaml, known: Known, data_dir: str | None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[list[JsonObject], JsonObject]:
     """Read the prompts of a task.
 
     Returns:
@@ -181,7 +182,7 @@ def read_rows(
                 f"{where}: metadata.columns.{part}: no column {name!r}; the table has {columns}"
             )
     render = renderer(where, "doc_to_text", task.template, names)
-    docs: list[dict[str, Any]] = []
+    docs: list[JsonObject] = []
     problems = []
     for number, record in enumerate(table.records):
         try:
@@ -195,7 +196,7 @@ def read_rows(
 
 def _document(
     task: LongFormYaml, values: Mapping[str, Any], text: str, known: Known, number: str
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the document of a row, whose prompt is ``text``."""
     if not text:
         raise ValueError("the prompt is empty, expected a text")
@@ -245,7 +246,7 @@ def _items(cell: Any) -> list[Any]:
     return [] if cell is None else [cell]
 
 
-def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, dict[str, Any]]:
+def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, JsonObject]:
     """Read LongFact's prompts on the topics of a task."""
     sources = {source.name: source for source in SOURCES}
     records: list[Record] = []

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.longform.rows import (
     parse_task,
     read_rows,
 )
-from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings
 
@@ -48,7 +48,7 @@ class LongFormTask(JudgedTask):
         }
         return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)
         without = sum(doc["evidence"] == DOCUMENTS and not doc["passages"] for doc in docs)
         if without:
@@ -60,7 +60,7 @@ class LongFormTask(JudgedTask):
             )
         return docs
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         (record,) = results
         return self._method.row_metrics(from_record(record))
 

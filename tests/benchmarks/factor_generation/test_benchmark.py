@@ -561,14 +561,6 @@ def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config,
         assert part in prompt
 
 
-def test_several_answers_vote(server, config, tmp_path):
-    server.script = lambda prompt, attempt: Act(
-        text=json.dumps({"reason": "so", "mark": (TRUE, NEUTRAL, TRUE)[attempt]})
-    )
-    with Judge.open(config(samples=3, concurrency=1), tmp_path / "answers.sqlite") as judge:
-        assert FACTOR_GENERATION.judge(judge, [document()], [[" sailor."]])[0]["marks"] == [TRUE]
-
-
 def test_a_judge_that_is_down_leaves_a_record():
     record = FACTOR_GENERATION.unscored(document(), RESPONSES[0], "the judge failed")
     assert record["reasons"] == ["the judge failed"] * 3 + [NO_WORD]
@@ -589,11 +581,6 @@ def test_a_judge_that_is_down_leaves_a_record():
 )
 def test_samples_that_cannot_be_judged(changes, responses, problem):
     assert problem in FACTOR_GENERATION.check(document(**changes), responses)
-
-
-def test_sound_samples():
-    assert FACTOR_GENERATION.check(document(means=(None, -1, -2.5, 0)), ["a", "b"]) is None
-    assert FACTOR_GENERATION.check(document(no_fact="x"), []) is None
 
 
 def test_the_prompt_says_what_is_asked():

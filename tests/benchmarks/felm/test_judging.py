@@ -45,14 +45,3 @@ def test_a_list_that_may_be_cut_off_is_no_verdict(
         assert (first.flagged, first.reason) == (flagged, reason)
         assert (second.flagged, second.reason) == ((False, False, True), None)
     assert len(server.bodies) == 2
-
-
-def test_samples_that_are_cut_off_have_no_vote(server, config, tmp_path: Path):
-    """Two of three samples are cut off: the one that is whole decides."""
-    script = iter([Act(text="Answer: 1", finish_reason="length")] * 2 + [Act(text="Answer: 2")])
-    server.script = lambda prompt, attempt: next(script)
-    with Judge.open(config(samples=3, concurrency=1), store=tmp_path / "a.sqlite") as judge:
-        (judged,) = judge_rows(
-            judge, [row("only", "Iron rusts.", "Gold rusts.")], Questioner("segment", "vanilla"), {}
-        )
-    assert judged.flagged == (False, True)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.answers import Answer
-from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import Typed, read_reply
@@ -423,27 +422,6 @@ def test_records_follow_from_what_the_judge_wrote(samples, server, config, docs,
     ):
         forged = {**rows[number], "verdict": {**verdicts[number], **changes}}
         assert f"its {wrong!r} does not follow" in method.unfounded(forged)
-
-
-def test_the_lexical_judge_has_a_verdict_where_there_is_evidence(docs, tmp_path):
-    with Judge.open(load_judge_config("lexical"), tmp_path / "store.sqlite") as judge:
-        verdicts = FELM_GEN.judge(
-            judge,
-            docs,
-            [
-                ["The Lantern Bridge was opened in 1870. It was built by seven bakers."],
-                *([text] for text in RESPONSES[1:]),
-            ],
-        )
-    assert verdicts[0]["errors"] == [None, "untyped"]
-    assert [each["unscored"] for each in verdicts] == [
-        None,
-        None,
-        "no evidence",
-        "no answer: refusal",
-        "no evidence",
-    ]
-    assert verdicts[2]["cut_by"] == "paragraphs"
 
 
 def test_benchmarks_are_found_by_name():
