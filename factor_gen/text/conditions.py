@@ -16,8 +16,9 @@ sentence has an empty value.
 
 A feature of several tokens is a column in the plural, and where they stand: ``words before``,
 ``3 tags after``, ``clause words after``, ``tags inside``; ``words`` are those of the whole
-sentence.
-All others are features of the `Tables`, or facts that the place states.
+sentence. ``token`` is such a column too (``mill/NN``). ``line of tags before`` is one text, the
+nearest tag first, with a space after each. All others are features of the `Tables`, or facts that
+the place states.
 
 A list of values stands for any of them: words, ``NN*`` for all that begin so, or ``<name>`` for a
 list of words. ``true`` asks for a feature that is there, ``false`` for one that is not, and a text
@@ -43,7 +44,7 @@ Rule = tuple[Sequence[Condition], str]
 """Conditions that must hold together, and what follows if they do."""
 
 _ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|second|last|governor)")
-_SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind)s(?: (before|after|inside))?")
+_SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind|token)s(?: (before|after|inside))?")
 _LIST = re.compile(r"<([a-z ]+)>")
 _CLAUSE_ENDS = (",", ".", ";", ":")
 _PASSED = WORDS["adverbs"] | WORDS["not"]
@@ -118,6 +119,9 @@ class Tables:
 
     def _reader(self, feature: str) -> Feature:
         """Return what finds the values of a feature."""
+        if feature.startswith("line of "):
+            read = self._reader(feature.removeprefix("line of "))
+            return lambda place: (" ".join([*map(str, read(place)), ""]),)
         one_token = _ONE_TOKEN.fullmatch(feature)
         if one_token:
             return _one_token(*one_token.groups())

@@ -10,7 +10,6 @@ from functools import cache, lru_cache
 from factor_gen.generate.rules.edits import Edit
 from factor_gen.generate.rules.sentence import Sentence, Span, overlaps
 from factor_gen.generate.rules.words import DATA
-from factor_gen.text.analysis import FINITE
 from factor_gen.text.lists import entries
 
 REASONS = (
@@ -53,7 +52,6 @@ def unasserted(sentence: Sentence, edit: Edit) -> str | None:
         rest_of_clause=_words(text[end:clause_end]),
         neighbours=[*text[:start].split()[-1:], *text[end:].split()[:1]],
         breaks_phrase=[_breaks_phrase(sentence, *edited[:2]) for edited in edit.replacements],
-        before_consequence=[end <= _last_consequence(sentence)],
     )
     return next((reason for reason in REASONS if place.meets(reason)), None)
 
@@ -83,18 +81,3 @@ def _fixed_phrases(text: str) -> list[Span]:
 def _any_fixed_phrase() -> re.Pattern[str]:
     phrases = sorted(entries(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase))
     return re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, phrases))})(?![\w-])", re.IGNORECASE)
-
-
-def _last_consequence(sentence: Sentence) -> int:
-    """Where the last part begins that follows from a statement, or is said beside it.
-
-    Returns:
-        The character; -1 if there is no such part.
-    """
-    last = -1
-    for i, word in enumerate(sentence.small):
-        is_second_verb = word == "and" and sentence.tag(i + 1) in (*FINITE, "VB")
-        is_otherwise = word == "," and sentence.word(i + 1) in ("or", "otherwise", "meaning")
-        if is_second_verb or is_otherwise:
-            last = sentence.tokens[i + 1].start
-    return last

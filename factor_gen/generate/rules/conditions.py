@@ -4,25 +4,11 @@ Every operator asks the tables of that file before it changes words. `factor_gen
 says how they are read.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.text.analysis import FINITE
 from factor_gen.text.conditions import Feature, Place, Tables
-
-_NO_VERB_BEYOND = (",", ".", ";", ":", "-", "–", "—", "who", "which", "that")
-_LONGEST_CLAUSE = "25"  # tokens in which the verb of a clause is looked for
-# Tags, the nearest first. A pronoun is a subject, and so is a noun phrase that no preposition
-# governs: in 1932 he, in those days the town, but not in the town. Look-ahead and \1 together take
-# the whole phrase or nothing.
-_SUBJECT = re.compile(r"(?=((?:(?:NN|JJ|CD|POS)\S* )*(?:(?:DT|PRP)\S* )?))\1(?<= )(?!(?:IN|TO) )")
-
-
-def _subject_stands_before(place: Place) -> Iterable[object]:
-    """Whether the verb's subject stands right before it."""
-    tags = " ".join([*place.around("tag", "before"), ""])
-    return (_SUBJECT.match(tags) is not None,)
 
 
 def _is_dependent(place: Place) -> Iterable[object]:
@@ -55,22 +41,6 @@ def _head_noun(place: Place) -> Iterable[object]:
     return (head,)
 
 
-def _verb_follows(place: Place) -> Iterable[object]:
-    """Whether a finite verb stands after the first following token, before the next break."""
-    words, tags = (place.around(column, "after", _LONGEST_CLAUSE) for column in ("word", "tag"))
-    for i, tag in enumerate(tags):
-        if words[i] in _NO_VERB_BEYOND:
-            break
-        if tag in FINITE and i > 0:
-            return (True,)
-    return (False,)
-
-
-def _last_finite_tag(place: Place) -> Iterable[object]:
-    """The tag of the nearest finite verb before the tokens; nothing if there is none."""
-    return [tag for tag in place.around("tag", "before") if tag in FINITE][:1]
-
-
 def _text_after(place: Place) -> Iterable[object]:
     _, end = place.sentence.span(place.start, place.end)
     return (place.sentence.text[end:],)
@@ -90,15 +60,11 @@ FEATURES: Mapping[str, Feature] = {
     "text": lambda place: (place.sentence.text,),
     "text after": _text_after,
     "free": _is_free,
-    "tag line after": lambda place: (" ".join([*place.around("tag", "after"), ""]),),
     "pair before": lambda place: _pair_at(place, place.start - 1),
     "pair after": lambda place: _pair_at(place, place.end - 1),
     "is one word": lambda place: (place.end == place.start + 1,),
-    "subject before": _subject_stands_before,
     "dependent": _is_dependent,
     "head noun": _head_noun,
-    "last finite tag": _last_finite_tag,
-    "verb follows": _verb_follows,
 }
 """What rules may ask for that is no word, tag, shape or kind of some tokens."""
 TABLES = Tables(__package__, "data/conditions.yaml", WORDS, FEATURES)

@@ -85,6 +85,7 @@ class Sentence:
             "word": self.small,
             "tag": self.tags,
             "shape": [shape(token.text) for token in self.tokens],
+            "token": [f"{token.text.lower()}/{token.tag}" for token in self.tokens],
             "kind": [kinds.get(token.start, "") for token in self.tokens],
         }
 

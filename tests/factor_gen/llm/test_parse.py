@@ -61,16 +61,6 @@ def test_what_may_hold_beside_the_completion_is_counted_by_reason():
     assert found == ([(both, "200 -> 300; granite -> marble")], {})
 
 
-def test_candidates_say_type_and_generator():
-    (found,) = parse(reply(ONE), COMPLETION, ENTITY).candidates
-    assert (found.type, found.generator, found.contradiction, found.rejected) == (
-        "entity",
-        "llm",
-        None,
-        "",
-    )
-
-
 @pytest.mark.parametrize(
     "entry",
     [
@@ -91,26 +81,6 @@ def test_one_plan_may_change_several_words():
     behind = "The granite came from the quarries of Selmouth and was dragged down the river behind a barge."
     found = read(({"carried": "dragged", "up": "down", "by": "behind a"}, behind), kind=PREDICATE)
     assert [edit for _, edit in found[0]] == ["carried -> dragged; up -> down; by -> behind a"]
-
-
-def test_what_is_planned_may_hold_quotes():
-    completion = 'The keeper said "no" to the "Ode" crew.'
-    found = read(
-        (
-            {'said "no"': 'said "yes"', 'the "Ode" crew': "the crew"},
-            'The keeper said "yes" to the crew.',
-        ),
-        completion=completion,
-    )
-    assert found == (
-        [
-            (
-                'The keeper said "yes" to the crew.',
-                'said "no" -> said "yes"; the "Ode" crew -> the crew',
-            )
-        ],
-        {},
-    )
 
 
 @pytest.mark.parametrize(
@@ -225,11 +195,6 @@ def test_a_reply_without_contradictions_says_why(text, finish_reason, lost):
     assert read(text, finish_reason=finish_reason) == ([], {lost: 1})
 
 
-def test_a_request_that_failed_is_the_servers_fault():
-    failed = read_reply(Answer(None, error="timed out"), Contradictions, {})
-    assert dict(parse(failed, COMPLETION, ENTITY).lost) == {"llm: refused by the server": 1}
-
-
 @pytest.mark.parametrize(
     ("completion", "written", "expected"),
     [
@@ -304,7 +269,3 @@ def test_numbered_answers(text, found, problem):
         for each in read.value.contradictions
     ]
     assert entries == found
-
-
-def test_an_answer_that_failed_holds_no_numbered_one():
-    assert read_numbered(Answer(None, error="refused: no")).problem == "judge error: refused: no"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -10,14 +9,13 @@ import pytest
 
 from factor_gen import pipeline
 from factor_gen.config import load_build
-from factor_gen.generate.rules import contexts, swaps
-from factor_gen.generate.rules.contexts import Contexts, gather, load
+from factor_gen.generate.rules import swaps
+from factor_gen.generate.rules.contexts import gather, load
 from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.sentence import read
-from factor_gen.pipeline import build
 from factor_gen.records import Example
 from factor_gen.shards import ShardFolder
-from tests.factor_gen.corpora import contents, write_corpus
+from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.rules.support import TAGGER, always  # noqa: F401
 
 CODE = [
@@ -127,43 +125,15 @@ def test_nouns_keep_their_sense() -> None:
         )
 
 
-def test_a_word_keeps_so_many_companions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contexts, "_MOST", 3)
-    found = gather(
-        f"The winter {name} is there." for name in ("mill", "boat", "town", "river", "bridge")
-    )
-    assert len(found.companions["winter"]) == 3
-
-
-def test_the_file_of_a_corpus(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most", "read_texts"), [(8_000_000, CODE), (200, [CODE[0], CODE[2]])])
+def test_a_corpus_or_parts_of_a_large_one_are_read(
+    most: int, read_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_CONTEXT_BYTES", most)
     folder = ShardFolder(tmp_path / "documents")
     folder.path.mkdir()
     for number, text in enumerate(CODE):
         folder.write(number, [Example(str(number), text)])
-    path = pipeline._write_contexts(folder, len(CODE))
-    assert load(path) == gather(CODE)
-    assert json.loads(path.read_text(encoding="utf-8"))["librar"]
-    before = path.stat().st_mtime_ns
-    assert pipeline._write_contexts(folder, len(CODE)) == path
-    assert path.stat().st_mtime_ns == before
-
-
-def test_of_a_large_corpus_parts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = ShardFolder(tmp_path / "documents")
-    folder.path.mkdir()
-    for number, text in enumerate(CODE):
-        folder.write(number, [Example(str(number), text)])
-    monkeypatch.setattr(
-        pipeline, "_CONTEXT_BYTES", sum(folder.part(n).stat().st_size for n in range(3)) * 2 // 3
-    )
-    assert load(pipeline._write_contexts(folder, len(CODE))) == gather([CODE[0], CODE[2]])
-
-
-def test_a_build_goes_by_its_corpus(tmp_path: Path) -> None:
-    settings = load_build(write_corpus(tmp_path))
-    build(settings, tmp_path / "one")
-    build(settings, tmp_path / "two")
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    assert isinstance(
-        load((tmp_path / "one" / "stages" / "documents" / "contexts.json").resolve()), Contexts
-    )
+    path = pipeline._with_contexts(load_build(write_corpus(tmp_path)), folder, range(3)).contexts
+    assert path is not None
+    assert load(path) == gather(read_texts)

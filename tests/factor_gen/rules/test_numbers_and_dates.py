@@ -52,12 +52,6 @@ def test_numbers_that_count_nothing_stay(text: str) -> None:
     assert results(numbers, text) == set()
 
 
-def test_the_order_of_two_amounts_stays() -> None:
-    for each in results(numbers, "The price fell to 22 dollars from 47 dollars.", tries=30):
-        low, high = map(int, re.findall(r"\d+", each))
-        assert low < high
-
-
 def test_the_order_of_a_range_stays() -> None:
     found = results(
         numbers, "It made a profit of between 12.4 billion and 14.3 billion euros.", tries=30
@@ -65,16 +59,6 @@ def test_the_order_of_a_range_stays() -> None:
     for each in found:
         low, high = map(float, re.findall(r"\d+\.\d", each))
         assert low < high
-
-
-def test_both_directions_are_as_likely() -> None:
-    found = [
-        other_number("364", more, random.Random(seed), [])
-        for seed in range(200)
-        for more in (True, False)
-    ]
-    larger = sum(int(each) > 364 for each in found if each)
-    assert 150 <= larger <= 250
 
 
 @given(st.integers(2, 10**9), st.booleans(), st.integers(0, 1000))
@@ -99,10 +83,6 @@ def test_suffixes(value: int, expected: str) -> None:
     assert suffix(value) == expected
 
 
-def test_centuries_with_few_neighbours() -> None:
-    assert results(dates, "It dates from the 24th century.") == set()
-
-
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [
@@ -125,8 +105,8 @@ def test_dates_keep_their_shape(text: str, pattern: str) -> None:
 def test_no_month_is_too_short_for_its_day() -> None:
     assert not {
         each
-        for each in results(dates, "It opened on May 31.", tries=60)
-        if re.search(r"(June|April|February) 31", each)
+        for each in results(dates, "It opened on July 31.", tries=60)
+        if re.search(r"(June|April|February|September|November) 31", each)
     }
 
 
