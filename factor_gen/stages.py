@@ -152,7 +152,8 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         return _OPENERS[name](settings)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        raise missing(module, f"the stage {name}", _EXTRAS.get(module, "generate")) from error
+        extra = _EXTRAS.get(module, "generate")
+        raise missing(module, f"the stage {name}", extra, error) from error
 
 
 # The libraries of a stage are imported only where it is opened, because those of the others may

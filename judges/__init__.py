@@ -7,5 +7,4 @@ its replies, ``verify`` what it says of a claim, and ``certificates`` how good i
 a judge without a model, and ``inference`` has models of entailment.
 """
 
-PROJECT = "lm-factuality"  # tells this package from the one of the same name on the package index
 LEXICAL = "lexical"  # the judge without a model, for trying things out

@@ -15,18 +15,11 @@ from typing import Any, Generic, TypeVar, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judges.answers import Answer, Request
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
-NO_OBJECT = curable(
-    "no JSON object",
-    "take a stronger judge, or a server that holds replies to a schema (docs/judges.md)",
-)
-JUDGE_ERROR = curable(
-    "judge error",
-    "see that the judge's server answers; lm-factuality judge asks again what got no answer",
-)
-CUT_OFF = curable("cut off", "a larger max_tokens under decoding in the judge's YAML")
+NO_OBJECT = "no JSON object"
+JUDGE_ERROR = "judge error"
+CUT_OFF = "cut off"
 _NO_ANSWER = Answer(None)
 _NO_JSON = object()
 _MOST_LISTED = 10  # numbers in a problem

@@ -44,6 +44,7 @@ _LAZY = {
     **{"load_build": "factor_gen.config", "build": "factor_gen.pipeline"},
 }
 _FIGURE = ("value", "low", "high", "stderr", "unscored", "worst", "best", "floor")
+_CORRECTED = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 __all__ += ["evaluate", "open_model", "read_results", "run", "score_rows"]
 __all__ += ["Judge", "JudgeConfig", "Pair", "build", "load_build", "load_judge_config", "verify"]
 
@@ -56,85 +57,89 @@ def __getattr__(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Results:
-    """What lm_eval says of runs; ``files`` has all of it: their ``tasks``, and ``content`` as
-    lm_eval writes it."""
+    """What lm_eval says of runs.
+
+    ``files`` has all of it: their ``tasks``, and ``content`` as lm_eval writes it.
+    """
 
     files: tuple[ResultsFile, ...]
 
     def scores(self) -> list[dict[str, Any]]:
-        """For each score of each task, the headline first: ``model``, ``task``, ``score`` (its
-        name), ``rows`` (that were run), ``value``, ``low`` and ``high`` (its 95% interval),
-        ``stderr``, ``unscored`` (how many), ``worst`` and ``best`` (its value if these were wrong,
-        or right), ``floor`` (what knowing nothing scores), ``corrected`` (without the judge's
-        errors) with ``corrected_low`` and ``corrected_high``. Shares lie between 0 and 1; None is
-        what is not known."""
+        """Return a dictionary for each score of each task, the headline first.
+
+        Its keys are ``model``, ``task``, ``score`` (its name), ``rows`` (that were run), ``value``,
+        ``low`` and ``high`` (its 95% interval), ``stderr``, ``unscored`` (how many), ``worst`` and
+        ``best`` (its value if these were wrong, or right), ``floor`` (what knowing nothing scores),
+        ``corrected`` (without the judge's errors) with ``corrected_low`` and ``corrected_high``.
+        Shares lie between 0 and 1; None is what is not known.
+        """
         from lm_factuality.benchmarks.chosen import figure, headline, measure_of
 
-        found = []
+        scores = []
         for file, task in self._tasks():
             first = headline(task)
-            names = [
-                name for name in task.metrics if first is None or measure_of(task, name) is not None
-            ]
-            for each in filter(
-                None, (figure(task, name) for name in sorted(names, key=lambda name: name != first))
-            ):
-                about = {
-                    "model": file.label,
-                    "task": task.task,
-                    "score": each.metric,
-                    "rows": each.n,
-                }
-                ends = {
-                    f"corrected_{key}": getattr(each.corrected, key, None)
-                    for key in ("value", "low", "high")
-                }
-                ends["corrected"] = ends.pop("corrected_value")
-                found.append(about | {key: getattr(each, key) for key in _FIGURE} | ends)
-        return found
+            for name in sorted(task.metrics, key=lambda name: name != first):
+                if first is not None and measure_of(task, name) is None:
+                    continue
+                result = figure(task, name)
+                if result is None:
+                    continue
+                row = {"model": file.label, "task": task.task, "score": name, "rows": result.n}
+                row |= {key: getattr(result, key) for key in _FIGURE}
+                for key, end in _CORRECTED.items():
+                    row[key] = getattr(result.corrected, end, None)
+                scores.append(row)
+        return scores
 
     def rows(self) -> list[dict[str, Any]]:
-        """For each row whose sample is known: ``model``, ``task``, ``doc_id``, what it adds to each
-        score by name (None, and the reason under ``unscored``, if it has none), ``doc``, ``resps``
-        and ``filtered_resps`` as lm_eval writes them. Raises DataError: a file of samples is
-        damaged."""
-        return [
-            {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
-            | {
-                name: sample.get(name)
-                for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps")
-            }
-            for file, task in self._tasks()
-            for sample in _samples(file, task)
-        ]
+        """Return a dictionary for each row whose sample is known.
+
+        Its keys are ``model``, ``task``, ``doc_id``, what the row adds to each score by name (None,
+        and the reason under ``unscored``, if it has none), ``doc``, ``resps`` and
+        ``filtered_resps`` as lm_eval writes them.
+
+        Raises:
+            DataError: A file of samples is damaged.
+        """
+        rows = []
+        for file, task in self._tasks():
+            for sample in _samples(file, task):
+                row = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
+                for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
+                    row[name] = sample.get(name)
+                rows.append(row)
+        return rows
 
     def unscored(self) -> list[dict[str, Any]]:
-        """Why rows have no score: ``model``, ``task``, ``reason``, ``cure`` (empty where none is
-        known), ``rows`` (how many)."""
-        said: dict[tuple[str, str], list[str]] = {}
+        """Return a dictionary for each reason why rows of a task have no score.
+
+        Its keys are ``model``, ``task``, ``rows`` (how many), ``reason`` and ``cure`` (empty where
+        none is known).
+        """
+        reasons: dict[tuple[str, str], list[str]] = {}
         for row in self.rows():
-            if isinstance(reason := row.get("unscored"), str):
-                said.setdefault((row["model"], row["task"]), []).append(reason)
-        keys = ("model", "task", "rows", "reason", "cure")
-        return [
-            dict(zip(keys, (*run, *each), strict=True))
-            for run, given in said.items()
-            for each in reasons_of(given)
-        ]
+            reason = row.get("unscored")
+            if isinstance(reason, str):
+                reasons.setdefault((row["model"], row["task"]), []).append(reason)
+        counts = []
+        for (model, task), of_task in reasons.items():
+            for reason in reasons_of(of_task):
+                row = {"model": model, "task": task, "rows": reason.items}
+                counts.append({**row, "reason": reason.example, "cure": reason.cure})
+        return counts
 
     def _tasks(self) -> Iterator[tuple[ResultsFile, TaskResult]]:
         return ((file, task) for file in self.files for task in file.tasks)
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
+    """Return a task's samples, of several filters those of the first."""
     from lm_factuality.harness.samples import samples_of
 
-    found = file.content.get("samples", {}).get(task.task, ())
-    return (
-        samples_of(task)
-        if task.samples
-        else [each for each in found if each["filter"] == found[0]["filter"]]
-    )
+    if task.samples:
+        return samples_of(task)
+    samples = file.content.get("samples", {}).get(task.task, ())
+    return [sample for sample in samples if sample["filter"] == samples[0]["filter"]]
 
 
 def read_results(*paths: str | Path) -> Results:
@@ -157,9 +162,8 @@ def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
         kind: type[LM] = get_model(name)
     except (KeyError, ValueError) as error:
         raise ConfigError(f"no model is called {name!r}: {error}") from error
-    return kind.create_from_arg_obj(
-        {"device": "cuda:0"} | arguments
-    )  # lm_eval's default: this, or the CPU
+    # lm_eval's default device, or the CPU where there is no such one
+    return kind.create_from_arg_obj({"device": "cuda:0", **arguments})
 
 
 def evaluate(
@@ -183,12 +187,12 @@ def evaluate(
     from lm_factuality.harness.tasks import find_configs, with_suite
     from lm_factuality.results.read import to_results_file
 
-    names = [each for each in tasks if isinstance(each, str)]
-    for config in (
-        found for name in names for _, found in find_configs(name, include_path, may_import=True)
-    ):
-        if isinstance(config, FactualityError):
-            raise config
+    for name in tasks:
+        if not isinstance(name, str):
+            continue
+        for _, config in find_configs(name, include_path, may_import=True):
+            if isinstance(config, FactualityError):
+                raise config
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
@@ -198,10 +202,10 @@ def evaluate(
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)
     judging.raise_failures()
     sanitize = internal("lm_eval.utils:sanitize_list")
-    for sample in (
-        each for samples in content["samples"].values() for each in samples
-    ):  # as lm_eval writes them
-        sample |= {key: sanitize(sample[key]) for key in ("resps", "filtered_resps")}
+    for samples in content["samples"].values():
+        for sample in samples:  # as lm_eval writes them
+            for key in ("resps", "filtered_resps"):
+                sample[key] = sanitize(sample[key])
     plain = json.loads(
         json.dumps(content, default=internal("lm_eval.utils:handle_non_serializable"))
     )
@@ -219,10 +223,8 @@ def score_rows(model: LM | str, rows: Iterable[Mapping[str, Any]], **metadata: A
     with TemporaryDirectory() as folder:
         path = Path(folder) / "rows.jsonl"
         write_lines(path, (json.dumps(dict(row), default=str) for row in rows))
-        return evaluate(
-            model,
-            [FactorTask(config={"task": "rows", "dataset_path": str(path), "metadata": metadata})],
-        )
+        config = {"task": "rows", "dataset_path": str(path), "metadata": metadata}
+        return evaluate(model, [FactorTask(config=config)])
 
 
 def run(
@@ -234,19 +236,14 @@ def run(
     DataError, ModelError, BackendDown: as :func:`evaluate`; and for credentials in an option."""
     from lm_factuality.harness.run import run as run_command
 
-    arguments = [
-        "--log_samples",
-        "--model",
-        model,
-        "--tasks",
-        ",".join(tasks),
-        "--output_path",
-        str(output_path),
-    ]
+    options |= {"model": model, "tasks": ",".join(tasks), "output_path": output_path}
+    arguments = ["--log_samples"]
     for name, value in options.items():
-        if value is not None and value is not False:
-            text = json.dumps(value) if isinstance(value, Mapping) else str(value)
-            arguments += [f"--{name}"] if value is True else [f"--{name}", text]
+        if value is None or value is False:
+            continue
+        arguments.append(f"--{name}")
+        if value is not True:
+            arguments.append(json.dumps(value) if isinstance(value, Mapping) else str(value))
     argv = sys.argv
     try:
         with _without_loop():

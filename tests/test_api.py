@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 
-import pandas
 import pytest
 
 from lm_factuality import api
@@ -77,11 +76,7 @@ def test_everything_that_it_exports_is_there_and_nothing_else():
 
 
 def test_rows_at_hand_get_the_scores_of_the_task(model, sample_rows, evaluated):
-    found = (
-        api.score_rows(model, sample_rows[:12], join="authors")
-        if _joins()
-        else api.score_rows(model, sample_rows[:12])
-    )
+    found = api.score_rows(model, sample_rows[:12], join="authors")
     names = (
         "factor_acc",
         "acc",
@@ -100,11 +95,6 @@ def test_rows_at_hand_get_the_scores_of_the_task(model, sample_rows, evaluated):
     assert ours.keys() == theirs.keys()
     for name, score in theirs.items():
         assert ours[name] | {"task": "sample_factor"} == score
-
-
-def _joins():
-    """Whether rows of one's own are joined by another rule than those of the sample."""
-    return "join" in (TASKS / "sample" / "sample_factor.yaml").read_text(encoding="utf-8")
 
 
 def test_a_score_comes_with_its_interval_and_the_headline_first(evaluated):
@@ -132,12 +122,6 @@ def test_a_run_leaves_files_that_read_as_what_is_in_memory(tmp_path, evaluated):
     assert [score["value"] for score in again.scores()] == [
         score["value"] for score in evaluated.scores()
     ]
-
-
-def test_tables_of_pandas_take_them(evaluated):
-    rows = pandas.DataFrame(evaluated.rows())
-    assert rows["factor_acc"].mean() == evaluated.scores()[0]["value"]
-    assert len(pandas.DataFrame(evaluated.scores())) == len(evaluated.scores())
 
 
 def test_rows_without_a_score_are_counted_by_their_reason(model, sample_rows):

@@ -8,9 +8,7 @@ import sys
 
 import pytest
 import yaml
-from typer.main import get_command
 
-from lm_factuality.cli.main import app
 from tests.conftest import REPOSITORY
 
 if sys.version_info >= (3, 11):
@@ -54,23 +52,6 @@ def test_pins_lie_within_the_ranges():
         requirement = Requirement(text)
         for version in pins.get(requirement.name.lower(), []):
             assert requirement.specifier.contains(version), text
-
-
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", *(f"docs/{path.name}" for path in sorted((REPOSITORY / "docs").glob("*.md")))],
-)
-def test_the_readme_names_only_what_exists(page):
-    readme = (REPOSITORY / page).read_text(encoding="utf-8")
-    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"(?m)(?:^|`)make ([a-z-]+)", readme):
-        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
-    for path in re.findall(
-        r"`((?:tasks|configs|lm_factuality|judges|factor_gen|docs|tests)/[\w./-]*)`", readme
-    ):
-        assert (REPOSITORY / path).exists(), path
-    for command in re.findall(r"(?m)(?:^|`|')lm-factuality ([a-z]+)", readme):
-        assert command in get_command(app).commands, command
 
 
 @pytest.mark.parametrize(

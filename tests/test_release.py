@@ -46,19 +46,6 @@ def test_papers_are_cited_as_the_tasks_cite_them(paper):
 
 
 @pytest.mark.parametrize(
-    "form", sorted(GITHUB.glob("ISSUE_TEMPLATE/[!c]*.yml")), ids=lambda path: path.stem
-)
-def test_forms_have_what_github_asks_of_them(form):
-    read = yaml.safe_load(form.read_text(encoding="utf-8"))
-    assert {"name", "description", "body"} <= set(read)
-    ids = [part["id"] for part in read["body"]]
-    assert len(ids) == len(set(ids))
-    for part in read["body"]:
-        assert part["type"] in {"textarea", "input", "dropdown", "checkboxes"}
-        assert part["attributes"]["label"]
-
-
-@pytest.mark.parametrize(
     "workflow", sorted(GITHUB.glob("workflows/*.yml")), ids=lambda path: path.stem
 )
 def test_workflows_run_what_exists_and_may_do_little(workflow):

@@ -6,10 +6,8 @@ judges, and for contradictions.
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import REPOSITORY, SHARED, TASKS
+from tests.conftest import REPOSITORY, TASKS
 from tests.serving import ENVIRONMENT, serve, started
 
 pytestmark = [
@@ -59,17 +57,6 @@ def model(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory) -> tuple[Path, int]:
-    """FELM whole where it is at hand, else the sample in its place; and the number of rows."""
-    published = SHARED / "data" / "felm"
-    if published.is_dir():
-        return published, 847
-    folder = tmp_path_factory.mktemp("felm")
-    shutil.copy(TASKS / "sample" / "sample_felm.jsonl", folder / "all.jsonl")
-    return folder, 120
-
-
 @pytest.fixture(scope="module", params=["vllm", "transformers"])
 def server(request, model) -> Iterator[tuple[str, str]]:
     """(base URL that ends in /v1, the model's name there)."""
@@ -92,38 +79,6 @@ def command(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=1400,
     )
-
-
-def test_felm_through_a_server(server, data_dir, tmp_path):
-    url, name = server
-    folder, num_rows = data_dir
-    done = command(
-        "run",
-        "--model",
-        "local-chat-completions",
-        "--apply_chat_template",
-        "--tasks",
-        "felm_segment_vanilla",
-        "--model_args",
-        f"model={name},base_url={url}/chat/completions,num_concurrent=8,max_retries=3,tokenized_requests=False",
-        "--gen_kwargs",
-        "max_gen_toks=4",
-        "--metadata",
-        f"data_dir={folder}",
-        "--output_path",
-        str(tmp_path),
-        "--log_samples",
-        home=tmp_path / "home",
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    (path,) = tmp_path.rglob("samples_felm_segment_vanilla_*.jsonl")
-    samples = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert len(samples) == num_rows
-    assert all(isinstance(each["resps"][0][0], str) for each in samples)
-    results = json.loads(next(tmp_path.rglob("results_*.json")).read_text())["results"][
-        "felm_segment_vanilla"
-    ]
-    assert results["unscored,none"] == sum(each["unscored"] is not None for each in samples)
 
 
 def test_factor_is_asked_of_a_server_by_what_it_gives(server, tmp_path):
@@ -162,7 +117,7 @@ def test_factor_is_asked_of_a_server_by_what_it_gives(server, tmp_path):
     )
 
 
-def test_a_server_is_a_judge_and_is_asked_once(server, data_dir, tmp_path):
+def test_a_server_is_a_judge_and_is_asked_once(server, tmp_path):
     url, name = server
     judge = tmp_path / "judge.yaml"
     decoding = {"temperature": 0.0, "max_tokens": 4}
@@ -234,43 +189,3 @@ def test_biographies_judged_by_a_model_that_answers_nonsense_are_all_accounted_f
     assert sum(metrics["unscored"]["reasons"].values()) == metrics["unscored"]["responses"] > 0
     assert 0 <= scored <= 104
     assert metrics["about"]["judge_usage"]["errors"] == 0
-
-
-def test_contradictions_by_a_model_that_answers_nonsense_are_all_accounted_for(server, tmp_path):
-    from factor_gen.generate.llm.generator import LLMGenerator
-    from factor_gen.records import ERROR_TYPES, Example
-    from factor_gen.settings import GenerateSettings
-
-    url, name = server
-    config = {
-        "backend": "openai",
-        "model": name,
-        "base_url": url,
-        "decoding": {"max_tokens": 48},
-        "concurrency": 8,
-    }
-    (tmp_path / "judge.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    with (TASKS / "sample" / "sample_factor.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row, _ in zip(csv.DictReader(file), range(12), strict=False)]
-    examples = [
-        Example(row["doc_id"], row["turncated_prefixes"], row["completion"], ERROR_TYPES)
-        for row in rows
-    ]
-    found, sent = [], []
-    for _ in range(2):
-        stage = LLMGenerator(
-            GenerateSettings(judge="judge.yaml"), tmp_path, store=tmp_path / "answers"
-        )
-        found.append(stage.run(examples))
-        sent.append(stage._judge.usage.calls)
-        stage.close()
-    assert sent == [len(ERROR_TYPES) * len(examples), 0]
-    assert found[0] == found[1]
-    assert [each.doc_id for each in found[0]] == [row["doc_id"] for row in rows]
-    for each in found[0]:
-        assert len(each.candidates) + sum(each.lost.values()) >= len(
-            ERROR_TYPES
-        )  # each answer is used, or counted
-        assert all(reason.startswith("llm: ") for reason in each.lost)
-        assert "llm: backend error" not in each.lost
-        assert each.candidates or each.unused == "generate: no contradiction could be read"

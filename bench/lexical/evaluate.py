@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
@@ -23,7 +24,6 @@ from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
 from judges.lexical.words import Passage, parse_passage
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
-from lm_factuality.ground.plots import new_figure, save_figure
 from lm_factuality.ground.records import read_text
 from lm_factuality.scores.statistics import pooled_interval
 
@@ -178,7 +178,7 @@ def _bins(probabilities: Floats, labels: Flags) -> tuple[Bin, ...]:
 def _draw(result: Reliability, path: Path, title: str) -> None:
     """Draws the bins over the diagonal of perfect reliability, with the number of pairs in each bin
     below."""
-    figure = new_figure(5, 6)
+    figure = Figure(figsize=(5, 6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     upper.plot([0, 1], [0, 1], color="gray", linestyle=":", label="perfectly reliable")
     shares = [each.share_supported for each in result.bins]
@@ -190,7 +190,7 @@ def _draw(result: Reliability, path: Path, title: str) -> None:
     lows, counts = [each.low for each in result.bins], [each.count for each in result.bins]
     lower.bar(lows, counts, width=1 / BINS, align="edge", edgecolor="white")
     lower.set(xlabel="probability of support", ylabel="pairs")
-    save_figure(figure, path)
+    figure.savefig(path, dpi=200)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,16 +13,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.ground.packages import require_engine
-
-require_engine()
-
-from judges.templates import register_prompts  # noqa: E402
-from lm_factuality.benchmarks.declaration import Benchmark  # noqa: E402
-from lm_factuality.ground.errors import ConfigError, did_you_mean, listed  # noqa: E402
-from lm_factuality.ground.published import Source  # noqa: E402
-from lm_factuality.harness.generation import Generation  # noqa: E402
-from lm_factuality.harness.tasks import ENTRY_POINTS  # noqa: E402
+from judges.templates import register_prompts
+from lm_factuality.benchmarks.declaration import Benchmark
+from lm_factuality.ground.errors import ConfigError, did_you_mean, listed
+from lm_factuality.ground.published import Source
+from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.tasks import ENTRY_POINTS
 
 for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
     register_prompts(_folder.parent.name, _folder)

@@ -64,7 +64,6 @@ def cite(
         Literal["rules", "punkt"],
         Option(help="How sentences are found; punkt is ALCE's and needs NLTK's data."),
     ] = "rules",
-    batch_size: Annotated[int, Option(help="Pairs given to a model at a time.")] = 16,
     device: Annotated[
         str | None,
         Option(help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)."),
@@ -90,11 +89,9 @@ def cite(
     )
     from lm_factuality.benchmarks.biographies.generations import read_generations
 
-    if batch_size < 1:
-        raise ConfigError(f"--batch-size {batch_size}: expected 1 or more")
     split = find_splitter(sentences)
     responses = read_generations(generations)
-    entailment = load_entailment(nli, batch_size, device)
+    entailment = load_entailment(nli, device=device)
     judged = judge_citations(responses, entailment, protocol, split)
     summary = summarise_citations(judged, protocol)
     about = {

@@ -11,7 +11,6 @@ from typer.core import TyperCommand
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import did_you_mean, exit_code
-from lm_factuality.ground.packages import require_engine
 from lm_factuality.ground.secrets import refuse_secrets
 
 
@@ -107,7 +106,6 @@ def run_program(app: App, program: str, arguments: Sequence[str] | None) -> int:
 
 def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
     """Run a command line and return its exit code. Errors other than in its words are raised."""
-    require_engine()
     refuse_secrets(arguments)
     command = typer.main.get_command(app)
     # typer.main() would end after Ctrl-C before exit_code() can say how to continue.

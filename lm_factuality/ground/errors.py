@@ -4,17 +4,19 @@ The command line prints an error without a traceback and exits with 1. Reasons a
 they have in common, and shown with their cures, which are declared where the reasons are named.
 """
 
-import atexit
 import difflib
 import io
 import re
 import shlex
-import signal
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 _INTERRUPTED = 130  # the exit code of a process that SIGINT ended
 # Categories of Unicode that are not shown but do something: controls, formats (among them those
@@ -26,7 +28,7 @@ _LONGEST_REASON = 160  # characters of an example
 _MOST_PROBLEMS = 10  # that an error lists
 _PLACE = re.compile(r"^(?:choice|question|window|row|sentence) \d+(?: of \d+)?: ")
 _NUMBER = re.compile(r"\d[\d,.]*")
-_CURES: dict[str, str] = {}  # by a text that reasons hold, filled when modules are imported
+_CURES = Path(__file__).with_name("cures.yaml")
 
 
 class FactualityError(Exception):
@@ -87,14 +89,6 @@ def exit_code(program: str, command: Callable[[], int]) -> int:
             f" {again}\n"
         )
         return _INTERRUPTED
-    finally:
-        atexit.unregister(_ignore_interrupts)
-        atexit.register(_ignore_interrupts)
-
-
-def _ignore_interrupts() -> None:
-    """Let Ctrl-C end Python at once: the work is done, and a traceback would be of no use."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def clipped(text: str) -> str:
@@ -172,15 +166,6 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 1, cutoff: float =
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def curable(reason: str, cure: str) -> str:
-    """Declare what cures a reason, and return the reason.
-
-    The cure is then known for all reasons that hold this text.
-    """
-    _CURES[reason] = cure
-    return reason
-
-
 class Reason(NamedTuple):
     """Why items are unscored."""
 
@@ -218,7 +203,14 @@ def reasons_of(given: Iterable[str | None]) -> list[Reason]:
     return reasons
 
 
+@cache
+def _cures() -> Mapping[str, str]:
+    """Return what helps, by texts that reasons hold."""
+    cures: Mapping[str, str] = yaml.safe_load(_CURES.read_text(encoding="utf-8"))
+    return cures
+
+
 def cure_of(reason: str) -> str:
-    """Return what cures a reason, by the longest declared text that it holds, or nothing."""
-    texts = [text for text in _CURES if text in reason]
-    return _CURES[max(texts, key=len)] if texts else ""
+    """Return what cures a reason, by the longest text of `cures.yaml` that it holds, or nothing."""
+    texts = [text for text in _cures() if text in reason]
+    return _cures()[max(texts, key=len)] if texts else ""

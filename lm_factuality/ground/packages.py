@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +13,24 @@ import yaml
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 
-_MARK = 'PROJECT = "lm-factuality"'  # a line of the engine's __init__.py
-
 
 def need(module: str, what: str, extra: str) -> Any:
-    """The module that ``what`` needs, from the suite's ``extra``. Raises ConfigError: not
-    installed, or cannot be imported."""
-    name = module.partition(".")[0]
+    """Return the module that something needs, from an extra of the suite.
+
+    Raises:
+        ConfigError: It is not installed, or cannot be imported.
+    """
     try:
         return import_module(module)
     except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == name:
-            raise missing(name, what, extra) from error
-        again = f"pip install --force-reinstall {name}"
-        raise ConfigError(
-            f"{what} needs {name}, which cannot be imported ({first_line(error)}): {again}"
-        ) from error
+        raise missing(module.partition(".")[0], what, extra, error) from error
 
 
-def missing(name: str, what: str, extra: str) -> ConfigError:
-    """The error that says how to install the package ``name``."""
+def missing(name: str, what: str, extra: str, error: ImportError) -> ConfigError:
+    """Return the error that says how to install a package."""
     return ConfigError(
-        f"{what} needs {name}, which is not installed: pip install 'lm-factuality[{extra}]'"
+        f"{what} needs {name}, which cannot be imported ({first_line(error)}): pip install"
+        f" 'lm-factuality[{extra}]'"
     )
 
 
@@ -70,23 +65,6 @@ def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
         raise ModelError(
             f"{what} cannot be loaded ({first_line(error)}); {where}, {otherwise}"
         ) from error
-
-
-def require_engine() -> None:
-    """Raises ConfigError if ``import judges`` would find another project's package (the package
-    index has one), or none."""
-    spec = find_spec("judges")
-    origin = spec.origin if spec is not None else None
-    if origin is None:
-        raise ConfigError(
-            "the package 'judges' of lm-factuality is missing: install lm-factuality again"
-        )
-    if _MARK not in Path(origin).read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError(
-            f"{origin}: another project's package 'judges' is installed in place of"
-            " lm-factuality's: pip uninstall judges, then install lm-factuality again (pip install"
-            " --force-reinstall --no-deps)"
-        )
 
 
 def load_yaml(package: str, name: str) -> Any:

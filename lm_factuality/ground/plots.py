@@ -1,6 +1,6 @@
-"""Plots by matplotlib, as files and as SVG within a page, whose colours follow the page's theme.
+"""Plots by matplotlib as SVG within a page, whose colours follow the page's theme.
 
-Reports and comparisons draw with `scatter` and `dots`. Nothing opens a window or keeps global
+Reports draw with `scatter` and `dots`. Nothing opens a window or keeps global
 state. matplotlib takes long to import, so it is imported only where something is drawn.
 """
 
@@ -8,17 +8,13 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
-from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.files import whole_file
 from lm_factuality.ground.model_names import OTHER, size_label
 
-FORMATS = ("png", "svg", "pdf")
 MOST_ROWS = 40  # of a plot of rows; the table beneath has all
 MOST_SERIES = 8  # that have a colour of their own
 
@@ -90,8 +86,8 @@ class Plot:
     @property
     def description(self) -> str:
         """What is read out in the place of the figure."""
-        lines = ["; ".join(self.columns), *("; ".join(row) for row in self.rows[:MOST_ROWS])]
-        return ". ".join(lines)
+        lines = [self.columns, *self.rows[:MOST_ROWS]]
+        return ". ".join("; ".join(filter(None, cells)) for cells in lines)
 
     def __html__(self) -> Markup:
         """Return an ``svg`` element without inline styles, which a strict policy would refuse.
@@ -134,8 +130,7 @@ def scatter(
         reference: A height, in percent, that gets a line.
         diagonal: Both axes are percentages, and a line shows where they are equal.
     """
-    figure = new_figure(_WIDTH, 3.5)
-    axes = _axes(figure)
+    figure, axes = _figure(3.5)
     groups = sorted({point.group for point in points})
     for number, group in enumerate(groups):
         members = [point for point in points if point.group == group]
@@ -184,8 +179,8 @@ def dots(
     table = [(label, *(_cell(dots.get(name)) for name in series)) for label, dots in rows]
     rows = rows[:MOST_ROWS]
     most_dots = max((len(dots) for _, dots in rows), default=1)
-    figure = new_figure(_WIDTH, 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most_dots, 8)))
-    axes = _axes(figure, vertical=False)
+    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most_dots, 8))
+    figure, axes = _figure(height, vertical=False)
     if reference is not None:
         name, value = reference
         axes.axvline(value, **_REFERENCE_STYLE)
@@ -207,28 +202,6 @@ def dots(
         _add_legend(axes, above=reference is not None)
 
     return Plot(figure, title, ("", *series), table)
-
-
-def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of a size in inches."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save_figure(figure: Any, path: Path) -> Path:
-    """Write a figure to a file, whole or not at all, and return its path.
-
-    Raises:
-        ConfigError: The ending is none of `FORMATS`.
-        DataError: The file cannot be written.
-    """
-    ending = path.suffix[1:].lower()
-    if ending not in FORMATS:
-        raise ConfigError(f"{path}: plots are {', '.join(f'.{name}' for name in FORMATS)}")
-    with whole_file(path, (OSError,)) as part:
-        figure.savefig(part, format=ending, dpi=200)
-    return path
 
 
 def _cell(dot: Dot | None) -> str:
@@ -269,8 +242,11 @@ def _error_bars(dots: Iterable[Dot]) -> Any:
     return list(zip(*reaches, strict=True)) if any(map(any, reaches)) else None
 
 
-def _axes(figure: Any, vertical: bool = True) -> Any:
-    """Return the axes of a figure in the look of the pages."""
+def _figure(height: float, vertical: bool = True) -> tuple[Any, Any]:
+    """Return a figure of a height in inches, and its axes in the look of the pages."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_facecolor("none")
     axes.grid(axis="both" if vertical else "x", color=_LINE, linewidth=0.8)
@@ -281,7 +257,7 @@ def _axes(figure: Any, vertical: bool = True) -> Any:
     axes.tick_params(color=_LINE, labelcolor=_INK, labelsize=9, length=0, which="both")
     for axis in (axes.xaxis, axes.yaxis):
         axis.label.set(size=9.5, color=_INK)
-    return axes
+    return figure, axes
 
 
 def _set_size_axis(axes: Any) -> None:

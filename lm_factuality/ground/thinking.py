@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_yaml, replaced
 
 # Why what a model wrote is unscored that never came to an answer.
-UNFINISHED = curable("thinking without an end", "give it more room: --metadata thinking_tokens=N")
+UNFINISHED = "thinking without an end"
 ROOM_TO_THINK = 4096  # tokens, for a model that turns out to think
 
 _FORMATS: Mapping[str, Any] = load_yaml(__package__, "thinking.yaml")
@@ -202,9 +201,9 @@ def whole_texts(model: Any) -> Iterator[Callable[[str], str]]:
         attributes["tok_decode"] = _keeping_marks(model.tok_decode, dropped)
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         attributes["parse_generations"] = _with_thoughts(model.parse_generations)
-    is_unknown = bool(end and read_output(end).spans)
+    unknown_end = str(end) if end and read_output(end).spans else ""
     with replaced(model, **attributes):
-        yield lambda text: text.replace(end, _CLOSES) if is_unknown else text
+        yield lambda text: text.replace(unknown_end, _CLOSES) if unknown_end else text
 
 
 def _keeping_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:

@@ -23,7 +23,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ModelError, curable
+from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
@@ -44,11 +44,6 @@ MAX_FAILURES = 8  # in a row, after which the server counts as gone
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
 _WEIGHTS = (".safetensors", ".bin", ".gguf")
-
-_TOO_LONG = curable(
-    "more than a window", "take a model with a longer window, or a larger --metadata window=N"
-)
-_NO_NUMBER = curable("the log-probability is", "try dtype=float32 in --model_args")
 
 Answer: TypeAlias = tuple[float | None, bool] | str
 """A log-probability and whether the continuation is the likeliest, or the reason why there is
@@ -153,7 +148,7 @@ class Encoder:
             return _result("the completion has no tokens of its own", 0, False)
         longest = self.longest if window is None else min(window, self.longest)
         if count >= longest:
-            why = f"the completion has {count} tokens, {_TOO_LONG} of {longest} has room for"
+            why = f"the completion has {count} tokens, more than a window of {longest} has room for"
             return _result(why, count, True)
         truncated = len(context_ids) + count > longest
         if window is not None:
@@ -244,7 +239,7 @@ def logprob_of(answer: Answer) -> tuple[float | None, str]:
     if isinstance(answer, str):
         return None, answer
     if answer[0] is None or not math.isfinite(answer[0]):
-        return None, f"{_NO_NUMBER} {answer[0]}"
+        return None, f"the log-probability is {answer[0]}"
     return float(answer[0]), ""
 
 

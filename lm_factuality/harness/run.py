@@ -48,12 +48,6 @@ class Finished:
     unscored: Mapping[str, Sequence[str]]
     """The reasons of each task's unscored rows."""
 
-    judge: str = ""
-    """The judge that the command line names, if it does."""
-
-    has_template: bool = False
-    """Whether the model was asked by its chat template."""
-
 
 def run(
     arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None
@@ -118,10 +112,8 @@ def run(
             Finished(
                 content=printed[0],
                 path=max(saved, default=None),
-                output=Path(output) if saved else None,
+                output=Path(output) if output and saved else None,
                 unscored=unscored,
-                judge=str(metadata.get("judge") or ""),
-                has_template=bool(options.get("apply_chat_template")),
             )
         )
     raise_failures()
@@ -149,17 +141,17 @@ def _read_options(parsed: Any) -> dict[str, Any]:
     Raises:
         ConfigError: The file cannot be read or holds something else.
     """
-    options: Any = {}
+    configured: Any = {}
     if parsed.config:
         parsed.config = str(find_config(Path(parsed.config)))
-        options = read_config(Path(parsed.config))
-        if not isinstance(options, dict):
+        configured = read_config(Path(parsed.config))
+        if not isinstance(configured, dict):
             raise ConfigError(
-                f"{parsed.config}: found a {type(options).__name__}, expected a mapping of"
+                f"{parsed.config}: found a {type(configured).__name__}, expected a mapping of"
                 " lm_eval's options"
             )
     named = {name: value for name, value in vars(parsed).items() if value}
-    options = {"model": "hf", **options, **named}
+    options: dict[str, Any] = {"model": "hf", **configured, **named}
     for name in ("model_args", "metadata"):
         value = options.get(name) or {}
         if isinstance(value, str):

@@ -144,8 +144,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         so it has to be true."""
         task = config.get("task")
         # lm_eval names the file of samples by it, and goes on without samples if it cannot.
-        is_text = isinstance(task, str)
-        if is_text and (len(task) > _LONGEST_NAME or set(task) & set("/\\\0")):
+        if isinstance(task, str) and (len(task) > _LONGEST_NAME or set(task) & set("/\\\0")):
             raise ConfigError(
                 f"task: found {task[:80]!r}, expected a name of at most {_LONGEST_NAME} characters"
                 " without slashes, as in file names"

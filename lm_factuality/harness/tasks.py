@@ -5,7 +5,8 @@ The commands `run`, `validate` and `ls` and the Python API call it. Its errors s
 
 import logging
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,13 @@ def find_configs(
     """
     if _is_path(target):
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
-    yield from _expand(target, manager or suite_tasks(include_path), may_import, ())
+
+    # A YAML that is no group needs no index, and others in its folder may be of any kind.
+    @cache
+    def index() -> TaskManager:
+        return manager or suite_tasks(include_path)
+
+    yield from _expand(target, index, may_import, ())
 
 
 def check_tasks(
@@ -202,28 +209,33 @@ def _is_path(target: str) -> bool:
     return target.lower().endswith(_YAML)
 
 
-def _expand(target: str, manager: TaskManager, may_import: bool, within: tuple[str, ...]) -> Found:
+def _expand(
+    target: str, index: Callable[[], TaskManager], may_import: bool, within: tuple[str, ...]
+) -> Found:
     """Yield the tasks of a name, a path, or a group in ``within`` other groups and tags."""
     path = (*within, target)
     if target in within:
         yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join(path)}")
         return
-    config = _read(target, manager, may_import)
+    config = _read(target, index, may_import)
     if isinstance(config, FactualityError) or not isinstance(config.get("task"), list):
         yield target, config
         return
-    for member in _members(config["task"], manager.task_index):
+    for member in _members(config["task"], index().task_index):
         if isinstance(member, str):
-            yield from _expand(member, manager, may_import, path)
+            yield from _expand(member, index, may_import, path)
         else:
             yield str(member["task"]), member
 
 
-def _read(target: str, manager: TaskManager, may_import: bool) -> Config | FactualityError:
+def _read(
+    target: str, index: Callable[[], TaskManager], may_import: bool
+) -> Config | FactualityError:
     """Return the config of a task or a group. A tag is a group of the tasks that have it."""
     if _is_path(target):
         return _load(Path(target), may_import)
     internal("lm_eval.tasks:TaskManager.task_index")
+    manager = index()
     entry = manager.task_index.get(target)
     if entry is None:
         hint = did_you_mean(target, manager.all_tasks, most=2)
@@ -318,9 +330,7 @@ def _foreign_functions(path: Path, seen: set[Path]) -> Iterator[tuple[Path, str]
     class Loader(yaml.SafeLoader):
         """Lists the functions that a YAML names instead of importing them."""
 
-    Loader.add_constructor(
-        "!function", lambda loader, node: functions.append(loader.construct_scalar(node))
-    )
+    Loader.add_constructor("!function", lambda loader, node: functions.append(str(node.value)))
     content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a safe loader
     for name in functions:
         if not _is_installed(name.rpartition(".")[0], path.parent):

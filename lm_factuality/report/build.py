@@ -89,8 +89,7 @@ def choose(paths: Sequence[Path]) -> Chosen:
         raise DataError(
             f"{where}: the results files hold no task; give the folder of a finished lm_eval run"
         )
-    files = {(run.file.model, _variant(run)): run.file for run in runs}
-    models = _models(files)
+    models = _models({(run.file.model, _variant(run)): run.file for run in runs})
     entries = [Entry(models[run.file.model, _variant(run)], run.file, run.task) for run in runs]
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
     return Chosen(

@@ -1,6 +1,6 @@
 """Compare results with each other and with published figures, and test differences of models."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def tables(
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
         if benchmark.comparing.shown_beside is None:
-            table = _headline_table(benchmark, benchmark_runs, figures)
+            table = _headline_table(benchmark, benchmark_runs)
             if table.rows:
                 yield table
         for table in pair_tables(benchmark, newest(benchmark_runs)[0], scores):
@@ -169,10 +169,10 @@ def tables(
             yield table
         if benchmark.comparing.tables is not None:
             yield from benchmark.comparing.tables(runs)
-    rows = _rows_of_other_scores(runs, figures)
+    rows = _rows_of_published(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
-        yield Table("Other published scores", columns, rows)
+        yield Table("\nPublished scores", columns, rows)
     if has_pairs:
         yield Table("", (), (), _PAIRS["how"])
 
@@ -193,75 +193,40 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def _headline_table(
-    benchmark: Benchmark, runs: Sequence[Run], figures: Sequence[Published]
-) -> Table:
-    """Compare the headline of a benchmark with the published one, one row per run.
-
-    A published figure that no run matches has a row as well.
-    """
+def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
+    """Show the headline of a benchmark, one row per run."""
     scoring = benchmark.scoring
     score = benchmark.score(scoring.headlines[0])
     assert score is not None
-    digits = score.digits
-    rows: list[tuple[str, ...]] = []
+    rows = []
     runs_of_notes: dict[str, list[str]] = {}
-    matched: list[Published] = []
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
-        measured = figure(run.task, score.name)
-        notes = [_how_corrected(measured), *run.notes]
-        unscored = int(number_of(run.task.metrics.get("unscored")) or 0)
+        task = run.task
+        measured = figure(task, score.name)
+        notes = list(run.notes)
+        correction = measured.corrected if measured else None
+        if correction is not None:
+            interval = score.between(correction.low, correction.high)
+            corrected = f"{score.write(correction.value)} [{interval}]"
+            notes.insert(0, f"corrected {corrected} {correction.how}")
+        unscored = int(number_of(task.metrics.get("unscored")) or 0)
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
-            notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, run.task)}")
-        published_value = difference = ""
-        published = _match(run, score.name, figures)
-        if published is not None:
-            matched.append(published)
-            published_value = f"{published.value:.{digits}f}"
-            notes.append(f"published figure from {published.where}")
-            if measured is not None:
-                difference = f"{score.times * measured.value - published.value:+.{digits}f}"
-        rows.append(
-            (
-                run.task.task,
-                run.label,
-                *_cells(measured, score),
-                published_value,
-                difference,
-                str(run.task.effective),
-                str(unscored),
-            )
-        )
-        for note in filter(None, notes):
-            runs_of_notes.setdefault(note, []).append(f"{run.task.task}, {run.label}")
-    for published in figures:
-        if published.metric == score.name and published not in matched:
-            value = f"{published.value:.{digits}f}"
-            rows.append((published.task, published.label, "", "", "", value, "", "", ""))
-
+            notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
+        cells = _cells(measured, score)
+        rows.append((task.task, run.label, *cells, str(task.effective), str(unscored)))
+        for note in notes:
+            runs_of_notes.setdefault(note, []).append(f"{task.task}, {run.label}")
     columns = (
         "task",
         "model",
         f"#{score.name}",
         "#95% interval",
-        "#corrected",
-        "#published",
-        "#diff",
         f"#{scoring.unit}",
         "#unscored",
     )
-    kept = [
-        place
-        for place, column in enumerate(columns)
-        if column != "#corrected" or any(row[place] for row in rows)
-    ]
-    return Table(
-        _headline_title(benchmark, score),
-        [columns[place] for place in kept],
-        [[row[place] for place in kept] for row in rows],
-        [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()],
-    )
+    notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
+    return Table(_headline_title(benchmark, score), columns, rows, notes)
 
 
 def _headline_title(benchmark: Benchmark, score: Score) -> str:
@@ -269,29 +234,18 @@ def _headline_title(benchmark: Benchmark, score: Score) -> str:
     # A name such as F1 or FActScore keeps its capitals.
     is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
     label = score.label.lower() if is_plain else score.label
-    unit = " in percent" if score.unit == "%" and score.times == 100 else ""
+    unit = " in percent" if score.unit == "%" else ""
     return f"{benchmark.title} {label}{unit}"
 
 
-def _cells(measured: Figure | None, score: Score) -> tuple[str, str, str]:
-    """Return the value, its interval, and the corrected value with its interval."""
+def _cells(measured: Figure | None, score: Score) -> tuple[str, str]:
+    """Return the value and its interval."""
     if measured is None:
-        return "none", "", ""
+        return "none", ""
     value = "too few rows" if measured.is_few else score.write(measured.value)
-    interval = ""
-    if measured.low is not None and measured.high is not None:
-        interval = score.between(measured.low, measured.high)
-    correction = measured.corrected
-    if correction is None:
-        return value, interval, ""
-    corrected_interval = score.between(correction.low, correction.high)
-    return value, interval, f"{score.write(correction.value)} [{corrected_interval}]"
-
-
-def _how_corrected(measured: Figure | None) -> str:
-    if measured is None or measured.corrected is None:
-        return ""
-    return f"corrected {measured.corrected.how}"
+    if measured.low is None or measured.high is None:
+        return value, ""
+    return value, score.between(measured.low, measured.high)
 
 
 def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
@@ -307,55 +261,37 @@ def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
     return f", {name} between {low} and {high} if they were wrong or right"
 
 
-def _match(run: Run, metric: str, figures: Iterable[Published]) -> Published | None:
-    """Find the published figure of a result.
-
-    The organisation of a model does not matter; its task, metric, protocol and decoding do.
-    """
-    model = short_name(run.file.model)
-    expected = (run.task.task, metric, run.protocol, run.file.variant, model)
+def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
+    """Compare each published figure with the runs that it is of, or list it by itself."""
+    rows = []
     for published in figures:
-        model = short_name(published.model)
-        if expected == (
-            published.task,
-            published.metric,
-            published.protocol,
-            published.decoding,
-            model,
-        ):
-            return published
-    return None
-
-
-def _rows_of_other_scores(
-    runs: Sequence[Run], figures: Sequence[Published]
-) -> list[tuple[str, ...]]:
-    """Compare the figures that are no benchmark's headline with the runs that they are of.
-
-    Without any run the figures are listed by themselves.
-    """
-    headlines = {benchmark.scoring.headlines[0] for benchmark in all_benchmarks()}
-    rows: list[tuple[str, ...]] = []
-    for published in figures:
-        if published.metric in headlines:
-            continue
-        task, metric, where = published.task, published.metric, published.where
-        value = f"{published.value:g}"
-        if not runs:
-            rows.append((task, published.label, metric, "", value, "", where))
-        for run in runs:
-            if not _match(run, metric, [published]):
-                continue
+        value = str(published.value)
+        about = (published.task, published.label, published.metric)
+        matching = [run for run in runs if _matches(run, published)]
+        if not matching:
+            rows.append((*about, "", value, "", published.where))
+        for run in matching:
             measured_value = difference = ""
             benchmark = find_benchmark(run.task.kind)
-            score = benchmark.score(metric) if benchmark else None
-            measured = figure(run.task, metric)
+            score = benchmark.score(published.metric) if benchmark else None
+            measured = figure(run.task, published.metric)
             if measured is not None and score is not None:
                 measured_value = score.write(measured.value)
                 gap = score.times * measured.value - published.value
                 difference = f"{gap:+.{score.digits}f}"
-            rows.append((task, run.label, metric, measured_value, value, difference, where))
+            about = (run.task.task, run.label, published.metric)
+            rows.append((*about, measured_value, value, difference, published.where))
     return rows
+
+
+def _matches(run: Run, published: Published) -> bool:
+    """Whether a figure is of a run. The organisation of the model does not matter."""
+    return (
+        run.task.task == published.task
+        and run.protocol == published.protocol
+        and run.file.variant == published.decoding
+        and short_name(run.file.model) == short_name(published.model)
+    )
 
 
 def pair_tables(

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import newton
+from scipy.stats import norm
 
 from lm_factuality.scores.statistics import Z80, Z95, Floats, Value
 
@@ -115,7 +117,7 @@ def normal_p(difference: float, stderr: float) -> float:
 
     It is for models that did not answer the same rows.
     """
-    return math.erfc(abs(difference) / stderr / math.sqrt(2)) if stderr else float(difference == 0)
+    return float(2 * norm.sf(abs(difference) / stderr)) if stderr else float(difference == 0)
 
 
 def _p_of_counts(sizes: NDArray[np.int_], total: int) -> float:
@@ -152,18 +154,20 @@ def _p_by_saddlepoint(sizes: Floats, total: float) -> float:
     wanted = total / sizes.max()
     if wanted >= scaled.sum() * (1 - _CLOSE):
         return float(2.0 ** (1 - len(sizes)))
-    t = 0.0
-    for _ in range(100):  # Newton's method, which comes from below since tanh is concave
-        means = np.tanh(t * scaled)
-        step = (wanted - float(scaled @ means)) / float(scaled**2 @ (1 - means**2))
-        t += step
-        if step <= 1e-10 * (1 + t):
-            break
+    # Newton's method comes from below, since tanh is concave.
+    root_of_mean = newton(
+        lambda t: float(scaled @ np.tanh(t * scaled)) - wanted,
+        x0=0.0,
+        fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
+        tol=1e-12,
+        maxiter=100,
+    )
+    t = float(root_of_mean)
     cumulant = float((np.logaddexp(t * scaled, -t * scaled) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2))
     root = math.sqrt(2 * (t * wanted - cumulant))
-    normal = math.erfc(root / math.sqrt(2))
+    normal = float(2 * norm.sf(root))
     if root < 1e-3:  # the formula's two poles cancel there, and the sum is normal
         return normal
-    density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
+    density = float(norm.pdf(root))
     return min(1.0, normal + 2 * density * (1 / (t * math.sqrt(curvature)) - 1 / root))

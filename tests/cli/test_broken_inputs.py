@@ -33,7 +33,6 @@ KINDS = {
         ["t.yaml: cannot be loaded as a task's YAML: ParserError"],
     ),
     "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "utf-8"]),
-    "YAML is a list": ("- task\n", "rows.jsonl", SOUND, ["t.yaml: ", "Expected YAML dict"]),
     "include that does not exist": (
         "include: gone.yaml\ntask: t\n",
         "rows.jsonl",
@@ -54,12 +53,6 @@ KINDS = {
         ["metric_list: no score 'factor_accuracy'; did you mean factor_acc?"],
     ),
     "no data named": (BASE, "rows.jsonl", SOUND, ["no data: give dataset_path"]),
-    "reader in the place of a file": (
-        BASE + "dataset_path: csv\n",
-        "rows.jsonl",
-        SOUND,
-        ["dataset_path: found 'csv', which reads files; name the file itself"],
-    ),
     "file that does not exist": (
         BASE + "dataset_path: gone.csv\n",
         "rows.jsonl",
@@ -72,23 +65,11 @@ KINDS = {
         SOUND,
         ["output_type is 'generate_until'; expected 'multiple_choice'"],
     ),
-    "unknown source": (
-        BASE + "metadata: {source: wiki_facto}\n",
-        "rows.jsonl",
-        SOUND,
-        ["'wiki_facto'", "did you mean wiki_factor?"],
-    ),
     "wrong spacing": (
         ON_ROWS + "metadata: {spacing: tidy}\n",
         "rows.jsonl",
         SOUND,
         ["metadata.spacing is 'tidy'; expected 'published' or 'normalised'"],
-    ),
-    "wrong protocol": (
-        ON_ROWS + "metadata: {protocol: fixed}\n",
-        "rows.jsonl",
-        SOUND,
-        ["metadata.protocol is 'fixed'; expected 'paper', 'code' or 'dola'"],
     ),
     "wrong window": (
         ON_ROWS + "metadata: {window: many}\n",
@@ -108,13 +89,6 @@ KINDS = {
         SOUND,
         ["no column 'truth'", "'completion'"],
     ),
-    "documents in a column that is not there": (
-        ON_ROWS
-        + "doc_to_text: completion\ndoc_to_choice: [completion, contradiction_0]\nmetadata: {columns: {doc_id: article}}\n",
-        "rows.jsonl",
-        SOUND,
-        ["metadata.columns.doc_id: no column 'article'"],
-    ),
     "missing column": (
         ON_ROWS,
         "rows.jsonl",
@@ -132,12 +106,6 @@ KINDS = {
         "rows.jsonl",
         SOUND,
         ["a template fails at ", "rows.jsonl:1", "complition"],
-    ),
-    "broken template": (
-        ON_ROWS + "doc_to_text: '{{ completion '\ndoc_to_choice: '{{[completion]}}'\n",
-        "rows.jsonl",
-        SOUND,
-        ["doc_to_text is not a valid template"],
     ),
     "choices that are no list": (
         ON_ROWS + "doc_to_text: completion\ndoc_to_choice: completion\n",
@@ -159,13 +127,6 @@ KINDS = {
         SOUND,
         ["rows.jsonl:1: the gold is not a choice, expected an index from 0 to 1"],
     ),
-    "gold far out of range": (
-        ON_ROWS
-        + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 99999999999999999999\n",
-        "rows.jsonl",
-        SOUND,
-        ["rows.jsonl:1: the gold index is 99999999999999999999"],
-    ),
     "demonstrations": (
         ON_ROWS + "num_fewshot: 5\n",
         "rows.jsonl",
@@ -177,12 +138,6 @@ KINDS = {
         "rows.jsonl",
         SOUND,
         ["t.yaml: metadata: found a int"],
-    ),
-    "path that is no text": (
-        BASE + "dataset_path: [rows.jsonl]\n",
-        "rows.jsonl",
-        SOUND,
-        ["dataset_path is ['rows.jsonl']; expected text"],
     ),
     "option that has no effect": (
         BASE + "dataset_path: rows.csv\ndataset_kwargs: {delimiter: ';'}\n",
@@ -196,12 +151,6 @@ KINDS = {
         "rows.jsonl",
         SOUND,
         ["metadata.columns.error_types and doc_to_text say the same thing twice"],
-    ),
-    "choices as a mapping": (
-        ON_ROWS + "doc_to_text: turncated_prefixes\ndoc_to_choice: {a: completion}\n",
-        "rows.jsonl",
-        SOUND,
-        ["doc_to_choice is {'a': 'completion'}, expected"],
     ),
     "half a surrogate pair": (
         ON_ROWS,
@@ -229,29 +178,11 @@ KINDS = {
         jsonl(OTHER, example_row(contradiction_1=" ")),
         ["rows.jsonl:2: choice 2 is empty"],
     ),
-    "null choice": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(OTHER, example_row(completion=None)),
-        ["rows.jsonl:2: choice 0 is missing or no text"],
-    ),
-    "NaN prefix": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(OTHER, example_row(turncated_prefixes=float("nan"))),
-        ["rows.jsonl:2: the prefix is missing"],
-    ),
     "one distinct choice": (
         ON_ROWS,
         "rows.jsonl",
         jsonl(example_row(**{f"contradiction_{i}": example_row()["completion"] for i in range(3)})),
         ["rows.jsonl:1: 1 distinct choice, expected at least 2"],
-    ),
-    "two golds": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(example_row(contradiction_2=example_row()["completion"] + " ")),
-        ["rows.jsonl:1: a contradiction is identical to the completion, expected exactly one gold"],
     ),
     "duplicate choices": (
         ON_ROWS,
@@ -296,23 +227,11 @@ KINDS = {
         ["not valid CSV"],
     ),
     "empty file": (BASE + "dataset_path: rows.csv\n", "rows.csv", "", ["rows.csv: no rows"]),
-    "header alone": (
-        BASE + "dataset_path: rows.csv\n",
-        "rows.csv",
-        "prefix,completion\n",
-        ["rows.csv: no rows"],
-    ),
     "column named twice": (
         BASE + "dataset_path: rows.csv\n",
         "rows.csv",
         "prefix,prefix,completion,contradiction_0\na,b,c,d\n",
         ["columns named more than once: prefix"],
-    ),
-    "not Parquet": (
-        BASE + "dataset_path: rows.parquet\n",
-        "rows.parquet",
-        "plain text",
-        ["rows.parquet: not a readable Parquet file"],
     ),
 }
 
@@ -414,12 +333,6 @@ def test_white_space_around_a_template_is_part_of_the_text(tmp_path, capsys):
         assert f"continuation 0: '{continuation}" in output
 
 
-def test_upper_case_endings_are_no_hindrance(tmp_path, capsys):
-    write(tmp_path / "rows.JSONL", SOUND)
-    write(tmp_path / "t.yaml", BASE + "dataset_path: rows.JSONL\n")
-    assert main(["validate", str(tmp_path / "t.yaml"), str(tmp_path / "rows.JSONL")]) == 0
-
-
 def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):
     row = {
         "context": "A storm came. ",
@@ -437,14 +350,6 @@ def test_a_yaml_may_name_its_columns_or_use_templates(tmp_path, capsys):
         write(tmp_path / "t.yaml", ON_ROWS + extra)
         assert main(["validate", str(tmp_path / "t.yaml")]) == 0, capsys.readouterr().out
         assert "' It broke the old pier.'" in capsys.readouterr().out
-
-
-def test_templates_are_sandboxed(tmp_path, capsys):
-    escape = "doc_to_text: \"{{ ''.__class__.__mro__[1].__subclasses__() }}\"\ndoc_to_choice: [completion, contradiction_0]\n"
-    write(tmp_path / "rows.jsonl", SOUND)
-    write(tmp_path / "t.yaml", ON_ROWS + escape)
-    assert main(["validate", str(tmp_path / "t.yaml")]) == 1
-    assert "a template fails" in capsys.readouterr().out
 
 
 TEXTS = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"

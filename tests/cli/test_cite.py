@@ -86,7 +86,6 @@ def test_the_released_generations(shared, tmp_path):
     [
         ({"--nli": "gone/model"}, "the inference model 'gone/model' cannot be loaded"),
         ({"--generations": "gone.json"}, "gone.json: no such file"),
-        ({"--batch-size": "0"}, "--batch-size 0: expected 1 or more"),
     ],
 )
 def test_wrong_arguments(generations, tmp_path, capsys, changes, expected):

@@ -42,7 +42,7 @@ def test_help_shows_how_the_command_is_typed(command, capsys):
     output = capsys.readouterr().out
     assert f"Usage: lm-factuality {command} [OPTIONS]" in output
     if command not in ("claims", "data ls", "data fetch", "data verify"):
-        assert f"Examples:\n    lm-factuality {command}" in output
+        assert re.search(rf"Examples?:\n    lm-factuality {command}", output)
 
 
 @pytest.mark.parametrize(
@@ -264,60 +264,13 @@ def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
     figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
     assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
     output = capsys.readouterr().out
+    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +736 +2", output)
     assert re.search(
-        r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +68\.1 +-1\.4 +736 +2", output
+        r"news_factor +facebook/opt-66b +factor_acc +66\.7 +68\.1 +-1\.4 +section", output
     )
     assert re.search(r"news_factor +/models/opt-66b +none", output)
     assert "not the published file: 736 rows of 1036" in output
     assert "with a system instruction, which the paper's runs did not have" in output
     assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
-    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +58\.0", output)
+    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +factor_acc +58\.0", output)
     assert "Left out: hellaswag is not a task of the suite" in output
-
-
-def test_the_papers_figures_are_those_of_its_text():
-    from lm_factuality.results.compare import read_published
-
-    figures = {
-        (figure.model, figure.task): figure.value
-        for figure in read_published(REPOSITORY / "configs/reproduce/factor_figures.yaml")
-    }
-    assert figures == {  # accuracies in percent, perplexities per token
-        ("EleutherAI/gpt-neox-20b", "wiki_factor"): 58.0,
-        ("facebook/opt-66b", "news_factor"): 68.1,
-        ("facebook/opt-66b", "wiki_factor"): 57.7,
-        ("facebook/opt-30b", "expert_factor"): 55.9,
-        ("EleutherAI/gpt-neo-2.7B", "wiki_factor"): 46.3,
-        ("facebook/opt-2.7b", "wiki_factor"): 46.6,
-        ("EleutherAI/gpt-j-6b", "wiki_factor"): 53.5,
-        ("EleutherAI/gpt-neo-2.7B", "wiki_factor_perplexity"): 9.0,
-        ("facebook/opt-2.7b", "wiki_factor_perplexity"): 10.1,
-        ("EleutherAI/gpt-j-6b", "wiki_factor_perplexity"): 7.4,
-        ("facebook/opt-66b", "wiki_factor_perplexity"): 7.6,
-    }
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("figures: 3", "no list 'figures'"),
-        ("figures: [{model: a}]", "figure 1: "),
-        ("a: [", "not a readable YAML file"),
-    ],
-)
-def test_compare_refuses_what_are_no_figures(content, message, tmp_path, capsys):
-    (tmp_path / "figures.yaml").write_text(content, encoding="utf-8")
-    results_file(tmp_path, "gpt2", 0.3)
-    assert main(["compare", str(tmp_path), "--with", str(tmp_path / "figures.yaml")]) == 1
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(None, "no results_*.json here"), ("{}", "not a results file"), ("x", "not a results file")],
-)
-def test_compare_refuses_what_are_no_results(content, message, tmp_path, capsys):
-    if content is not None:
-        (tmp_path / "results_1.json").write_text(content, encoding="utf-8")
-    assert main(["compare", str(tmp_path)]) == 1
-    assert message in capsys.readouterr().err

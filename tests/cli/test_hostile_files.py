@@ -4,11 +4,9 @@ traceback, and in bounded time."""
 from __future__ import annotations
 
 import gzip
+import io
 import json
-import os
-import resource
 import shutil
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -16,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from factor_gen.cli import main as factor_gen
 from lm_factuality.cli import main as lm_factuality
@@ -26,7 +22,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import MOST_NESTED, parse_json, whole_folder
 from tests.conftest import TASKS
 from tests.hostile import write_hostile
-from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
+from tests.report.results import factor_task, write_results
 
 SAMPLE = TASKS / "sample"
 LONGEST = 10  # seconds of one command on one file, on a busy machine
@@ -112,9 +108,9 @@ def run(command: list[str]) -> int:
     return factor_gen(command[1:]) if command[0] == "factor-gen" else lm_factuality(command)
 
 
-# Every third of them in every run; all of them with the slow tests.
+# Every sixth of them in every run; all of them with the slow tests.
 EACH = [
-    each if place % 3 == 0 else pytest.param(each, marks=pytest.mark.slow)
+    each if place % 6 == 0 else pytest.param(each, marks=pytest.mark.slow)
     for place, each in enumerate(COMMANDS)
 ]
 
@@ -174,11 +170,6 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
         assert code == 1, f"{name}: {said[:300]}"
         if name not in SAID_OF_OTHERS and "FOLDER" not in command:
             assert path.name[:100] in said, f"{name}: {said[:300]}"
-
-
-def test_memory_of_all_that_was_read():
-    """After the commands above, in one process with lm_eval's libraries."""
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3 * 2**20  # kB
 
 
 BLOCK = b"0" * 2**20
@@ -260,7 +251,7 @@ def test_a_task_whose_name_no_file_can_have_is_refused(task, factor_yaml, evalua
         )
 
 
-def test_tables_are_printed_in_an_ascii_locale(tmp_path):
+def test_tables_are_printed_in_an_ascii_locale(tmp_path, monkeypatch):
     for number in range(2):
         tasks = {"news_factor": factor_task([True, False, number == 0])}
         write_results(
@@ -269,154 +260,8 @@ def test_tables_are_printed_in_an_ascii_locale(tmp_path):
             f"org/modèle-\u6a21\u578b{number}",
             f"2026-01-02T03-04-05.00000{number}",
         )
-    environment = {
-        **os.environ,
-        "LC_ALL": "C",
-        "PYTHONIOENCODING": "ascii",
-        "PYTHONUTF8": "0",
-        "PYTHONCOERCECLOCALE": "0",
-    }
-    code = "import sys; from lm_factuality.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "compare", str(tmp_path)],
-        capture_output=True,
-        env=environment,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-500:]
-    assert b"mod\\xe8le-\\u6a21" in done.stdout
-
-
-HOSTILE_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.sampled_from([10**400, -(10**30), 0, -1, 1e308, float("nan"), float("inf"), -0.0])
-    | st.text(st.characters(), max_size=20)
-    | st.sampled_from(
-        ["\ud800", "\0", "x" * 5000, "[[[[", "{{ a }}", "../../x", "Answer: 1", "[1](javascript:x)"]
-    ),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-def places_in(content, here=()):
-    """The path of every value in JSON."""
-    inside = (
-        content.items()
-        if isinstance(content, dict)
-        else enumerate(content)
-        if isinstance(content, list)
-        else ()
-    )
-    for key, value in inside:
-        yield (*here, key)
-        yield from places_in(value, (*here, key))
-
-
-def changed(content, place, value):
-    """``content`` with ``value`` in one place, or without the place."""
-    content = json.loads(json.dumps(content))
-    at = content
-    for key in place[:-1]:
-        at = at[key]
-    if value is GONE:
-        del at[place[-1]]
-    else:
-        at[place[-1]] = value
-    return content
-
-
-GONE = object()
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
-    """Commands that succeed, and the file of each that is to be changed."""
-    folder = tmp_path_factory.mktemp("sound")
-    tasks = {
-        "news_factor": factor_task([True, False, True]),
-        "felm": felm_task(["Answer: 2"]),
-        "bio": ambigbio_task(),
-    }
-    results = write_results(folder / "results", tasks)
-    found = {
-        f"{name} {file.stem[:12]}": ([*command.split()], file)
-        for file in [results, *sorted(results.parent.glob("samples_*.jsonl"))]
-        for name, command in {
-            "report": f"report {results} --out {folder / 'site'}",
-            "compare": f"compare {results}",
-            "people": f"people sheet {results.parent} --task felm --rows 1 --out {folder / 'sheet.html'} --csv-only",
-        }.items()
-    }
-    for name, sample, command in (
-        (
-            "generations",
-            "sample_ambigbio_generations.json",
-            "cite --generations FILE --nli lexical --out OUT",
-        ),
-        (
-            "judge",
-            "sample_ambigbio_generations.json",
-            "judge ambigbio --generations FILE --judge lexical --store STORE --out OUT",
-        ),
-        ("longform", "sample_longform.jsonl", "validate FILE"),
-        ("factor", "sample_corpus.jsonl", "knowledge build FILE --out OUT.db --overwrite"),
-    ):
-        file = folder / sample
-        lines = (SAMPLE / sample).read_text(encoding="utf-8")
-        content = json.loads(lines) if sample.endswith(".json") else None
-        if content is not None:
-            rows = content["data"] if isinstance(content, dict) else content
-            lines = json.dumps({"data": rows[:2]})
-        file.write_text("".join(lines.splitlines(keepends=True)[:3]), encoding="utf-8")
-        places = {
-            "FILE": file,
-            "OUT": folder / f"out_{name}",
-            "OUT.db": folder / "out.db",
-            "STORE": folder / "store.sqlite",
-        }
-        found[name] = ([str(places.get(word, word)) for word in command.split()], file)
-    return found
-
-
-def survives(data, command, file, capsys):
-    original = file.read_text(encoding="utf-8")
-    is_lines = file.suffix == ".jsonl"
-    rows = (
-        [json.loads(line) for line in original.splitlines()] if is_lines else json.loads(original)
-    )
-    place = data.draw(st.sampled_from(list(places_in(rows))))
-    value = data.draw(st.just(GONE) | HOSTILE_VALUES)
-    bad = changed(rows, place, value)
-    try:
-        file.write_text(
-            "".join(json.dumps(row) + "\n" for row in bad) if is_lines else json.dumps(bad),
-            encoding="utf-8",
-        )
-        assert run(command) in (0, 1)
-        assert "Traceback" not in capsys.readouterr().err
-    finally:
-        file.write_text(original, encoding="utf-8")
-
-
-QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.filter_too_much]
-
-
-@settings(max_examples=10, deadline=None, suppress_health_check=QUIET, derandomize=True)
-@given(data=st.data())
-def test_any_value_in_any_place_ends_in_a_sentence(data, sound, capsys):
-    command, file = sound[data.draw(st.sampled_from(sorted(sound)))]
-    survives(data, command, file, capsys)
-
-
-@pytest.mark.slow
-@settings(max_examples=3000, deadline=None, suppress_health_check=QUIET)
-@given(data=st.data())
-def test_any_value_in_any_place_ends_in_a_sentence_at_length(data, sound, capsys):
-    command, file = sound[data.draw(st.sampled_from(sorted(sound)))]
-    survives(data, command, file, capsys)
+    screen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, "ascii"))
+    assert lm_factuality(["compare", str(tmp_path)]) == 0
+    sys.stdout.flush()
+    assert b"mod\\xe8le-\\u6a21" in screen.getvalue()

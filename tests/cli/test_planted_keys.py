@@ -28,13 +28,7 @@ PLACES = {
         "--model_args",
         f"model=m,base_url=http://user:{KEY}@127.0.0.1:9/v1",
     ],
-    "user alone": [*RUN, "--model_args", f"model=m,base_url=http://{KEY}@127.0.0.1:9/v1"],
     "query": [*RUN, "--model_args", f"model=m,base_url=http://127.0.0.1:9/v1?key={KEY}"],
-    "query, encoded": [
-        *RUN,
-        "--model_args",
-        f"model=m,base_url=http://127.0.0.1:9/v1?a=b&api-key={KEY}%20",
-    ],
     "header": [*RUN, "--model_args", json.dumps({"model": "m", "header": {"x-api-key": KEY}})],
     "argument": [*RUN, "--model_args", f"model=m,api_key={KEY}"],
     "metadata": [
@@ -44,10 +38,7 @@ PLACES = {
         "--metadata",
         json.dumps({"deep": {"auth_token": KEY}}),
     ],
-    "metadata by environment": [*RUN, "--model_args", "model=m", "--metadata", f"note=see-{KEY}"],
     "generation": [*RUN, "--model_args", "model=m", "--gen_kwargs", f"user_token={KEY}"],
-    "the Hub": [*RUN, "--model_args", "model=m", "--hf_hub_log_args", f"token={KEY}"],
-    "instruction": [*RUN, "--model_args", "model=m", "--system_instruction", f"Bearer {KEY}"],
     "output": [*RUN, "--model_args", "model=m", "--output_path", f"results/{KEY}"],
     "a file of a run": ["run", "--config", "run.yaml"],
     "a judge": [
@@ -59,7 +50,6 @@ PLACES = {
         "--tasks",
         "sample_felm_gen",
     ],
-    "a judge to certify": ["certify", "--judge", "judge.yaml", "--sample"],
     "settings of saved samples": [
         "judge",
         "felm_gen",
@@ -80,7 +70,6 @@ PLACES = {
         f"ran with {KEY}",
     ],
     "a title": ["report", "results", "--out", "o", "--title", f"password={KEY}"],
-    "a source": ["index", "build", f"https://{KEY}@127.0.0.1:9/passages.jsonl", "--out", "index"],
     "a build": [*GENERATE, "build.yaml", "--out", "o"],
     "an option of a build": [*GENERATE, "good.yaml", "--out", f"o/token={KEY}"],
 }

@@ -102,13 +102,6 @@ def test_robots_are_obeyed_by_the_name_of_who_asks(options, site, tmp_path):
     assert site.log[0][2]["User-Agent"] == "my-lab/1.0"
 
 
-def test_nothing_reached_is_an_error(options, site, capsys):
-    with pytest.raises(DataError, match="no server was reached"):
-        run(*options[:-2])
-    assert "forbidden address" in capsys.readouterr().out
-    assert site.log == []
-
-
 # arguments after those that work, which they override: what the error must say
 WRONG = {
     "no data": (["--data-dir", "/dev/null"], DataError, "no such file"),

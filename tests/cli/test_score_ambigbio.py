@@ -48,25 +48,3 @@ def test_wrong_arguments(tmp_path, capsys, arguments, expected):
     assert main(["score", *arguments, "--out", str(tmp_path / "out.json")]) == 1
     assert expected in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["ambigbio"], "Missing option '--decisions'"),
-        (["felm"], "Missing option '--outputs'"),
-        (["ambigbio", "--decisions", "x", "--outputs", "x"], "No such option: --outputs"),
-        (["felm", "--outputs", "x", "--decisions", "y"], "No such option: --decisions"),
-        (
-            ["ambigbio", "--decisions", "x", "--protocol", "paper"],
-            "'paper' is not one of 'code', 'fixed'",
-        ),
-        (
-            ["felm", "--outputs", "x", "--protocol", "fixed"],
-            "'fixed' is not one of 'paper', 'code'",
-        ),
-    ],
-)
-def test_options_are_those_of_the_benchmark(tmp_path, capsys, arguments, expected):
-    assert main(["score", *arguments, "--out", str(tmp_path / "out.json")]) == 2
-    assert expected in capsys.readouterr().err

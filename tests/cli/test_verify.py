@@ -85,11 +85,6 @@ def test_verdict_score_and_reason_are_added(run, capsys):
         assert text in output
 
 
-def test_a_second_run_says_the_same_and_leaves_nothing_behind(run, tmp_path):
-    assert run(PAIRS) == run(PAIRS)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["verdicts.jsonl"]
-
-
 def test_dry_run_writes_nothing(run, capsys):
     assert run(PAIRS, "--dry-run") is None
     output = capsys.readouterr().out
@@ -167,11 +162,6 @@ def test_an_output_that_cannot_be_written_is_said_before_anything_is_asked(run, 
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         run(PAIRS, "--out", str(tmp_path / "file" / "verdicts.jsonl"))
-
-
-def test_an_empty_file_is_no_input(run):
-    with pytest.raises(DataError, match="no lines"):
-        run([])
 
 
 def test_the_probability_of_true_is_the_score(run, tmp_path):

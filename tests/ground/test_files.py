@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import whole_folder, write_text
+from lm_factuality.ground.files import sha256_of, whole_folder, write_text
 from tests.conftest import half_written
 
 
@@ -19,6 +20,12 @@ def test_text_that_no_file_can_hold_leaves_nothing_behind(tmp_path: Path) -> Non
     ):
         write_text(tmp_path / "a.txt", "half \ud800")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_sum_of_a_file_is_that_of_all_its_bytes(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 8192
+    (tmp_path / "large").write_bytes(content)
+    assert sha256_of(tmp_path / "large") == hashlib.sha256(content).hexdigest()
 
 
 def test_a_failure_leaves_the_earlier_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factor_gen.text.sentences import sentences
@@ -254,38 +254,6 @@ def test_time_is_in_proportion_to_the_text(name: str):
         shown for shown in texts() if not is_linear(READERS[name], shown[1], shown[0], shown[2])
     ]
     assert slow == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", READERS)
-def test_time_is_in_proportion_to_a_long_text(name: str):
-    slow = [
-        shown
-        for shown in texts()
-        if not is_linear(READERS[name], shown[1], shown[0], shown[2], times=4)
-    ]
-    assert slow == []
-
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    name=st.sampled_from(sorted(READERS)),
-    piece=st.lists(
-        st.sampled_from(PIECES) | st.characters(codec="utf-8"), min_size=1, max_size=4
-    ).map("".join),
-    before=st.sampled_from(("", *PIECES)),
-    after=st.sampled_from(("", *PIECES)),
-)
-def test_no_mixture_takes_longer(name: str, piece: str, before: str, after: str):
-    assert is_linear(READERS[name], piece, before, after)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", READERS)
-def test_a_megabyte_is_read_in_seconds(name: str):
-    for piece in ("U.S. ", "word ", " ", "[1] "):
-        assert seconds(READERS[name], piece * (1_000_000 // len(piece))) < 10
 
 
 @pytest.mark.parametrize("name", READERS)

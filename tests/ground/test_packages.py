@@ -13,17 +13,11 @@ from lm_factuality.ground.packages import need
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (
-            None,
-            r"a rule needs wordcount_x, which is not installed: pip install 'lm-factuality\[generate\]'",
-        ),
-        (
-            "import no_such_part_x",
-            r"needs wordcount_x, which cannot be imported \(No module named 'no_such_part_x'\): pip install",
-        ),
+        (None, r"a rule needs wordcount_x, .*No module named 'wordcount_x'\): pip install"),
+        ("import no_such_part_x", r"wordcount_x, .*\(No module named 'no_such_part_x'\): pip"),
         (
             "from json import no_such_name",
-            "needs wordcount_x, which cannot be imported .*no_such_name.*--force-reinstall wordcount_x",
+            r"no_such_name.*: pip install 'lm-factuality\[generate\]'",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.benchmarks import all_sources, find_source
+from lm_factuality.benchmarks import all_sources
 from lm_factuality.cli import main
 from lm_factuality.ground import published as fetching
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -185,10 +185,3 @@ def test_the_commands(source, server, monkeypatch, capsys):
     assert "2994" in capsys.readouterr().out
     assert main(["data", "fetch", "row"]) == 1
     assert "did you mean rows?" in capsys.readouterr().err
-
-
-def test_an_unknown_source_lists_the_known():
-    with pytest.raises(
-        ConfigError, match="expected one of wiki_factor, news_factor, expert_factor"
-    ):
-        find_source("books")

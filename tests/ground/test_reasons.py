@@ -1,6 +1,6 @@
 """Reasons of unscored items, counted by kind, with their cures."""
 
-from lm_factuality.ground.errors import curable, cure_of, reasons_of
+from lm_factuality.ground.errors import cure_of, reasons_of
 
 
 def test_numbers_and_places_do_not_tell_reasons_apart():
@@ -12,11 +12,9 @@ def test_numbers_and_places_do_not_tell_reasons_apart():
 
 
 def test_a_cure_is_found_by_the_longest_text_that_a_reason_holds():
-    curable("zzz broke", "mend it")
-    assert curable("zzz broke off early", "let it end") == "zzz broke off early"
-    assert cure_of("row 3: zzz broke off early") == "let it end"
-    (found,) = reasons_of(["zzz broke", "zzz broke"])
-    assert str(found) == "2 × zzz broke: mend it"
+    assert cure_of("row 3: cut off before the answer") == "a larger --gen_kwargs max_gen_toks=N"
+    (reason,) = reasons_of(["cut off", "cut off"])
+    assert str(reason) == "2 × cut off: a larger max_tokens under decoding in the judge's YAML"
     assert cure_of("something else") == ""
 
 

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, StrictBool, StrictInt
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.packages import load_words
 from lm_factuality.ground.records import read_lines, read_text, to_model
 
 
@@ -82,7 +81,3 @@ def test_every_bad_line_is_named(tmp_path):
 def test_what_does_not_fit_a_model_is_named(record, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         to_model(Whole, record)
-
-
-def test_words_are_alternatives():
-    assert "|" in load_words("lm_factuality.benchmarks.biographies")["cannot"]

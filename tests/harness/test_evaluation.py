@@ -92,16 +92,6 @@ def test_what_is_sampled_is_asked_each_time(felm, model, evaluate):
     assert len(asked) == 6
 
 
-def test_the_response_cache_keeps_every_answer(felm, model, evaluate, tmp_path):
-    lm, asked = model
-    cache = {"use_cache": str(tmp_path / "cache")}
-    first = evaluate(lm, ["one", "same"], felm, limit=LIMIT, **cache)
-    assert len(asked) == LIMIT
-    again = evaluate(lm, ["one", "same"], felm, limit=LIMIT, **cache)
-    assert len(asked) == LIMIT
-    assert written(first) == written(again)
-
-
 @pytest.mark.parametrize(
     ("arguments", "count"),
     [

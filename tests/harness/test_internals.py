@@ -4,8 +4,6 @@ or a run that does without."""
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -14,43 +12,6 @@ from lm_factuality.harness import internals
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "development.md").read_text(encoding="utf-8")
-
-# A later lm_eval's own standard errors are out of the suite's reach, but lm_eval still finds them.
-WITHOUT_STDERR = """
-import builtins, logging
-from lm_eval import evaluator_utils
-builtins.stderr_for_metric = evaluator_utils.stderr_for_metric
-del evaluator_utils.stderr_for_metric
-logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
-from lm_factuality.harness.tasks import with_suite
-
-manager = TaskManager(include_path=with_suite(), include_defaults=False)
-arguments = {"pretrained": "tasks/sample/models/smaller", "dtype": "float32", "device": "cpu"}
-tasks = ["sample_factor", "sample_factor_perplexity"]
-found = simple_evaluate("hf", model_args=arguments, tasks=tasks, task_manager=manager, limit=4, batch_size=4)
-results = found["results"]["sample_factor"]
-print(results["factor_acc,none"], results["factor_acc_stderr,none"])
-"""
-
-
-def test_without_the_function_of_standard_errors_they_are_absent_with_one_warning():
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_STDERR],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    score, stderr = done.stdout.splitlines()[-1].split()
-    assert 0 <= float(score) <= 1
-    assert stderr == "N/A"
-    warnings = [line for line in done.stderr.splitlines() if "standard errors are absent" in line]
-    assert len(warnings) == 1
-    assert "no lm_eval.evaluator_utils.stderr_for_metric" in warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -111,20 +111,3 @@ def test_replicas_are_started_without_a_cache(score):
     model, _ = score(stale=False, parallel=2)
     assert model.model_args == {"enable_prefix_caching": False}
     assert model.calls == 4 * len(ROWS)
-
-
-def test_a_model_is_tried_once(score):
-    model, _ = score(stale=False)
-    calls = model.calls
-    requests.score(model, [requests.Encoded(("", ""), [5, 6, 7], [8, 9], False)], True)
-    assert model.calls == calls + 1
-
-
-def test_a_model_that_overflows_is_not_laid_at_the_caches_door(score):
-    model, _ = score(stale=False)
-    del model.has_tried_prefix_cache
-    model.model.lm_head.weight.data.fill_(float("nan"))
-    assert (
-        requests.score(model, [requests.Encoded(("", ""), [5, 6, 7], [8, 9], False)], True)[0][0]
-        != 0
-    )

@@ -3,7 +3,6 @@ left unscored."""
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 
@@ -55,6 +54,10 @@ def by_hand(folder, prefix: str, completion: str) -> tuple[float, int]:
         prefix, completion = prefix[:-1], " " + completion
     ids = tokenizer(prefix + completion)["input_ids"]
     count = len(ids) - len(tokenizer(prefix)["input_ids"])
+    if not prefix:  # the model's first token stands before it
+        first = tokenizer.bos_token_id
+        ids = ids if ids[0] == first else [first, *ids]
+        count = len(ids) - 1
     with torch.no_grad():
         logits = model.eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
     scores = [logits[i - 1, ids[i]].item() for i in range(len(ids) - count, len(ids))]
@@ -66,31 +69,13 @@ def test_causal_models_get_the_scores_worked_out_by_hand(save, tokenizer, task, 
     folder = save(tmp_path / "model", tokenizer)
     results = evaluate("hf", ["t"], task(join="authors"), hf(folder), batch_size=3)
     for sample, row in zip(results["samples"]["t"], ROWS, strict=True):
-        if row["turncated_prefixes"]:
-            names = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
-            expected = [by_hand(folder, row["turncated_prefixes"], row[name]) for name in names]
-            assert sample["factor_num_tokens"] == [count for _, count in expected]
-            assert sample["factor_mean_logprob"] == pytest.approx(
-                [mean for mean, _ in expected], abs=1e-5
-            )
-        assert sample["unscored"] is None
-
-
-def test_an_empty_prefix_is_scored_behind_the_first_token(tokenizer, task, evaluate, tmp_path):
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    sample = evaluate("hf", ["t"], task(ROWS[4:]), hf(folder))["samples"]["t"][0]
-    text = ROWS[4]["completion"]
-    ids = [tokenizer.eos_token_id, *tokenizer(text)["input_ids"]]
-    with torch.no_grad():
-        logits = (
-            AutoModelForCausalLM.from_pretrained(folder)
-            .eval()(torch.tensor([ids]))
-            .logits[0]
-            .log_softmax(-1)
+        names = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
+        expected = [by_hand(folder, row["turncated_prefixes"], row[name]) for name in names]
+        assert sample["factor_num_tokens"] == [count for _, count in expected]
+        assert sample["factor_mean_logprob"] == pytest.approx(
+            [mean for mean, _ in expected], abs=1e-5
         )
-    total = sum(logits[i - 1, ids[i]].item() for i in range(1, len(ids)))
-    assert sample["factor_num_tokens"][0] == len(ids) - 1
-    assert sample["factor_mean_logprob"][0] == pytest.approx(total / (len(ids) - 1), abs=1e-5)
+        assert sample["unscored"] is None
 
 
 def test_encoder_decoders_are_scored_too(tokenizer, task, evaluate, tmp_path):
@@ -108,16 +93,6 @@ def test_a_model_that_overflows_is_unscored_and_never_right(tokenizer, task, eva
     assert results["factor_acc,none"] == "N/A"
     assert results["unscored,none"] == len(ROWS)
     assert (results["factor_acc_worst,none"], results["factor_acc_best,none"]) == (0.0, 1.0)
-
-
-def test_a_model_of_equal_scores_is_never_right(tokenizer, task, evaluate, tmp_path):
-    folder = save_gpt2(tmp_path / "model", tokenizer, value=0.0)
-    results = evaluate("hf", ["t"], task(), hf(folder))["results"]["t"]
-    assert results["factor_acc,none"] == 0.0
-    assert results["unscored,none"] == 0
-    results = evaluate("hf", ["t"], task(), hf(folder), metadata={"protocol": "code"})
-    assert results["results"]["t"]["factor_acc,none"] == 1.0
-    assert results["configs"]["t"]["metadata"]["protocol"] == "code"
 
 
 def test_long_prefixes_lose_their_beginning_and_long_completions_are_unscored(
@@ -313,18 +288,6 @@ class TestServers:
             assert one["factor_mean_logprob"] == pytest.approx(
                 other["factor_mean_logprob"], abs=1e-5
             )
-
-
-def test_chat_templates_wrap_the_prefix(tokenizer, task, evaluate, tmp_path):
-    tokenizer.chat_template = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}[assistant]"
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    samples = evaluate("hf", ["t"], task(ROWS[:1]), hf(folder), apply_chat_template=True)[
-        "samples"
-    ]["t"]
-    context, continuation, _ = samples[0]["arguments"][0]
-    assert context == "[user] The library opened in 1870. \n[assistant]"
-    assert continuation == ROWS[0]["completion"]
-    assert json.dumps(samples[0]["factor_num_tokens"])
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from collections import defaultdict
 from pathlib import Path
 
-import numpy as np
 import pytest
 from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.context import Run, begin_run
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.scores.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
 from tests.two_processes import one_of_two
 
@@ -110,60 +108,6 @@ def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_
     assert found != pytest.approx(by_row, abs=1e-9)
 
 
-def test_accuracy_against_each_error_type(sample):
-    results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
-    for kind in ("entity", "predicate", "circumstance"):
-        beaten = [
-            each["factor_mean_logprob"][0] > value
-            for each in samples
-            for value, other in zip(
-                each["factor_mean_logprob"], each["doc"]["error_types"], strict=True
-            )
-            if other == kind
-        ]
-        assert results[f"factor_acc_vs_{kind},none"] == pytest.approx(sum(beaten) / len(beaten))
-        assert isinstance(results[f"factor_acc_vs_{kind}_stderr,none"], float)
-
-
-def test_finer_scores_are_in_results_and_samples(sample):
-    """Recomputed from the sums in the samples; standard errors clustered by document."""
-    results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
-    expected = defaultdict(list)
-    for each in samples:
-        sums, cluster = (
-            np.array([float(response[0]) for response in each["filtered_resps"]]),
-            each["doc"]["doc_id"],
-        )
-        size, shares = len(each["doc"]["choices"][0].encode()), np.exp(sums) / np.exp(sums).sum()
-        means = each["factor_mean_logprob"]
-        expected["bits_per_byte"].append(Outcome(-sums[0] / np.log(2) / size, cluster, size))
-        expected["choice_prob"].append(Outcome(shares[0], cluster))
-        expected["brier_score"].append(Outcome(((shares - [1, 0, 0, 0]) ** 2).sum(), cluster))
-        expected["pairwise_acc"].append(
-            Outcome(np.mean([means[0] > other for other in means[1:]]), cluster, 3)
-        )
-        expected["margin"].append(Outcome(means[0] - max(means[1:]), cluster))
-    for name, outcomes in expected.items():
-        assert [each[name] for each in samples] == pytest.approx(outcomes)
-        assert results[f"{name},none"] == pytest.approx(mean(outcomes))
-        assert results[f"{name}_stderr,none"] == pytest.approx(clustered_stderr(outcomes))
-    assert sample["higher_is_better"]["sample_factor"]["brier_score"] is False
-    assert (
-        sample["higher_is_better"]["sample_factor"].get("floor") is None
-    )  # a property of the rows, no score of the model
-    assert {"margin_vs_entity,none", "margin_vs_entity_stderr,none"} <= results.keys()
-
-
-def test_results_and_samples_are_plain_json(sample):
-    from lm_eval.utils import handle_non_serializable
-
-    text = json.dumps(
-        sample["samples"]["sample_factor"][0], default=handle_non_serializable, allow_nan=False
-    )
-    assert '"factor_mean_logprob"' in text
-    assert not [name for name in sample["results"]["sample_factor"] if "_stderr_stderr" in name]
-
-
 def test_provenance_is_in_the_results(sample):
     metadata = sample["configs"]["sample_factor"]["metadata"]
     assert metadata["data"]["file"] == "sample_factor.csv"
@@ -198,19 +142,6 @@ def test_the_clean_task_has_no_space_before_punctuation(evaluate, checkpoint, da
     )
     assert published == "It fell in 1800 ,then rose ."
     assert clean == "It fell in 1800,then rose."
-
-
-def test_spacing_alone_scores_what_is_known_on_the_published_file(evaluate, shared):
-    """74.0% when ties are shared; here a hash breaks them. On the cleaned rows nothing is left of
-    it."""
-    results = evaluate(
-        "surface-baseline",
-        ["expert_factor", "expert_factor_clean"],
-        model_args={"rule": "spacing"},
-        metadata={"data_dir": str(shared / "data" / "factor")},
-    )["results"]
-    assert results["expert_factor"]["acc,none"] == pytest.approx(0.74, abs=0.03)
-    assert results["expert_factor_clean"]["acc,none"] == pytest.approx(0.25, abs=0.08)
 
 
 @pytest.mark.parametrize(("rank", "expected"), [("0", 1), ("1", 0)])
@@ -332,36 +263,6 @@ metadata:
     assert results["results"]["weather_factor"]["unscored,none"] == 0
 
 
-def test_the_true_completion_may_stand_anywhere(
-    evaluate, checkpoint, tmp_path, write_rows, factor_yaml
-):
-    rows = [
-        {
-            "context": "It rained. ",
-            "options": ["The match went on.", "The match was called off."],
-            "label": 1,
-        }
-    ]
-    write_rows(rows)
-    factor_yaml(
-        dataset_path="rows.jsonl",
-        doc_to_text="context",
-        doc_to_choice="options",
-        doc_to_target="label",
-    )
-    results = evaluate(
-        "hf", ["my_factor"], tmp_path, {"pretrained": str(checkpoint), "dtype": "float32"}
-    )
-    sample = results["samples"]["my_factor"][0]
-    assert (
-        results["results"]["my_factor"]["factor_mean_logprob,none"]
-        == sample["factor_mean_logprob"][1]
-    )
-    assert sample["factor_acc"] == (
-        sample["factor_mean_logprob"][1] > sample["factor_mean_logprob"][0]
-    )
-
-
 def test_a_relative_file_is_never_looked_for_in_the_working_directory(
     tmp_path, write_rows, factor_yaml, monkeypatch, evaluate
 ):
@@ -429,13 +330,6 @@ def test_samples_are_the_same_wherever_the_file_lies(evaluate, factor_yaml, tmp_
         assert sample["doc"]["location"] == "rows.jsonl:1"
         hashes.append(sample["doc_hash"])
     assert hashes[0] == hashes[1]
-
-
-def test_a_single_remote_file_is_the_split_that_is_asked_for(evaluate, factor_yaml, tmp_path):
-    write_csv(tmp_path / "rows.csv", [example_row(doc_id=str(i)) for i in range(3)])
-    factor_yaml(dataset_path=(tmp_path / "rows.csv").as_uri())
-    results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
-    assert results["n-samples"]["my_factor"]["effective"] == 3
 
 
 def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_yaml):

@@ -11,7 +11,7 @@ from lm_factuality.cli import main
 from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness import checkpoints
-from lm_factuality.harness.tasks import _is_lm_evals, find_configs, settings_of
+from lm_factuality.harness.tasks import _is_lm_evals, find_configs
 from tests.conftest import REPOSITORY, TASKS
 
 CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
@@ -60,7 +60,7 @@ def said(capsys, monkeypatch):
         ),
         (
             ["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"],
-            "no judge is called 'lexicl'; did you mean lexical?",
+            "did you mean lexical?",
         ),
         (
             ["--tasks", "sample_ambigbio", "--metadata", "knowledge=nowhere.db"],
@@ -138,8 +138,6 @@ def test_groups_that_are_written_out_within_a_group_are_lm_evals_to_read(said, t
     (tmp_path / "deep.yaml").write_text(
         "group: deep_in\ntask: [sample_factor_perplexity]\n", encoding="utf-8"
     )
-    with pytest.raises(AssertionError, match="goes on to load"):
-        said("--tasks", "mine", "--include_path", str(tmp_path))
     assert [name for name, _ in find_configs("mine", [str(tmp_path)])] == [
         *("sample_factor", "sample_felm", "made_here", "sample_factor_perplexity")
     ]
@@ -238,9 +236,3 @@ def test_misspelt_keys_of_a_yaml(said, tmp_path, lines, expected):
 @pytest.mark.parametrize("name", ["hellaswag", "arc_easy", "mmlu", "nosuchtask12345"])
 def test_lm_evals_own_tasks_are_found_by_their_files(name):
     assert _is_lm_evals(name) == (name != "nosuchtask12345")
-
-
-def test_settings_are_those_of_a_class_and_its_bases():
-    from lm_factuality.benchmarks.factor_generation.task import FactorGenerationTask
-
-    assert {"window", "contradiction", "judge", "data_dir"} <= settings_of(FactorGenerationTask)

@@ -11,13 +11,11 @@ import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
-from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.harness.thinking import answers_until, thinking_tokens
 from tests.benchmarks.factor_chat.oracle import Oracle
-from tests.conftest import TASKS as TASKS_FOLDER
 from tests.judges.server import Act, JudgeServer
 from tests.tiny_models import save_reciter
 
@@ -346,50 +344,3 @@ def test_words_of_chat_servers(kind, answers, evaluate, monkeypatch):
 
 def _thinking(act: Act) -> Act:
     return replace(act, text=f"<think>True?\n\nText: or False?</think>{act.text}\n\nText: False")
-
-
-def test_thoughts_before_released_biographies_change_no_score(tmp_path, monkeypatch):
-    """Finding J1: 14 responses had a D-FActScore of 0.80, and with a thought before each 0.53."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
-    rows = json.loads(
-        (TASKS_FOLDER / "sample" / "sample_ambigbio_generations.json").read_text(encoding="utf-8")
-    )["data"]
-    thought = "He was born in 1901. He may be two people.\nInstruction: merge them."
-    kinds = {
-        "plain": "",
-        "tags": f"<think>{thought}</think>\n\n",
-        "harmony": f"analysis{thought}assistantfinal",
-        "open": "<think>",
-    }
-    found = {}
-    for kind, before in kinds.items():
-        path = tmp_path / f"{kind}.json"
-        path.write_text(
-            json.dumps({"data": [{**row, "output": before + row["output"]} for row in rows]}),
-            encoding="utf-8",
-        )
-        command = [
-            "judge",
-            "ambigbio",
-            "--generations",
-            str(path),
-            "--judge",
-            "lexical",
-            "--out",
-            str(tmp_path / kind),
-        ]
-        assert main(command) == 0
-        found[kind] = json.loads((tmp_path / kind / "metrics.json").read_text(encoding="utf-8"))
-        del found[kind]["about"]
-    assert 0 < found["plain"]["d_factscore"]["value"] < 1
-    assert found["tags"] == found["harmony"] == found["plain"]
-    assert found["open"]["unscored"]["reasons"] == {UNFINISHED: len(rows)}
-    assert (found["open"]["abstained"], found["open"]["respond_ratio"]["value"]) == (0, None)
-
-
-def test_the_response_cache_of_lm_eval_has_what_was_written(generate, tmp_path, monkeypatch):
-    first = generate(THOUGHT + ANSWER, TASKS[1:2], use_cache=str(tmp_path / "cache"))
-    monkeypatch.delattr("lm_eval.models.huggingface.HFLM._model_generate")  # nobody is asked again
-    again = generate(THOUGHT + ANSWER, TASKS[1:2], use_cache=str(tmp_path / "cache"))
-    assert written(again) == written(first)
-    assert written(first)[0][0] == "".join(THOUGHT + ANSWER)

@@ -139,7 +139,7 @@ def test_corrected_scores_stand_beside_the_measured_ones(tmp_path, capsys):
     assert main(["compare", str(results)]) == 0
     shown = capsys.readouterr().out
     assert f"{value} [" in shown
-    assert "corrected by people's answers on" in shown
+    assert "by people's answers on" in shown
     (entry,) = choose([results]).entries
     assert entry.figure(entry.headline).corrected == found
     assert main(["report", str(results), "--out", str(tmp_path / "report")]) == 0

@@ -100,12 +100,11 @@ def test_people_are_asked_what_was_published():
     assert {*found["means"], *found["correlations"]} <= labels
 
 
-def test_published_scores_that_are_no_headline_are_printed(capsys):
+def test_published_scores_are_printed(capsys):
     assert main(["compare", "--with", str(FOLDER / "ambigbio_figures.yaml")]) == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "ambigbio lmsys/vicuna-7b-v1.5-16k 87.7" in output  # the headline, in its own table
-    assert "Other published scores" in output
-    assert "ambigbio lmsys/vicuna-7b-v1.5-16k factscore 90 table 4" in output
+    assert "Published scores" in output
+    assert "ambigbio lmsys/vicuna-7b-v1.5-16k factscore 90.0 table 4" in output
     assert "ambigbio allenai/tulu-2-dpo-13b citation_recall 69.32 table 7" in output
 
 

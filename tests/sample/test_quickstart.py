@@ -7,8 +7,15 @@ import re
 
 import pytest
 
+from lm_factuality.benchmarks.biographies.types import read_lines
 from lm_factuality.cli import main
-from lm_factuality.sample.quickstart import CHECKPOINTS, quickstart
+from lm_factuality.sample.quickstart import (
+    CHECKPOINTS,
+    PAGE,
+    VERDICTS,
+    judge_sample,
+    quickstart,
+)
 from tests.conftest import TASKS
 
 
@@ -29,10 +36,40 @@ def test_the_larger_knows_more_than_the_smaller_and_both_more_than_chance(scores
         assert score.high - score.low == pytest.approx(2 * 1.96 * score.stderr, rel=0.1)
 
 
-def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores):
-    monkeypatch.setattr(
-        "lm_factuality.sample.quickstart.quickstart", lambda output: list(scores.values())
-    )
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """The folder that the judged biographies are left in, their number, and the comparisons."""
+    folder = tmp_path_factory.mktemp("judged")
+    return folder, *judge_sample(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance", "pearson"),
+    [("D-FActScore", 0.05, 0.75), ("biographies", 0.1, 0.8), ("entities", 0.1, 0.8)],
+)
+def test_the_offline_judge_comes_near_the_truth(judged, name, tolerance, pearson):
+    """Between people and its pipeline the paper reports 8 points and 0.1."""
+    comparison = {comparison.name: comparison for comparison in judged[2]}[name]
+    assert abs(comparison.judge - comparison.truth) < tolerance
+    assert comparison.pearson > pearson
+    assert comparison.responses > 90
+
+
+def test_verdicts_and_page_are_left_in_the_folder(judged):
+    folder, responses, _ = judged
+    lines = read_lines(folder / VERDICTS)
+    assert len(lines) == responses
+    assert {(line.protocol, line.linking) for line in lines} == {("paper", "greedy")}
+    record = json.loads((folder / VERDICTS).read_text(encoding="utf-8").split("\n")[0])
+    assert 0 <= record["scores"]["d_factscore"] <= record["scores"]["factscore"] <= 1
+    page = (folder / PAGE).read_text(encoding="utf-8")
+    assert '"settings":{"protocol":"paper","linking":"greedy"}' in page
+
+
+def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores, judged):
+    module = "lm_factuality.sample.quickstart"
+    monkeypatch.setattr(f"{module}.quickstart", lambda output: list(scores.values()))
+    monkeypatch.setattr(f"{module}.judge_sample", lambda output: judged[1:])
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["quickstart", "--output", str(tmp_path)]) == 0
     output = capsys.readouterr().out

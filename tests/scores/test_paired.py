@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm, permutation_test
+from scipy.stats import binomtest, norm
 
 from lm_factuality.scores.paired import detectable, flip_test, holm, normal_p, swap_test
 
@@ -53,22 +53,6 @@ def test_many_clusters_are_close_into_the_tail(seed, shift, kind):
     differences = drawn(seed, 20, kind) + shift
     exact = by_all_flips(differences)
     assert flip_test(differences) == pytest.approx(exact, rel=0.12 if exact > 1e-4 else 0.5)
-
-
-def test_a_thousand_clusters_are_as_random_draws_say():
-    differences = np.random.default_rng(5).normal(0.07, 1, 1000)
-    found = permutation_test(
-        (differences,),
-        np.mean,
-        permutation_type="samples",
-        n_resamples=4000,
-        rng=np.random.default_rng(0),
-        vectorized=True,
-    )
-    assert flip_test(differences) == pytest.approx(found.pvalue, abs=0.01)
-    assert flip_test(differences) == pytest.approx(
-        normal_p(differences.sum(), math.sqrt((differences**2).sum())), rel=0.02
-    )
 
 
 def test_a_sum_that_no_flip_exceeds_has_the_smallest_p_value():
@@ -118,13 +102,6 @@ def test_swaps_of_many_clusters_are_as_random_draws_say(chance, clusters):
     assert p == pytest.approx(swap_test(b, a, f1))
 
 
-def test_swaps_find_what_is_plain_and_nothing_where_nothing_differs():
-    a = judged(2, 120, 0.62)
-    assert swap_test(judged(2, 120, 1.0), judged(3, 120, 0.2), f1) < 1e-12
-    assert swap_test(a, a, f1) == 1.0
-    assert swap_test(a, a[::-1], f1) == 1.0
-
-
 def test_swaps_of_a_mean_are_the_test_of_means():
     rng = np.random.default_rng(4)
     a, b = (np.stack([rng.normal(shift, 1, 60), np.ones(60)], axis=1) for shift in (0.3, 0.0))
@@ -146,18 +123,6 @@ def test_swaps_of_a_mean_are_the_test_of_means():
 )
 def test_holm_as_worked_out_by_hand(ps, expected):
     assert holm(ps) == pytest.approx(expected)
-
-
-def test_holm_keeps_the_chance_of_any_false_alarm():
-    rng = np.random.default_rng(0)
-    alarms = sum(min(holm(rng.uniform(size=10).tolist())) < 0.05 for _ in range(4000))
-    assert alarms / 4000 == pytest.approx(0.05, abs=0.011)
-
-
-def test_tests_reject_as_often_as_they_say_where_models_do_not_differ():
-    rng = np.random.default_rng(1)
-    documents = rng.normal(0, 1, (2000, 40)) * rng.exponential(1, (2000, 40))
-    assert np.mean([flip_test(row) < 0.05 for row in documents]) == pytest.approx(0.05, abs=0.015)
 
 
 def test_the_detectable_difference_is_found_in_four_of_five_cases():

@@ -108,20 +108,6 @@ def test_strata_are_weighted_by_their_units_and_not_by_their_labels():
     assert found.value == pytest.approx(0.05, abs=1e-9)
 
 
-def test_a_stratum_of_one_label_goes_with_another():
-    strata = np.repeat([0, 1], [90, 10])
-    labelled = np.zeros(100, bool)
-    labelled[:10] = labelled[90] = True
-    people = np.arange(100) % 2
-    weights = np.where(strata == 0, 9, 10)
-    found = estimate(
-        units(np.zeros(100), people, labelled, strata=strata, weights=weights), ratio, 0, 1
-    )
-    assert found.value == pytest.approx(
-        9 * 5 / (9 * 10 + 10), abs=1e-9
-    )  # the label of unit 90 says 0
-
-
 def test_units_of_a_cluster_vary_together():
     random = np.random.default_rng(4)
     people = np.repeat(random.binomial(1, 0.5, 100), 10).astype(float)
@@ -215,20 +201,3 @@ def test_labels_that_are_all_alike_do_not_make_a_score_certain():
     assert most.high == pytest.approx(most.value + 80 / 101 * (1 - 0.025 ** (1 / 20)), abs=1e-3)
     everything = estimate(units(np.zeros(40), np.zeros(40), np.ones(40)), ratio, 0, 1)
     assert (everything.low, everything.high) == (0, 0)
-
-
-def test_units_that_need_no_label_lend_the_others_no_certainty():
-    """Beside 2,000 refusals, of which all is known, ten labels have nine degrees of freedom less
-    lambda's, not thousands."""
-    people = np.tile([0.0, 1.0], 50)
-    one = units(np.zeros(100), people, np.arange(100) < 10)
-    known = np.arange(2100) >= 100
-    both = units(
-        np.zeros(2100),
-        np.append(people, np.zeros(2000)),
-        known | (np.arange(2100) < 10),
-        strata=known.astype(int),
-    )
-    both.judged[known], both.people[known] = 0, 0  # without a part in the score
-    alone, beside = (estimate(each, ratio, 0, 1, weight=0.0) for each in (one, both))
-    assert (beside.high - beside.low) == pytest.approx(alone.high - alone.low, rel=0.01)

@@ -81,13 +81,6 @@ def test_its_task_is_validated(installed, tmp_path, capsys):
     assert "gone_capitals.jsonl: no such file; expected a table" in capsys.readouterr().out
 
 
-def test_it_is_compared(runs, capsys):
-    assert command("compare", runs / "runs") == 0
-    shown = capsys.readouterr().out
-    assert "Capitals accuracy in percent" in shown
-    assert "8.3" in shown
-
-
 def test_it_is_reported(runs):
     assert command("report", runs / "runs", "--out", runs / "report") == 0
     pages = {

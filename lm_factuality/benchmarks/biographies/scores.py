@@ -278,6 +278,7 @@ MEANS = (  # of `Scores`, in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", "one_bio_many_entities"),
 )
+_TOTALS = ("facts", "irrelevant", "unscored", "unscored_grouped", "candidates", "without_page")
 
 
 def row_metrics(judged: JudgedBiography, protocol: str = "paper") -> dict[str, Any]:
@@ -316,9 +317,14 @@ def summarise(biographies: Sequence[JudgedBiography], protocol: str = "paper") -
         ``candidates`` have no page, and of how many ``responses`` none has.
     """
     rows = [row_metrics(judged, protocol) for judged in biographies]
-    every_score = [score(judged, protocol) for judged in biographies]
-    scored = [scores for scores in every_score if scores is not None]
-    kinds = Counter(scores.kind for scores in scored if scores.kind is not None)
+    totals: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    without_page = 0
+    for scores in filter(None, (score(judged, protocol) for judged in biographies)):
+        totals.update({name: getattr(scores, name) for name in _TOTALS})
+        if scores.kind is not None:
+            kinds[scores.kind] += 1
+        without_page += 0 < scores.candidates == scores.without_page
     reasons: Counter[str] = Counter()
     for row in rows:
         reason = row["unscored"]
@@ -331,18 +337,15 @@ def summarise(biographies: Sequence[JudgedBiography], protocol: str = "paper") -
         "abstained": sum(judged.abstained for judged in biographies),
         "unscored": {
             "responses": reasons.total(),
-            "facts": sum(scores.unscored for scores in scored),
-            "facts_in_groups": sum(scores.unscored_grouped for scores in scored),
+            "facts": totals["unscored"],
+            "facts_in_groups": totals["unscored_grouped"],
             "reasons": dict(reasons.most_common()),
         },
-        "facts": sum(scores.facts for scores in scored),
-        "irrelevant_facts": sum(scores.irrelevant for scores in scored),
+        "facts": totals["facts"],
+        "irrelevant_facts": totals["irrelevant"],
         "types": dict(kinds.most_common()),
-        "candidates": sum(scores.candidates for scores in scored),
-        "without_page": {
-            "candidates": sum(scores.without_page for scores in scored),
-            "responses": sum(0 < scores.candidates == scores.without_page for scores in scored),
-        },
+        "candidates": totals["candidates"],
+        "without_page": {"candidates": totals["without_page"], "responses": without_page},
     }
 
 

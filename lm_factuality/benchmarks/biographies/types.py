@@ -3,7 +3,7 @@
 A line of ``verdicts.jsonl`` holds such a record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -171,27 +171,28 @@ def _check(judged: JudgedBiography) -> None:
     members = [fact for group in judged.groups for fact in group]
     if len(set(members)) < len(members):
         raise ValueError("'groups': a fact is in two groups, or twice in one")
-    numbers: Mapping[str, tuple[Sequence[int | None], Sequence[Any]]] = {
-        "the sentence of a fact": ([fact.sentence for fact in judged.facts], judged.sentences),
-        "a fact in 'groups'": (members, judged.facts),
-        "an entity in 'links'": (
-            [link for link in judged.links if link is not None],
-            judged.entities,
-        ),
-    }
-    for part, (used, existing) in numbers.items():
-        for number in used:
-            if number not in range(len(existing)):
-                raise ValueError(
-                    f"{part}: found {number}, expected the number of one of {len(existing)},"
-                    " counted from 0"
-                )
-    lengths: list[tuple[str, Sequence[Any], Sequence[Any]]]
-    lengths = [("links", judged.links, judged.groups), ("matrix", judged.matrix, judged.facts)]
-    lengths += [("a row of 'matrix'", cells, judged.entities) for cells in judged.matrix]
-    for part, elements, counterparts in lengths:
-        if len(elements) != len(counterparts):
+    sentences = [fact.sentence for fact in judged.facts]
+    links = [link for link in judged.links if link is not None]
+    _check_numbers("the sentence of a fact", sentences, len(judged.sentences))
+    _check_numbers("a fact in 'groups'", members, len(judged.facts))
+    _check_numbers("an entity in 'links'", links, len(judged.entities))
+    _check_length("links", judged.links, len(judged.groups))
+    _check_length("matrix", judged.matrix, len(judged.facts))
+    for cells in judged.matrix:
+        _check_length("a row of 'matrix'", cells, len(judged.entities))
+
+
+def _check_numbers(part: str, numbers: Sequence[int], count: int) -> None:
+    for number in numbers:
+        if not 0 <= number < count:
             raise ValueError(
-                f"{part} has {len(elements)} elements, expected {len(counterparts)}, one for each"
-                " group, fact or entity"
+                f"{part}: found {number}, expected the number of one of {count}, counted from 0"
             )
+
+
+def _check_length(part: str, elements: Sequence[Any], count: int) -> None:
+    if len(elements) != count:
+        raise ValueError(
+            f"{part} has {len(elements)} elements, expected {count}, one for each group, fact or"
+            " entity"
+        )

@@ -25,14 +25,13 @@ from lm_factuality.benchmarks.declaration import (
     Score,
     bounds_of,
 )
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
 
 # What may stand before an answer.
 _MARKS = " >#\"'(["
-_ALONE = curable(" alone", "try --apply_chat_template, or --metadata answers=logprobs")
+_ALONE = " alone"
 _NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
 _BUT = re.compile(
     r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b",

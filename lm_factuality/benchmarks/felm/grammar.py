@@ -11,17 +11,14 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_patterns
 
-_LONGER = "a larger --gen_kwargs max_gen_toks=N"
-_AS_CHAT = f"try --apply_chat_template, or {_LONGER}"
-NO_ANSWER = curable("no answer line", _AS_CHAT)
-NOTHING = curable("nothing after 'Answer:'", _AS_CHAT)
+NO_ANSWER = "no answer line"
+NOTHING = "nothing after 'Answer:'"
 MORE = "more than ids after 'Answer:'"
 DIFFER = "two answers that differ"
-CUT_BEFORE = curable("cut off before the answer", _LONGER)
-CUT_WITHIN = curable("cut off in the answer", _LONGER)
+CUT_BEFORE = "cut off before the answer"
+CUT_WITHIN = "cut off in the answer"
 
 Reading: TypeAlias = frozenset[int] | str
 """The 1-based ids of the wrong units, or the reason why an output does not say."""

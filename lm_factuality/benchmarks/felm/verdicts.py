@@ -17,12 +17,12 @@ from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.rows import FelmRow
-from lm_factuality.ground.errors import DataError, curable
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
-EMPTY = curable("empty output", "try --apply_chat_template")
+EMPTY = "empty output"
 _EXPECTED = "expected lm_eval's samples or lines with index, domain and output"
 # The most that Python reads into one number. The script itself fails on longer ones.
 _SCRIPT_DIGITS = 4000

@@ -21,7 +21,6 @@ from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import vote
-from lm_factuality.ground.errors import curable
 from lm_factuality.ground.packages import load_patterns
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, said, without_thinking
@@ -64,9 +63,7 @@ TYPES: tuple[str, ...] = get_args(ErrorType)
 UNTYPED = (  # an error of which the judge does not say the type; the lexical judge never does
     "untyped"
 )
-_NO_EVIDENCE = curable(
-    "no evidence", "name a judge that needs none (docs/judges.md), or give it pages to read"
-)
+_NO_EVIDENCE = "no evidence"
 
 
 class CutReply(Reply):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import anyio
 import httpx
 
-from lm_factuality.ground.published import seconds_of, tls_context
+from lm_factuality.ground.published import tls_context
 from lm_factuality.retrieval.references.links import Address, DeadLink, Endpoint, normalise, resolve
 
 _HEADERS = {
@@ -18,7 +18,6 @@ _HEADERS = {
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,7 @@ class Response:
     @property
     def error(self) -> DeadLink:
         """What a status other than 200 means."""
-        return DeadLink(
-            "http",
-            f"status {self.status}",
-            status=self.status,
-            is_transient=self.status in _TRANSIENT,
-            wait=seconds_of(self.headers.get("Retry-After")),
-        )
+        return DeadLink("http", f"status {self.status}")
 
 
 @dataclass(frozen=True)
@@ -114,12 +107,12 @@ class Network:
             raise DeadLink("timeout", sentence) from None
         except httpx.TimeoutException as error:
             sentence = f"{host}: silent for too long ({type(error).__name__})"
-            raise DeadLink("timeout", sentence, is_transient=True) from None
+            raise DeadLink("timeout", sentence) from None
         except httpx.ConnectError as error:
             raise DeadLink("unreachable", f"{host}: no connection: {error}") from None
         except (httpx.RequestError, OSError) as error:
             sentence = f"{host}: no whole answer in HTTP: {error}"
-            raise DeadLink("broken", sentence, is_transient=True) from None
+            raise DeadLink("broken", sentence) from None
 
     async def _get_from_any(self, url: httpx.URL, max_bytes: int) -> Response:
         """Ask the addresses of the host until one takes the connection."""

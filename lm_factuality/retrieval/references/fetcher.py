@@ -1,4 +1,4 @@
-"""Documents from their links to their texts: robots.txt, redirects and retries.
+"""Documents from their links to their texts: robots.txt and redirects.
 
 Pages that people cited are each asked for once, but by a program, so it keeps to robots.txt (RFC
 9309). One document is asked for at a time.
@@ -34,8 +34,6 @@ _ROBOTS_BYTES = 500_000
 _ROBOTS_REDIRECTS = 5
 # Seconds of a Crawl-delay that are kept to.
 _LONGEST_DELAY = 30.0
-# Seconds of a Retry-After that are waited for.
-_LONGEST_WAIT = 60.0
 _DAY = 86_400
 # The token that begins a User-Agent (RFC 9110, 10.1.5).
 _PRODUCT = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
@@ -53,9 +51,6 @@ class Manners:
     )
     delay: Annotated[float, Field(ge=0, le=_DAY)] = 1.0
     """Seconds between two requests to a host, more if its robots.txt asks for more."""
-
-    retries: int = 2
-    """After transient failures."""
 
 
 def fetch_references(
@@ -115,34 +110,28 @@ class Fetcher:
 
     async def fetch(self, url: str) -> Reference:
         """Return what is at an address: a reference with text, or a dead one."""
+        visited = [url]
+        status = None
         try:
             visited = [normalise(url)]
-        except DeadLink as dead:
-            return Reference(url, kind=dead.kind, error=str(dead))
-        attempt = 0
-        while True:
-            try:
+            while True:
                 response = await self._request(visited[-1])
+                status = response.status
                 target = response.redirect
                 if target is None:
                     return _read(url, response, self._network.limits)
                 if target in visited or len(visited) > self._network.limits.max_redirects:
                     raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
                 visited.append(target)
-            except DeadLink as dead:
-                wait = 2.0**attempt if dead.wait is None else dead.wait
-                can_retry = dead.is_transient and attempt < self._manners.retries
-                if not can_retry or wait > _LONGEST_WAIT:
-                    return Reference(
-                        url,
-                        kind=dead.kind,
-                        error=str(dead),
-                        final_url=visited[-1],
-                        status=dead.status,
-                        fetched_at=_now(),
-                    )
-                attempt += 1
-                await anyio.sleep(wait)
+        except DeadLink as dead:
+            return Reference(
+                url,
+                kind=dead.kind,
+                error=str(dead),
+                final_url=visited[-1],
+                status=status,
+                fetched_at=_now(),
+            )
 
     async def _request(self, url: str) -> Response:
         """Ask for a document when its host may be asked."""
@@ -217,7 +206,7 @@ class Robots:
             response = await self._network.get(url, _ROBOTS_BYTES)
             if response.status == httpx.codes.OK:
                 return Protego.parse(response.body.decode("utf-8", "replace"))
-            if response.error.is_transient:
-                raise response.error
+            if response.status >= 500:
+                raise DeadLink("robots", str(response.error))
             url = response.redirect
         return Protego.parse("")

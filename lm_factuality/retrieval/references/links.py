@@ -50,28 +50,10 @@ _NOT_PUBLIC = [ip_network(network) for network in TABLES["networks_not_public"]]
 class DeadLink(Exception):
     """A link gives no text, at least now. The message says why in a sentence."""
 
-    def __init__(
-        self,
-        kind: str,
-        sentence: str,
-        *,
-        status: int | None = None,
-        is_transient: bool = False,
-        wait: float | None = None,
-    ) -> None:
-        """Describe a failure.
-
-        Args:
-            kind: One of `KINDS`.
-            status: The HTTP status, if there was one.
-            is_transient: Whether asking again may help.
-            wait: After how many seconds, if the server said so.
-        """
+    def __init__(self, kind: str, sentence: str) -> None:
+        """Describe a failure of one of `KINDS`."""
         super().__init__(sentence)
         self.kind = kind
-        self.status = status
-        self.is_transient = is_transient
-        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -206,11 +188,10 @@ async def resolve(
             entries = await anyio.to_thread.run_sync(lookup, abandon_on_cancel=True)
     except TimeoutError:
         sentence = f"{host}: no answer from the name servers in time"
-        raise DeadLink("timeout", sentence, is_transient=True) from None
+        raise DeadLink("timeout", sentence) from None
     except (OSError, UnicodeError) as error:
-        is_transient = getattr(error, "errno", None) == socket.EAI_AGAIN
         sentence = f"{host}: no address for this name ({error})"
-        raise DeadLink("dns", sentence, is_transient=is_transient) from None
+        raise DeadLink("dns", sentence) from None
     addresses = list(dict.fromkeys(ip_address(entry[4][0]) for entry in entries))
     for address in addresses:
         if not is_public(address) and (address, port) not in allowed:

@@ -51,17 +51,16 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
         )
     except subprocess.TimeoutExpired:
         sentence = f"no text of this {kind} after {limits.reading:g} s"
-        raise DeadLink("unreadable", sentence, status=200) from None
+        raise DeadLink("unreadable", sentence) from None
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         sentence = f"this {kind} cannot be read: {reason[:200]}"
-        raise DeadLink("unreadable", sentence, status=200) from None
+        raise DeadLink("unreadable", sentence) from None
     extracted = ExtractedText(**json.loads(process.stdout))
     if not extracted.text.strip():
         raise DeadLink(
             "no text",
             f"no text in this {kind}; pages made by scripts and scanned documents have none",
-            status=200,
         )
     return extracted
 
@@ -80,5 +79,5 @@ def _kind(headers: Mapping[str, str], body: bytes) -> str:
         return _KINDS[content_type]
     if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
         sentence = f"its content is {content_type[:60] or 'binary'}, expected HTML, text or PDF"
-        raise DeadLink("not text", sentence, status=200)
+        raise DeadLink("not text", sentence)
     return "html" if _HTML.search(start) else "plain"

@@ -78,9 +78,7 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
     joined = "Ada Lind painted.\nTitle: Ada Lind\nBorn in 1900.\nTitle: Ada Lind\nDied in 1980."
     path = tmp_path / "rows.json"
     path.write_text(
-        json.dumps(
-            [{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}, *ROW["docs"]]}]
-        )
+        json.dumps({"data": [{**ROW, "docs": [{"title": "Ada Lind (painter)", "text": joined}]}]})
     )
     (found,) = read_generations([path])
     assert found.passages == (

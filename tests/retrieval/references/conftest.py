@@ -146,4 +146,4 @@ def network(site) -> Network:
 @pytest.fixture
 def manners() -> Manners:
     """Nobody else is there to be polite to."""
-    return Manners(delay=0, retries=1, user_agent="lm-factuality/test")
+    return Manners(delay=0, user_agent="lm-factuality/test")
