@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass as settings
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text
-
-if TYPE_CHECKING:
-    from judges.store import AnswerStore
 
 # White space in a token, also as tokenizers write it where a server does not decode it.
 BLANKS = " \t\r\n\u2581\u0120\u010a"
@@ -125,49 +121,6 @@ class Answer:
     def is_cut_off(self) -> bool:
         """Whether the answer was longer than ``max_tokens``."""
         return self.finish_reason == "length"
-
-
-class Backend(ABC):
-    """A way to reach a model."""
-
-    reads_subject: bool = False
-    """Whether answers depend on the subjects of requests too."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """Everything that can change an answer besides the request, but never a key.
-
-        That is the kind of backend, the model and its revision.
-        """
-
-    @property
-    def usage(self) -> Usage | None:
-        """What was sent since the backend was opened. None if nobody counts."""
-        return None
-
-    @abstractmethod
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answer each request once.
-
-        Returns:
-            (number of the request, its answer) in the order in which they come. A request that
-            gets none, after the retries that the backend makes, has an answer with ``error``.
-
-        Raises:
-            BackendDown: Nothing gets through, so that going on would only turn the rest into
-                errors.
-        """
-
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
-        """Estimate tokens and cost; by length where the backend has no way of its own."""
-        return TokenCounter(None).estimate(requests)
-
-    def bind(self, store: AnswerStore) -> None:  # noqa: B027  few need it
-        """Be told where answers are kept."""
-
-    def close(self) -> None:  # noqa: B027  few hold anything
-        """Let go of what is held."""
 
 
 @settings(frozen=True, config=FORBID)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
-from judges.answers import Answer, Backend, Decoding, Estimate, Request, Usage
+from judges.answers import Answer, Decoding, Estimate, Request, Usage
+from judges.backends import Backend
 from judges.capabilities import BACKENDS
 from judges.config import JudgeConfig
 from judges.store import AnswerStore

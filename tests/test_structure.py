@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 
 import pytest
 
@@ -66,6 +67,20 @@ def test_arrows_point_down(path):
         and HEIGHTS[there] >= HEIGHTS[here]
     ]
     assert not up, f"{path} imports {', '.join(up)}, which stands above it or beside it"
+
+
+def test_modules_do_not_import_each_other_in_a_circle():
+    modules = {
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in PATHS
+    }
+    graph: dict[str, set[str]] = {module: set() for module in modules}
+    for module, path in modules.items():
+        for node in ast.walk(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))):
+            # Imports within functions run when everything is imported already.
+            if isinstance(node, ast.ImportFrom) and node.module and node.col_offset == 0:
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[module] |= (names & modules.keys()) or ({node.module} & modules.keys())
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 # Where the name of a benchmark stands outside its folder on purpose: file, reason. Commands about

@@ -82,7 +82,7 @@ class Tables:
     @cached_property
     def rules(self) -> Mapping[str, Sequence[Rule]]:
         """The rules of each table."""
-        tables = {}
+        tables: dict[str, list[Rule]] = {}
         for table, listed in load_yaml(*self._file).items():
             rules = tables[table] = []
             for rule in listed:
@@ -90,7 +90,7 @@ class Tables:
                 rules.append(([self._condition(*item) for item in rule.items()], result))
         return tables
 
-    def _condition(self, name: str, value: list[str] | str | bool) -> Condition:
+    def _condition(self, name: str, value: Any) -> Condition:
         feature = name.removeprefix("not ")
         wanted = feature == name
         if feature == "is":

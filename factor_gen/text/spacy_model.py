@@ -72,7 +72,8 @@ class SpacyTagger:
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
                 " with a tagger"
             )
-        names, others = [], times_and_quantities(text)
+        names: list[Entity] = []
+        others = times_and_quantities(text)
         for span in document.ents:
             kind = _KINDS.get(span.label_, "")
             entity = Entity(span.text, span.start_char, span.end_char, kind)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from judges.answers import Answer, Backend, Estimate, Request, Usage
+from judges.answers import Answer, Estimate, Request, Usage
+from judges.backends import Backend
 from judges.backends.classifier import claims_of, to_answer
 from judges.budget import Purse
 from judges.config import JudgeConfig
@@ -67,7 +68,7 @@ class CascadeBackend(Backend):
         return replace(estimate, counted_by=counted_by)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.answers.Backend`: first what the first judge decides, then the others."""
+        """See `judges.backends.Backend`: first what the first judge decides, then the others."""
         first = self._first_config.name
         then = self._then_config.name
         questions = [self._claims(request) for request in requests]

@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Backend, Estimate, Request, Usage
+from judges.answers import Answer, Estimate, Request, Usage
+from judges.backends import Backend
 from judges.backends.lm_eval_model import fingerprint
 from judges.capabilities import Capabilities, capabilities
 from judges.inference import FAMILIES, Pair, Support, family_of
@@ -66,7 +67,7 @@ class ClassifierBackend(Backend):
         self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.answers.Backend`; some batches at a time.
+        """See `judges.backends.Backend`; some batches at a time.
 
         Raises:
             BackendDown: The model fails, or is none.

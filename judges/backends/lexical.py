@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from judges.answers import Answer, Backend, Estimate, Request
+from judges.answers import Answer, Estimate, Request
+from judges.backends import Backend
 from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
 from judges.capabilities import capabilities
 from judges.lexical.facts import split_facts, split_individuals

@@ -11,7 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Backend, Decoding, Request, Usage
+from judges.answers import Answer, Decoding, Request, Usage
+from judges.backends import Backend
 from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
@@ -65,7 +66,7 @@ class LmEvalBackend(Backend):
         return f"lm_eval:{self._name}{template}:{json.dumps(args, ensure_ascii=False, default=str)}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.answers.Backend`. Answers come some batches at a time.
+        """See `judges.backends.Backend`. Answers come some batches at a time.
 
         A prompt that leaves no room for the answer in the model's window gets an error: lm_eval
         would cut off its beginning.

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from judges.answers import Answer, Backend, Estimate, Request, Usage
-from judges.backends import server
+from judges.answers import Answer, Estimate, Request, Usage
+from judges.backends import Backend, server
 from judges.budget import Budget, Purse
 from lm_factuality.ground.errors import BackendDown
 
@@ -82,7 +82,7 @@ class OpenAIBackend(Backend):
         return self._budget.estimate(requests)
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """See `judges.answers.Backend`. An interrupt is raised after calls under way have come in.
+        """See `judges.backends.Backend`. An interrupt is raised after calls under way have come in.
 
         Raises:
             BackendDown: The server cannot be reached or refuses everybody, ``max_cost`` is

@@ -77,10 +77,8 @@ def _notes(
 ) -> Iterator[str]:
     """Yield why items are unscored, what knowing nothing scores, and what the data warns of."""
     reasons = reasons_of(finished.unscored.get(task.task, ()))
-    # The run had this option already: it is no cure.
-    done = "--apply_chat_template, or " if finished.has_template else ""
     for reason in reasons[:_MOST_REASONS]:
-        yield f"{task.task}: {str(reason).replace(done, '')}"
+        yield f"{task.task}: {reason}"
     more = sum(reason.items for reason in reasons[_MOST_REASONS:])
     if more:
         yield f"{task.task}: {more} × other reasons, named in the samples"
@@ -93,23 +91,18 @@ def _notes(
 
 
 def _next_steps(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
-    """Yield how to judge what was only generated, measure the judge, and look at the samples."""
+    """Yield how to judge what was only generated, and how to look at the samples."""
     if finished.output is None:
         yield (
             "Nothing was kept. To see each sample: the same command with --output_path DIR"
             " --log_samples"
         )
-    advice: set[str] = set()
     for task, benchmark in tasks:
-        if task.metrics:
-            advice.update(_how_to_certify(finished, task, benchmark))
-        elif benchmark.judging is not None and task.samples:
+        if not task.metrics and benchmark.judging is not None and task.samples:
             out = str(task.samples.with_suffix(""))
             files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
             command = shlex.join(["lm-factuality", "judge", task.kind, *files])
             yield f"To judge the answers: {command}"
-    for command in sorted(advice):
-        yield f"To know how far to trust its judge: {command}"
     if finished.output and any(task.metrics for task, _ in tasks):
         results = finished.output
         name = results.resolve().name
@@ -121,17 +114,6 @@ def _next_steps(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]
         yield f"To look at the results: {command}"
         if not any(task.samples for task, _ in tasks):
             yield "With --log_samples in the run the report shows each sample."
-
-
-def _how_to_certify(finished: Finished, task: TaskResult, benchmark: Benchmark) -> Iterator[str]:
-    """Yield the commands that measure the judge, under the name that it has in the run."""
-    for step in benchmark.certified(task.metadata):
-        command = step.text.partition("; run ")[2]
-        if command and finished.judge:
-            named = f"--judge {task.metadata.get('judge')}"
-            command = command.replace(named, f"--judge {shlex.quote(finished.judge)}")
-        if command:
-            yield command
 
 
 def print_corrected(files: Sequence[ResultsFile], tasks: Sequence[str] | None = None) -> None:

@@ -86,8 +86,8 @@ class Plot:
     @property
     def description(self) -> str:
         """What is read out in the place of the figure."""
-        lines = ["; ".join(self.columns), *("; ".join(row) for row in self.rows[:MOST_ROWS])]
-        return ". ".join(lines)
+        lines = [self.columns, *self.rows[:MOST_ROWS]]
+        return ". ".join("; ".join(filter(None, cells)) for cells in lines)
 
     def __html__(self) -> Markup:
         """Return an ``svg`` element without inline styles, which a strict policy would refuse.

@@ -18,7 +18,7 @@ from lm_factuality.ground.console import is_first_process
 from lm_factuality.harness.outputs import Rows
 
 if TYPE_CHECKING:
-    from lm_factuality.harness.suite_task import SuiteTask
+    from lm_eval.api.task import Task
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Run:
     has_response_cache: bool = False
     """Whether the run has ``--use_cache``."""
 
-    tasks: dict[str, SuiteTask] = field(default_factory=dict)
+    tasks: dict[str, Task] = field(default_factory=dict)
     """The suite's tasks that were made, by name."""
 
     failures: list[str] = field(default_factory=list)

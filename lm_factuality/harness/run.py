@@ -48,12 +48,6 @@ class Finished:
     unscored: Mapping[str, Sequence[str]]
     """The reasons of each task's unscored rows."""
 
-    judge: str = ""
-    """The judge that the command line names, if it does."""
-
-    has_template: bool = False
-    """Whether the model was asked by its chat template."""
-
 
 def run(
     arguments: Sequence[str], show: Callable[[Finished], None] = lambda finished: None
@@ -120,8 +114,6 @@ def run(
                 path=max(saved, default=None),
                 output=Path(output) if output and saved else None,
                 unscored=unscored,
-                judge=str(metadata.get("judge") or ""),
-                has_template=bool(options.get("apply_chat_template")),
             )
         )
     raise_failures()

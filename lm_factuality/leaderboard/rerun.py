@@ -157,7 +157,10 @@ def _model_arguments(folder: Path, evidence: Evidence, replaced: str) -> str:
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
-    arguments.update(pair.split("=", 1) for pair in replaced.split(",") if "=" in pair)
+    for pair in replaced.split(","):
+        name, equals, value = pair.partition("=")
+        if equals:
+            arguments[name] = value
     return ",".join(f"{name}={value}" for name, value in arguments.items())
 
 

@@ -263,7 +263,7 @@ def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
 
 def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
     """Compare each published figure with the runs that it is of, or list it by itself."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for published in figures:
         value = str(published.value)
         about = (published.task, published.label, published.metric)

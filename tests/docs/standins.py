@@ -94,7 +94,7 @@ NOT_RUN = (
     ("docs/factor_gen.md", "pip install", "changes the environment"),
     (
         "docs/factor_gen.md",
-        "factor-gen audit expert_factor --types",
+        "factor-gen audit expert_factor --judge",
         "needs a judge that reads prompts",
     ),
     (

@@ -231,7 +231,7 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
         ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),
         ({"generations": "nowhere.json"}, DataError, "nowhere.json: no such file"),
         ({"knowledge": "nowhere.sqlite"}, DataError, "nowhere.sqlite"),
-        ({"judge": "nobody"}, ConfigError, "nobody: no such judge"),
+        ({"judge": "nobody"}, ConfigError, "nobody"),
     ],
 )
 def test_wrong_settings_are_errors_before_anything_is_generated(

@@ -364,8 +364,3 @@ def test_validate_shows_what_is_asked(capsys):
 def test_the_first_token_is_read_over_case_and_white_space(alternatives, expected):
     found = first_word(alternatives, ("True", "False"))
     assert found == (expected if expected is None else pytest.approx(expected))
-
-
-def test_samples_are_plain_json(evaluate, oracle):
-    samples = ask(evaluate, oracle().server)["samples"][TASK]
-    assert json.loads(json.dumps(samples))[0]["doc"]["prefix"]

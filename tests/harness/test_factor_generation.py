@@ -287,7 +287,7 @@ metadata:
             ROWS,
             {"metadata": {"judge": "lexcal"}},
             ConfigError,
-            "lexcal: no such judge; did you mean lexical",
+            "no judge is called 'lexcal'; did you mean lexical",
         ),
         (
             ROWS,

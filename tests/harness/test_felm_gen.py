@@ -146,8 +146,8 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"judge": "lexcal"}, "lexcal: no such judge; did you mean lexical"),
-        ({"judge": "nowhere/judge.yaml"}, "nowhere/judge.yaml: no such judge"),
+        ({"judge": "lexcal"}, "no judge is called 'lexcal'; did you mean lexical?"),
+        ({"judge": "nowhere/judge.yaml"}, "no judge is called 'nowhere/judge.yaml'"),
         (
             {"judge_store": "pyproject.toml"},
             "pyproject.toml: the store of judges' answers cannot be used",

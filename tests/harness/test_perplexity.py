@@ -89,7 +89,7 @@ def by_hand(
     return total, count, len(ends)
 
 
-@pytest.mark.parametrize(("window", "stride"), [(64, 16), (64, 63), (7, 3), (256, 128)])
+@pytest.mark.parametrize(("window", "stride"), [(64, 16), (7, 3), (256, 128)])
 def test_scores_are_those_worked_out_by_hand(window, stride, tokenizer, task, evaluate, tmp_path):
     folder = save_gpt2(tmp_path / "model", tokenizer)
     output = evaluate("hf", ["p"], task(window=window, stride=stride), hf(folder), batch_size=4)
@@ -318,19 +318,6 @@ def test_the_standard_error_is_that_of_a_ratio_of_sums_over_clusters():
     assert geometric_stderr(outcomes) == pytest.approx(spread, rel=0.08)
 
 
-def test_the_samples_larger_checkpoint_has_the_lower_perplexity(evaluate):
-    values = {}
-    for name in ("smaller", "larger"):
-        folder = TASKS / "sample" / "models" / name
-        output = evaluate("hf", ["sample_factor_perplexity"], model_args=hf(folder), batch_size=16)
-        values[name] = output["results"]["sample_factor_perplexity"]
-        data = output["configs"]["sample_factor_perplexity"]["metadata"]["data"]
-        assert (data["rows"], data["documents"], data["file"]) == (432, 432, "sample_factor.csv")
-    assert values["smaller"]["num_tokens,none"] == values["larger"]["num_tokens,none"]
-    gap = values["smaller"]["perplexity,none"] - values["larger"]["perplexity,none"]
-    assert gap > 4 * values["smaller"]["perplexity_stderr,none"]
-
-
 def test_the_group_of_published_corpora(evaluate, checkpoint, tmp_path, shared):
     text = (shared / "data" / "factor" / "expert_factor.csv").read_text(encoding="utf-8")
     for name in ("wiki", "news", "expert"):
@@ -366,19 +353,6 @@ def test_two_processes_give_the_results_of_one(checkpoint, task):
         if isinstance(value, float):
             assert together[name] == pytest.approx(value), name
     assert together["unscored,none"] == 1
-
-
-def test_a_model_that_computes_every_position_once_gives_the_same(checkpoint, task, evaluate):
-    include = task(window=32, stride=8)
-    plain, tree = (evaluate(model, ["p"], include, hf(checkpoint)) for model in ("hf", "hf-tree"))
-    for one, other in zip(plain["samples"]["p"], tree["samples"]["p"], strict=True):
-        assert other["num_tokens"] == one["num_tokens"]
-        assert other["logprob"] == pytest.approx(one["logprob"], abs=2e-3)
-
-
-def test_predict_only_keeps_the_answers(evaluate, checkpoint, task):
-    output = evaluate("hf", ["p"], task(), hf(checkpoint), predict_only=True)
-    assert output["samples"]["p"][0]["resps"]
 
 
 def test_nothing_stands_before_a_document(evaluate, tokenizer, task, tmp_path):

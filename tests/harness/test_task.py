@@ -129,21 +129,6 @@ def test_the_group_is_the_unweighted_mean_of_its_three(evaluate, checkpoint, dat
     assert results["configs"]["wiki_factor"]["metadata"]["data"]["is_upstream"] is False
 
 
-def test_the_clean_task_has_no_space_before_punctuation(evaluate, checkpoint, data_dir):
-    arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
-    samples = evaluate(
-        "hf",
-        ["expert_factor", "expert_factor_clean"],
-        model_args=arguments,
-        metadata={"data_dir": str(data_dir)},
-    )["samples"]
-    published, clean = (
-        samples[name][0]["doc"]["choices"][0] for name in ("expert_factor", "expert_factor_clean")
-    )
-    assert published == "It fell in 1800 ,then rose ."
-    assert clean == "It fell in 1800,then rose."
-
-
 @pytest.mark.parametrize(("rank", "expected"), [("0", 1), ("1", 0)])
 def test_a_caution_is_said_once_and_by_the_first_process(
     evaluate, data_dir, caplog, monkeypatch, rank, expected
@@ -224,15 +209,6 @@ def test_lm_evals_request_cache_is_not_used(
         )
         seen.append(results["samples"]["my_factor"][0]["arguments"][0][0])
     assert seen == ["One.", "Two."]
-
-
-def test_predict_only_gives_answers_without_metrics(evaluate, write_rows, factor_yaml, tmp_path):
-    write_rows([example_row()])
-    factor_yaml(dataset_path="rows.jsonl")
-    results = evaluate(
-        "surface-baseline", ["my_factor"], tmp_path, {"rule": "random"}, predict_only=True
-    )
-    assert len(results["samples"]["my_factor"][0]["resps"]) == 4
 
 
 def test_a_corpus_is_a_yaml_of_eight_lines(evaluate, checkpoint, tmp_path, write_rows):

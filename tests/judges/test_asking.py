@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from judges.answers import Answer, Backend, Decoding, Prices, Request
+from judges.answers import Answer, Decoding, Prices, Request
+from judges.backends import Backend
 from judges.backends.openai_http import OpenAIBackend
 from judges.judge import ask, plan
 from judges.store import AnswerStore

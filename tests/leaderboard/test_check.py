@@ -241,6 +241,12 @@ CASES = {
         lambda forger: forger.change_results(lambda content: content.update(date=0.0), seal=False),
         "FILE_CHANGED",
     ),
+    "results changed to others of the same size": (
+        lambda forger: forger.results.write_bytes(
+            forger.results.read_bytes().replace(b"float32", b"float16")
+        ),
+        "FILE_CHANGED",
+    ),
     "samples cut off": (_cut_samples, "SAMPLES_INVALID"),
     "a row less": (_rows(FACTOR, _drop, rehash=True), "ROWS_MISSING"),
     "a row twice": (_rows(FACTOR, _twice, rehash=True), "ROWS_DUPLICATE"),

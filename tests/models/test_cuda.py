@@ -10,7 +10,6 @@ import torch
 from transformers import AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
-from lm_factuality.models.hf_decoding import HFDoLa
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.scorer import Budget
 from tests.conftest import TASKS
@@ -76,35 +75,6 @@ def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "out of memory; going on with" in caplog.text
     assert largest_difference(found, expected, requests) < 1e-4
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.3), ("float16", 0.03)])
-def test_half_precision_is_near_full_precision(dtype, tolerance):
-    requests = some_requests(1000, 100, 40)
-    options = {"pretrained": LARGER, "batch_size": "auto"}
-    expected = HFTree(**options, device="cpu", dtype="float32")._loglikelihood_tokens(
-        requests, True
-    )
-    half = HFTree(**options, device="cuda:0", dtype=dtype)
-    assert (
-        largest_difference(half._loglikelihood_tokens(requests, True), expected, requests)
-        < tolerance
-    )
-    assert half.engine is not None
-
-
-def test_dola_has_the_scores_of_the_cpu():
-    requests = some_requests(1000, 100, 40)
-    options = {
-        "pretrained": LARGER,
-        "dtype": "float32",
-        "batch_size": 4,
-        "layers": "0+1",
-        "relative_top": 0,
-    }
-    expected = HFDoLa(**options, device="cpu")._loglikelihood_tokens(requests, True)
-    found = HFDoLa(**options, device="cuda")._loglikelihood_tokens(requests, True)
-    assert largest_difference(found, expected, requests) < 1e-3
 
 
 def test_the_fluency_filter_has_the_scores_of_the_cpu_whatever_the_process_allows():

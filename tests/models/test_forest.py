@@ -40,7 +40,7 @@ def paths(forest) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_position_stands_for_every_input_that_begins_like_it(seed):
     requests = some_requests(seed)
     forest = plant(*map(list, zip(*requests, strict=True)))
@@ -57,7 +57,7 @@ def test_a_position_stands_for_every_input_that_begins_like_it(seed):
     assert pairs == sorted(set(pairs))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)]
 )

@@ -237,14 +237,3 @@ def test_without_its_prefix_a_model_scores_the_continuation_alone(checkpoint):
     alone = Instance("loglikelihood", {}, ("", " It closed."), 0)
     expected = HFTree(**options).loglikelihood([alone], disable_tqdm=True)
     assert HFPrefixFree(**options).loglikelihood([request], disable_tqdm=True) == expected
-
-
-def test_without_prefixes_much_less_of_the_sample_is_known(checkpoint, evaluate):
-    options = {**OPTIONS, "pretrained": str(checkpoint)}
-    blind, seeing = (
-        evaluate(model, ["sample_factor"], log_samples=False)["results"]["sample_factor"][
-            "factor_acc,none"
-        ]
-        for model in (HFPrefixFree(**options), HFTree(**options))
-    )
-    assert blind < seeing - 0.15

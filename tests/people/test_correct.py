@@ -147,14 +147,6 @@ def test_corrected_scores_stand_beside_the_measured_ones(tmp_path, capsys):
     assert f"corrected <b>{value}</b>" in page
 
 
-def test_a_domain_with_few_labels_has_no_correction(tmp_path, capsys):
-    results = run(tmp_path)
-    correct(results, *labelled(results, tmp_path, rows=15))
-    assert RATE in corrected(results)
-    assert f"{RATE}_math" not in corrected(results)
-    assert f"{RATE}_math: people's answers decide" in capsys.readouterr().out
-
-
 def test_stale_corrections_are_refused_with_what_to_do(tmp_path):
     results = run(tmp_path)
     key, labels = labelled(results, tmp_path)

@@ -102,25 +102,25 @@ def _orders(sentence: Sentence) -> Iterator[int]:
             yield i
 
 
-def _denial(sentence: Sentence, i: int) -> str | None:
+def _denial(sentence: Sentence, i: int) -> str:
     """How the verb at a token is denied: a result of the table ``denials``.
 
     Returns:
-        Nothing if it is no verb, or its denial does not deny the sentence.
+        The result; empty if it is no verb, or its denial does not deny the sentence.
     """
     place, tag = sentence.place(i), sentence.tag(i)
     end = i + 2 if place.meets("before manner") else i + 1
     denial = sentence.place(i, end).choose("denials")
     if not denial or place.meets("kept statements"):
-        return None
+        return ""
     if "{base}" in denial:
         base = "".join(lemmas(sentence.small[i])[:1])
         if not base or inflect(base, tag) != sentence.small[i]:
-            return None
+            return ""
         if tag == "VBD" and not _is_past_tense(sentence, i, base):
-            return None
+            return ""
         if tag != "VBD" and base in WORDS["verbs without do"]:
-            return None
+            return ""
     return denial
 
 

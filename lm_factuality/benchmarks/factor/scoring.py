@@ -62,15 +62,18 @@ def score_row(
     means: list[float | None] = []
     reasons = [problem] if problem else []
     for index, score in enumerate(scores):
+        logprob = score.logprob
+        mean = None
         reason = score.problem
-        if not reason and score.logprob is None:
-            reason = "no log-probability"
-        elif not reason and not math.isfinite(score.logprob or 0.0):
-            reason = f"the log-probability is {score.logprob}"
+        if logprob is None:
+            reason = reason or "no log-probability"
+        elif not math.isfinite(logprob):
+            reason = reason or f"the log-probability is {logprob}"
+        elif score.num_tokens:
+            mean = logprob / score.num_tokens
+        means.append(mean)
         if reason:
             reasons.append(f"choice {index}: {reason}")
-        is_number = score.logprob is not None and math.isfinite(score.logprob)
-        means.append(score.logprob / score.num_tokens if is_number and score.num_tokens else None)
     row = RowScore(
         tuple(means),
         tuple(score.num_tokens for score in scores),

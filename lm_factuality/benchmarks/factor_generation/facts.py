@@ -177,12 +177,12 @@ def why_none(generation: str) -> str:
     return NO_WORD if without_thinking(generation) is not None else UNFINISHED
 
 
-def end_of(prefix: str, length: int = _CONTEXT) -> str:
-    """The last ``length`` characters of ``prefix``, from a whole word on."""
+def end_of(prefix: str) -> str:
+    """Return the end of a prefix that a judge sees, from a whole word on."""
     prefix = prefix.strip()
-    if len(prefix) <= length:
+    if len(prefix) <= _CONTEXT:
         return prefix
-    return f"... {prefix[-length:].split(maxsplit=1)[-1]}"
+    return f"... {prefix[-_CONTEXT:].split(maxsplit=1)[-1]}"
 
 
 CAUTION = (

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.benchmark import shown_of
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
@@ -40,7 +39,6 @@ from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.console import counted
-from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -150,12 +148,6 @@ class LongForm(AmbigBio):
     def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         lacks_index = doc.get("evidence") == INDEX and self.settings.index is None
         return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
-
-    def judge(self, judge: Judge, docs: Docs, responses: Sequence[Sequence[str]]) -> list[Verdict]:
-        """Raises DataError: the index is not there that finds the passages."""
-        if self.settings.index is None and any(doc["evidence"] == INDEX for doc in docs):
-            raise DataError(f"{self.name}: {_NO_INDEX}")
-        return super().judge(judge, docs, responses)
 
     def row_metrics(self, judged: JudgedBiography) -> JsonObject:
         return row_metrics(judged, self.settings.kind, self.k)

@@ -56,9 +56,11 @@ def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
         metrics["bits_per_byte"] = Outcome(-logprob / size / math.log(2), doc["doc_id"], size)
     if scored.window is None:
         return metrics
-    is_scored = logprob is not None and bool(scored.num_tokens)
+    perplexity = None
+    if logprob is not None and scored.num_tokens:
+        perplexity = _perplexity(logprob, scored.num_tokens, doc["doc_id"])
     return metrics | {
-        "perplexity": _perplexity(logprob, scored.num_tokens, doc["doc_id"]) if is_scored else None,
+        "perplexity": perplexity,
         "num_tokens": None if logprob is None else scored.num_tokens,
         "num_windows": None if logprob is None else scored.num_windows,
     }

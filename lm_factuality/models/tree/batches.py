@@ -73,7 +73,8 @@ class Batch:
         """
         queries, _ = self.queries[:, :, :, None]
         keys, _, ends = self.keys[:, :, None, :]
-        return (keys <= queries) & (queries < ends)
+        is_ancestor: Tensor = (keys <= queries) & (queries < ends)
+        return is_ancestor
 
 
 def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Tensor]:

@@ -147,7 +147,7 @@ class _ForestAttention:
         self._model = model
         self._lock = Lock()
         self._num_passes = 0
-        configs = [getattr(module, "config", None) for module in model.modules()]
+        configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
         self._original = [
             (config, config._attn_implementation)
             for config in configs

@@ -84,23 +84,6 @@ def test_a_fault_of_the_row_outweighs_its_scores():
     )
 
 
-def test_one_truncated_choice_marks_the_row():
-    cut = [*scores(-1, -2, -3, -4)[:3], ScoredContinuation(-4.0, False, 2, True)]
-    assert score_row(cut, CHOICES, 0).truncated
-
-
-def test_finer_scores_as_worked_out_by_hand():
-    """exp(-1), exp(-2), exp(-3), exp(-1) over their sum; the true completion has four bytes."""
-    weights = [math.exp(-1), math.exp(-2), math.exp(-3), math.exp(-1)]
-    shares = [weight / sum(weights) for weight in weights]
-    finer = score_row(scores(-1, -2, -3, -1), CHOICES, gold=0).finer
-    assert finer["choice_prob"] == pytest.approx(shares[0])
-    assert finer["brier_score"] == pytest.approx(
-        (1 - shares[0]) ** 2 + sum(share**2 for share in shares[1:])
-    )
-    assert finer["bits_per_byte"] == pytest.approx(1 / math.log(2) / 4)
-
-
 def test_finer_scores_are_those_of_lm_eval():
     """Its Brier score of sums, which the installed release computes out of a list of
     distributions."""

@@ -453,7 +453,7 @@ def test_settings_that_cannot_be_used_are_refused(tmp_path, open_generator):
     with pytest.raises(ConfigError, match="lexical judge writes no text"):
         LLMGenerator(GenerateSettings(judge="lexical"), tmp_path)
     with pytest.raises(
-        ConfigError, match="openai-srever: no such judge; did you mean openai-server"
+        ConfigError, match="no judge is called 'openai-srever'; did you mean openai-server"
     ):
         LLMGenerator(GenerateSettings(judge="openai-srever"), tmp_path)
     with pytest.raises(ConfigError, match="nowhere.yaml"):
