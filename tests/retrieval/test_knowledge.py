@@ -198,6 +198,18 @@ def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
         Knowledge(tmp_path)
 
 
+@pytest.mark.parametrize(("content", "type_name"), [(None, "NoneType"), (b"boat", "bytes")])
+def test_a_page_that_is_no_text_is_an_error(content, type_name, tmp_path):
+    path = tmp_path / "knowledge.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE documents(title PRIMARY KEY, text)")
+    connection.execute("INSERT INTO documents VALUES ('a', ?)", (content,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(DataError, match=f"knowledge.db: the page 'a' is a {type_name}, expected"):
+        Knowledge(path).passages("a")
+
+
 def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):
     rows = [
         {"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))
