@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from bench.lexical.fit import FOLDS, fit, write_fit
+from bench.lexical.fit import FACT_FEATURES, FOLDS, fit, write_fit
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import FEATURES, vector
+from judges.lexical.model import vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
@@ -67,7 +67,7 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
         np.ones(len(labels), dtype=np.bool_),
     )
     return result.to_content(
-        tuple(FEATURES),
+        FACT_FEATURES,
         labels,
         names,
         files={
@@ -91,7 +91,8 @@ def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pai
             if pair.problem is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.supporting_topic == entity
-                yield _Pair(generation.name, vector(Comparison(fact.atom, passages)), is_supported)
+                features = vector(Comparison(fact.atom, passages), FACT_FEATURES)
+                yield _Pair(generation.name, features, is_supported)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, groupby
+from itertools import combinations, groupby, pairwise
+from operator import attrgetter
 
 from judges.lexical.words import NEGATIONS, Passage, Text, Word, read
+
+_ROOT = 4  # letters that words of one family share: "Sweden" and "Swedish"
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,43 @@ class Comparison:
         return read(self.claim_text)
 
     @cached_property
+    def evidence(self) -> set[str]:
+        """The stems of the content words of all passages."""
+        return {stem for passage in self.passages for stem in passage.words.stems}
+
+    @cached_property
     def missing(self) -> tuple[Word, ...]:
         """The content words of the claim that no passage has."""
-        in_passages = frozenset[str]().union(*(passage.words.stems for passage in self.passages))
-        return tuple(word for word in self.claim.content if word.stem not in in_passages)
+        return tuple(word for word in self.claim.content if word.stem not in self.evidence)
+
+    @cached_property
+    def unrelated(self) -> tuple[Word, ...]:
+        """The missing words of which no passage has a relative, a word that begins alike."""
+        roots = {stem[:_ROOT] for stem in self.evidence}
+        return tuple(word for word in self.missing if word.stem[:_ROOT] not in roots)
+
+    @cached_property
+    def together(self) -> float:
+        """The share of the claim's words that two neighbouring sentences of a passage have.
+
+        The names of what the passages are about do not count.
+        """
+        stems = self.claim.stems - self.about
+        most = 0
+        for passage in self.passages:
+            for first, second in pairwise([(), *passage.words.sentences]):
+                most = max(most, len(stems & {word.stem for word in first + second}))
+        return most / len(stems) if stems else 1.0
 
     @cached_property
     def names(self) -> tuple[tuple[Word, ...], ...]:
         """The names of the claim: capitalised content words that stand next to each other."""
-        runs = groupby(self.claim.words, key=lambda word: (word.sentence, word.is_name))
-        return tuple(tuple(words) for (_, is_name), words in runs if is_name)
+        return tuple(
+            tuple(words)
+            for sentence in self.claim.sentences
+            for is_name, words in groupby(sentence, key=attrgetter("is_name"))
+            if is_name
+        )
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
@@ -60,9 +90,9 @@ class Comparison:
         return bool(_negated(closest) & self.claim.stems)
 
     @cached_property
-    def about(self) -> frozenset[str]:
+    def about(self) -> set[str]:
         """The stems of the names of what the passages are about."""
-        return frozenset[str]().union(*(passage.name for passage in self.passages))
+        return {stem for passage in self.passages for stem in passage.name}
 
     @cached_property
     def namesakes(self) -> tuple[Passage, ...]:
@@ -70,9 +100,10 @@ class Comparison:
 
         It is then unclear of which the claim speaks.
         """
-        titled = {passage.title: passage for passage in self.passages if passage.title}
-        if any(first.name & second.name for first, second in combinations(titled.values(), 2)):
-            return tuple(titled.values())
+        by_title = {passage.title: passage for passage in self.passages if passage.title}
+        titled = tuple(by_title.values())
+        if any(first.name & second.name for first, second in combinations(titled, 2)):
+            return titled
         return ()
 
 

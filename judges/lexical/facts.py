@@ -282,18 +282,11 @@ def _leading_name(sentence: str, target: _Name) -> tuple[_Name, str]:
     "The Ada Lind Society" is no name.
     """
     text = _WORDING["before_name"].sub("", sentence, count=1)
-    if _WORDING["not_a_name"].match(text):
+    name = _WORDING["leading_name"].match(text)
+    words = _name_words(name[0]) if name else ()
+    if name is None or not set(target) & set(words):
         return (), ""
-    end = 0
-    while (word := _WORDING["name"].match(text, end)) and word[0].endswith(" "):
-        end = word.end()
-    last = _WORDING["last_name"].match(text, end)  # a comma or a bracket follows it
-    if last:
-        end = last.end()
-    words = _name_words(text[:end])
-    if not set(target) & set(words):
-        return (), ""
-    return words, text[len(text[:end].rstrip()) :]
+    return words, text[len(name[0].rstrip()) :]
 
 
 def _name_words(text: str) -> _Name:

@@ -31,7 +31,11 @@ _SHOWN = 5  # missing names and words that a reason tells
 # words, all that could be missing is there.
 FEATURES: dict[str, Callable[[Comparison], float]] = {
     # The share of the claim's content words that a passage has.
-    "coverage": lambda pair: 1 - _share(pair.missing, pair.claim.content),
+    "coverage": lambda pair: 1 - _missing(pair, pair.claim.content),
+    # The share of which no passage has a related word either.
+    "unrelated": lambda pair: _share(pair.unrelated, pair.claim.content),
+    # What passages say in different places, a claim may have put together wrongly.
+    "together": lambda pair: pair.together,
     # The share that one passage has in the claim's order. The names of what the passages are about
     # do not count, for they are on every line.
     "in_order": lambda pair: max(
@@ -42,16 +46,15 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
         default=0.0,
     ),
     # The share of the second half of the claim, where what is new stands, that no passage has.
-    "missing_end": lambda pair: _share(
-        [word for word in _second_half(pair.claim) if word in pair.missing],
-        _second_half(pair.claim),
-    ),
+    "missing_end": lambda pair: _missing(pair, pair.claim.content[len(pair.claim.content) // 2 :]),
     # The claim has a number: there is more to get wrong, and more to check it by.
-    "has_numbers": lambda pair: bool(_numbers(pair.claim.content)),
+    "has_numbers": lambda pair: any(word.is_number for word in pair.claim.words),
     # The shares of the claim's numbers, words of names, and names that no passage has.
-    "missing_numbers": lambda pair: _share(_numbers(pair.missing), _numbers(pair.claim.content)),
-    "missing_name_words": lambda pair: _share(
-        _name_words(pair.missing), _name_words(pair.claim.content)
+    "missing_numbers": lambda pair: _missing(
+        pair, [word for word in pair.claim.words if word.is_number]
+    ),
+    "missing_name_words": lambda pair: _missing(
+        pair, [word for word in pair.claim.words if word.is_name]
     ),
     "missing_names": lambda pair: _share(pair.missing_names, pair.names),
     "negation_differs": lambda pair: pair.negation_differs,
@@ -90,19 +93,12 @@ def _share(part: Sequence[Any], whole: Sequence[Any]) -> float:
     return len(part) / len(whole) if whole else 0.0
 
 
-def _second_half(claim: Text) -> Sequence[Word]:
-    return claim.content[len(claim.content) // 2 :]
+def _missing(pair: Comparison, words: Sequence[Word]) -> float:
+    """The share of ``words`` of the claim that no passage has."""
+    return _share([word for word in words if word in pair.missing], words)
 
 
-def _numbers(words: Sequence[Word]) -> list[Word]:
-    return [word for word in words if word.is_number]
-
-
-def _name_words(words: Sequence[Word]) -> list[Word]:
-    return [word for word in words if word.is_name]
-
-
-def _without(text: Text, stems: frozenset[str]) -> list[str]:
+def _without(text: Text, stems: set[str]) -> list[str]:
     return [stem for stem in text.sequence if stem not in stems]
 
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import chain
 
 import tantivy
 
@@ -38,7 +38,7 @@ STOPWORDS = frozenset(_TABLE["stopwords"].split())
 NEGATIONS = frozenset(_TABLE["negations"].split())
 ADDITIVES = frozenset(_TABLE["additives"].split())
 KINSHIP = frozenset(_TABLE["kinship"].split())
-_NUMBER_WORDS: dict[str, int] = _TABLE["numbers"]
+_NUMBER_WORDS: dict[str, str] = _TABLE["numbers"]
 _ORDINALS: dict[str, str] = _TABLE["ordinals"]
 _STEMMER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
@@ -56,9 +56,6 @@ class Word:
     stem: str
     """What is compared. That of every negation with ``not`` in it is ``not``."""
 
-    sentence: int
-    """The number of its sentence."""
-
     is_content: bool = False
     """Whether it is neither a stopword nor a negation."""
 
@@ -70,9 +67,15 @@ class Word:
 
 @dataclass(frozen=True)
 class Text:
-    """The words of a text in their order."""
+    """The words of a text in their order, by sentence."""
 
-    words: tuple[Word, ...]
+    sentences: tuple[tuple[Word, ...], ...]
+    """The words of each sentence that has any."""
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """All words."""
+        return tuple(chain.from_iterable(self.sentences))
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
@@ -89,22 +92,11 @@ class Text:
         """The stems of the content words."""
         return frozenset(self.sequence)
 
-    @cached_property
-    def sentences(self) -> tuple[tuple[Word, ...], ...]:
-        """The words of each sentence that has any."""
-        runs = groupby(self.words, key=lambda word: word.sentence)
-        return tuple(tuple(words) for _, words in runs)
-
 
 def fold(text: str) -> str:
     """``text`` without accents (Unicode NFKD, no combining marks) and marks such as ``[1, 2]``."""
     decomposed = unicodedata.normalize("NFKD", _PATTERNS["citation"].sub(" ", text))
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of ``text``. A line ends one too."""
-    return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
 @lru_cache(4096)  # passages are read once, however many claims cite them
@@ -117,39 +109,32 @@ def read(text: str) -> Text:
     folded = _PATTERNS["passed_away"].sub("died", folded)
     folded = _PATTERNS["united_states"].sub("United States", folded)
     folded = _PATTERNS["initials"].sub(lambda match: match[0].replace(".", ""), folded)
-    words: list[Word] = []
-    for number, sentence in enumerate(sentences(folded)):
-        words += _words(sentence, number)
-    return Text(tuple(words))
+    lines = folded.split("\n")  # a line ends a sentence too
+    sentences = chain.from_iterable(map(split_sentences, lines))
+    return Text(tuple(filter(None, map(_words, sentences))))
 
 
-def _words(sentence: str, number: int) -> list[Word]:
-    """The words of a sentence, which is the text's sentence with this number."""
+def _words(sentence: str) -> tuple[Word, ...]:
+    """The words of a sentence."""
     matches = list(_PATTERNS["token"].finditer(sentence))
     words = []
     for index, match in enumerate(matches):
         text = match[0]
         lower = _PATTERNS["ending"].sub("", text.lower())
-        if match["number"]:
-            stem = _number(match["number"], match["suffix"])
-            words.append(Word(text, stem, number, is_content=True, is_number=True))
-        elif lower in _NUMBER_WORDS:
-            stem = str(_NUMBER_WORDS[lower])
-            words.append(Word(text, stem, number, is_content=True, is_number=True))
+        digits = match["number"] or _NUMBER_WORDS.get(lower)
+        if digits:
+            stem = _number(digits, match["suffix"])
+            words.append(Word(text, stem, is_content=True, is_number=True))
         elif lower in NEGATIONS or lower.endswith(("n't", "n\u2019t")):
-            words.append(Word(text, "not", number))
+            words.append(Word(text, "not"))
         elif lower in STOPWORDS and not (lower == "may" and index > 0 and text[0].isupper()):
-            words.append(Word(text, lower, number))
+            words.append(Word(text, lower))
         else:
             following = matches[index + 1][0] if index + 1 < len(matches) else ""
             is_name = text[0].isupper() and (index > 0 or following[:1].isupper())
-            words.append(Word(text, _stem(lower), number, is_content=True, is_name=is_name))
-    return words
-
-
-@lru_cache(1 << 16)
-def _stem(word: str) -> str:
-    return _STEMMER.analyze(word)[0]
+            stem = _STEMMER.analyze(lower)[0]
+            words.append(Word(text, stem, is_content=True, is_name=is_name))
+    return tuple(words)
 
 
 def _number(digits: str, suffix: str | None) -> str:

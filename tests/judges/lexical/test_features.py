@@ -74,6 +74,26 @@ def test_namesakes_are_titles_that_share_a_word(titles, are):
     assert bool(pair.namesakes) is are
 
 
+def test_words_of_one_family_are_related():
+    pair = Comparison("The Swedish spy had a secret.", [Passage("A spy from Sweden")])
+    assert [word.text for word in pair.missing] == ["Swedish", "secret"]
+    assert [word.text for word in pair.unrelated] == ["secret"]
+
+
+@pytest.mark.parametrize(
+    ("passages", "share"),
+    [
+        (["She won a prize. It was in Lund."], 1.0),
+        (["She won a prize. Years passed. It was in Lund."], 2 / 3),
+        (["She won a prize.", "It was in Lund."], 2 / 3),
+        ([], 0.0),
+    ],
+)
+def test_words_count_together_in_neighbouring_sentences(passages, share):
+    pair = Comparison("She won the prize in Lund.", [Passage(text) for text in passages])
+    assert pair.together == pytest.approx(share)
+
+
 def test_a_life_in_brackets_reads_as_born_and_died():
     words = read(
         "Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young."

@@ -88,7 +88,7 @@ def test_targets_on_the_citations_of_another_model(shared, tmp_path):
 
     result = evaluate(load_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
     assert result.num_pairs == 1607
-    assert result.auc >= 0.87
+    assert result.auc >= 0.88
     assert result.balanced_accuracy >= 0.77
     assert result.interval[0] < result.balanced_accuracy < result.interval[1]
     assert result.ece <= 0.05
