@@ -29,7 +29,7 @@ chromium:
 	@.ci/chromium
 
 test: install-dev chromium  ## all tests but the slow ones
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m 'not slow'
 
 test-all: install-dev chromium test-vllm  ## all tests, and the suite with a real model
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest

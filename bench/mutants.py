@@ -26,7 +26,7 @@ from lm_factuality.ground.console import print_table
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = Path(__file__).with_name("mutants.json")
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__", "results", "dist")
+NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "__pycache__")
 TESTS_FAILED = 1
 """The exit code of pytest if tests ran and some failed."""
 

@@ -23,6 +23,7 @@ import numpy as np
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import Ledger
+from lm_factuality.ground.packages import need
 
 _MOST_WAYS = 1500
 """Ways to make a row that are compared."""
@@ -202,13 +203,12 @@ def compounds(completion: str, candidates: Sequence[Candidate]) -> dict[tuple[in
 
 def spans(completion: str, text: str) -> list[Span]:
     """Return where ``text`` departs from ``completion``, in order."""
-    from rapidfuzz.distance import Levenshtein  # a build that lacks it has said so when it began
-
+    levenshtein = need("rapidfuzz.distance", "choosing contradictions", "generate").Levenshtein
     true = _PIECES.findall(completion)
     false = _PIECES.findall(text)
     return [
         (edit.src_start, edit.src_end, tuple(false[edit.dest_start : edit.dest_end]))
-        for edit in Levenshtein.opcodes(true, false)
+        for edit in levenshtein.opcodes(true, false)
         if edit.tag != "equal"
     ]
 

@@ -40,6 +40,7 @@ from factor_gen.shards import (
 from factor_gen.stages import READ, STAGES, Opener, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
+from lm_factuality.ground.packages import need
 
 _CONTEXT_BYTES = 8_000_000
 """How much of a corpus is read for the contexts of its words, in shards evenly spread."""
@@ -88,6 +89,9 @@ def build(
         DataError: Another build is at work in ``out``, the corpus cannot be read, a stage failed
             or a file of the benchmark would replace one that no build wrote.
     """
+    # The last stage and the card need these. Hours may be spent on the stages before.
+    for module in ("rapidfuzz", "sklearn"):
+        need(module, "factor-gen build", "generate")
     root = out.resolve() / "stages"
     with alone(
         out,

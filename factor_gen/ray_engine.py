@@ -40,7 +40,10 @@ class RayEngine:
         """
         self._ray = need("ray", "engine: ray", "ray")
         self.groups = group_stages(settings)
-        _connect(self._ray, count_workers(settings, shards))
+        # A process that is connected already, such as a notebook, keeps its cluster.
+        self._is_guest = self._ray.is_initialized()
+        if not self._is_guest:
+            _connect(self._ray, count_workers(settings, shards))
         resources = self._ray.cluster_resources()
         workers = min(shards, settings.workers or max(1, int(resources.get("CPU", 1))))
         models = sum(has_model for has_model, _ in self.groups)
@@ -70,7 +73,8 @@ class RayEngine:
         """Leave the cluster; one that was started here ends."""
         for pool in self._pools:
             pool.threads.shutdown(wait=False, cancel_futures=True)
-        self._ray.shutdown()
+        if not self._is_guest:
+            self._ray.shutdown()
 
 
 class _ActorPool:

@@ -121,9 +121,8 @@ def find_certificate(judge: Judge) -> dict[str, Any] | None:
 
 
 def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
-    own = {name: value for name, value in hashes.items() if name != "authors"}
     try:
-        return judge.prompts.hashes(own) == own
+        return judge.prompts.hashes(hashes) == hashes
     except ConfigError:
         return False  # a prompt that the suite has no more
 

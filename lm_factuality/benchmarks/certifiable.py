@@ -21,7 +21,6 @@ class Wanted:
     sample: bool = False
     rows: int | None = None
     claims: Path | None = None
-    prompts: Path | None = None
 
 
 class Trial(Protocol):

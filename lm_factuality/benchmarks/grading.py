@@ -192,6 +192,8 @@ class GradedAnswers(JudgedMethod):
         grade, reason = verdict["grade"], verdict["unscored"]
         if (grade is None) != isinstance(reason, str) or grade not in (None, *self.grades):
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
+        if len(verdict["outputs"]) > 1:
+            raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
 
     def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         grade = None

@@ -17,6 +17,8 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
     bounds_of,
 )
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records
@@ -44,7 +46,8 @@ def scored(
         return {"doc": sample["doc"], "answer": answer}
 
     def row_metrics(row: Row) -> JsonObject:
-        outcome = value(row["doc"], row["answer"])
+        answer = without_thinking(row["answer"])
+        outcome = UNFINISHED if answer is None else value(row["doc"], row["answer"])
         is_unscored = isinstance(outcome, str)
         worst, best = (
             Outcome(float(end if is_unscored else outcome), str(row["doc"][cluster]))
@@ -83,9 +86,20 @@ class ScoredTask(SuiteTask):
 
     def read_documents(self) -> list[JsonObject]:
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")
-        return [
-            {**record.values, "text": self.prompt.format(**record.values)} for record in records
-        ]
+        documents = []
+        for record in records:
+            empty = [name for name, value in record.values.items() if value in (None, "")]
+            try:
+                text = self.prompt.format(**record.values)
+            except KeyError as error:
+                found = ", ".join(record.values)
+                raise DataError(f"{record.location}: no column {error}; found {found}") from error
+            if any(f"{{{name}}}" in self.prompt for name in empty):
+                raise DataError(
+                    f"{record.location}: empty: {', '.join(empty)}; the prompt needs a text there"
+                )
+            documents.append({**record.values, "text": text})
+        return documents
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         recount: Recount = self.declared.scoring.recount(None, ())

@@ -342,7 +342,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     if len(estimated) == len(steps):
         total = (
             f"All steps: ${sum(estimated):.4f} estimated, at most ${sum(most):.4f} if no call has"
-            " to be repeated or to think longer."
+            " to be repeated or to think longer, and no more facts are found than the rules find."
         )
     counted_by = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
     columns = (

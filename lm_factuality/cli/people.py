@@ -31,7 +31,7 @@ def people() -> None:
 def sheet(
     sources: Annotated[
         list[Path],
-        Argument(metavar="SOURCE", help="Results or samples of runs, or a FACTOR file."),
+        Argument(metavar="SOURCE", help="Results of runs, or a FACTOR file."),
     ],
     rows: Annotated[int, Option(help="How many samples (rows of a file) to draw.")],
     out: Annotated[

@@ -1,6 +1,7 @@
 """Whether the files of a submission are those that were packed, and hold no credentials."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ MAX_LINE = 4 * 2**20
 """The bytes that a line may have: a sample, or a text of the results, is far shorter."""
 
 _MOST_PLACES = 5
+_OF_A_RUN = re.compile(r"(results|samples|corrected)_.+\.jsonl?")
+"""The files that lm_eval and ``people correct`` write."""
+
 _PROSE = ("chat_template", "description", "system_instruction")
 """Keys of results whose texts may hold NAME=VALUE without setting anything."""
 
@@ -57,7 +61,7 @@ def secrets_in_file(path: Path) -> list[str]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             is_escaped_sample = path.suffix == ".jsonl" and "\\u" in line
-            text = _unescaped(line) if is_escaped_sample else line
+            text = line + _unescaped(line) if is_escaped_sample else line
             places += [f"line {number}: looks like {what}" for _, what in secrets_in_text(text)]
             variable = secret_of_environment(text)
             if variable:
@@ -81,12 +85,16 @@ def _missing_files(submission: Submission) -> Iterator[Refusal]:
 
 def _extra_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
     names = {FILE, *(packed.path for packed in submission.files)}
+    used = {FILE, submission.certificate, submission.key, *submission.labels}
     for path in sorted(folder.iterdir()):
         if path.is_symlink():
             sentence = "is a link; a submission holds the files themselves"
             yield Refusal("PATH_ESCAPES", path.name, sentence)
         elif path.name not in names:
             sentence = "is not listed under 'files'; take it away"
+            yield Refusal("FILE_EXTRA", path.name[:80], sentence)
+        elif path.name not in used and not _OF_A_RUN.fullmatch(path.name):
+            sentence = "is neither of a run nor a certificate, key or labels; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
 
 

@@ -186,6 +186,8 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"
         )
+    if options.certificate is not None and not options.certificate.is_file():
+        problems.append(f"--certificate {options.certificate}: no such file")
     revision = options.revision
     measured = _revision_of(file)
     if revision and measured and revision != measured:
@@ -205,7 +207,10 @@ def _revision_of(file: ResultsFile) -> str:
     if _COMMIT.fullmatch(commit):
         return commit
     folder = Path(file.model)
-    return weights_hash(folder) if folder.is_dir() else ""
+    try:
+        return weights_hash(folder) if folder.is_dir() else ""
+    except ConfigError:
+        return ""  # A folder that only has the name of the model.
 
 
 def _correct_scores(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOptions) -> None:

@@ -11,7 +11,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.leaderboard.submission import Refusal, Refused, Submission
-from lm_factuality.results.read import read_results_file
+from lm_factuality.results.read import date_of, read_results_file
 
 _SETTINGS: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
 THINKING = "thinking_tokens"
@@ -100,7 +100,10 @@ def read_runs(folder: Path, submission: Submission) -> tuple[Run, ...]:
         problem = "no results_*.json; pack the results again"
         raise Refused(Refusal("RESULTS_INVALID", "results", problem))
     try:
-        return tuple(Run(read_results_file(path)) for path in results)
+        files = [read_results_file(path) for path in results]
+        for file in files:
+            date_of(file)  # refuses a number that is no date
+        return tuple(map(Run, files))
     except DataError as error:
         problem = without_folder(error, folder)
         raise Refused(Refusal("RESULTS_INVALID", "results", problem)) from error

@@ -33,10 +33,11 @@ CODES: Mapping[str, str] = load_yaml(__package__, "refusals.yaml")
 _LARGEST = 4 * 2**20
 """The bytes that ``submission.json`` itself may have."""
 
-# \p{C} stands for all characters that a page cannot show, such as those that turn the direction.
-_Line = Annotated[str, Field(pattern=r"^[^\p{C}]+$", max_length=100)]
-_Notes = Annotated[str, Field(pattern=r"^([^\p{C}]|[\n\t])*$", max_length=4000)]
-_FileName = Annotated[str, Field(pattern=r"^[^/\\:\p{C}]+$", max_length=255)]
+# Control characters and what turns the direction of writing cannot be shown.
+_UNSHOWN = r"\p{Cc}\u202a-\u202e\u2066-\u2069"
+_Line = Annotated[str, Field(pattern=f"^[^{_UNSHOWN}]+$", max_length=100)]
+_Notes = Annotated[str, Field(pattern=f"^([^{_UNSHOWN}]|[\n\r\t])*$", max_length=4000)]
+_FileName = Annotated[str, Field(pattern=rf"^[^/\\:{_UNSHOWN}]+$", max_length=255)]
 """A file in the folder of the submission. A name with a slash could lead out of it."""
 
 

@@ -34,6 +34,10 @@ _UNDECIDED = (
 )
 
 
+class NotCorrectedError(Exception):
+    """A score that labels cannot correct. The text says why."""
+
+
 @dataclass(frozen=True)
 class LabelledSample:
     """A sample of a run, with its parts in the scores by the name of the score."""
@@ -88,7 +92,7 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
             continue
         try:
             scores[name] = _correct_score(score, score.measure, name, run)
-        except ValueError as error:
+        except NotCorrectedError as error:
             without[name] = str(error)
     return Correction(
         suite_version=__version__,
@@ -166,7 +170,7 @@ def _correct_score(score: Score, measure: Measure, name: str, run: LabelledRun) 
     """Return the corrected score.
 
     Raises:
-        ValueError: There is none. The text says why.
+        NotCorrectedError: There is none. The text says why.
     """
     samples = run.samples
     judged = [sample.judged.get(name, ()) for sample in samples]
@@ -176,7 +180,7 @@ def _correct_score(score: Score, measure: Measure, name: str, run: LabelledRun) 
         has_part = any(map(any, parts))
         labelled += sample.people is not None and sample.is_asked and has_part
     if labelled < FEWEST_LABELS:
-        raise ValueError(
+        raise NotCorrectedError(
             f"people's answers decide {labelled} of its samples, expected {FEWEST_LABELS} at least"
         )
     zeros = (0.0,) * max(map(len, [*judged, *people]))
@@ -192,7 +196,7 @@ def _correct_score(score: Score, measure: Measure, name: str, run: LabelledRun) 
     )
     estimated = estimate(units, value_of(score, len(zeros)), measure.low, measure.high)
     if estimated is None:
-        raise ValueError("not defined on these labels, or all of them are of one cluster")
+        raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
     return Corrected(
         value=estimated.value,
         low=estimated.low,

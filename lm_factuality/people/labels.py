@@ -181,11 +181,13 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
                 problems.append(f"{location}: {error}")
                 continue
             number = label.item.number
-            first = locations.setdefault((number, label.person), location)
-            if first != location:
+            first = locations.get((number, label.person))
+            if first is not None:
                 problems.append(
                     f"{location}: {label.person!r} answers number {number} again, as in {first}"
                 )
+                continue
+            locations[number, label.person] = location
             labels.append(label)
     refuse(problems, "problems", "correct them and read the files again; no label is used")
     return Labels(tuple(labels), _decide(labels))

@@ -160,6 +160,7 @@ def _p_by_saddlepoint(sizes: Floats, total: float) -> float:
         x0=0.0,
         fprime=lambda t: float(scaled**2 @ (1 - np.tanh(t * scaled) ** 2)),
         tol=1e-12,
+        rtol=1e-8,
         maxiter=100,
     )
     t = float(root_of_mean)

@@ -229,7 +229,7 @@ MEAN = Aggregation(mean, clustered_stderr)  # of outcomes
 TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
-def pooled(value: Value, has_stderr: bool = True) -> Aggregation:
+def pooled(value: Value) -> Aggregation:
     """Return the aggregation of rows of counts to a score of their column sums.
 
     Rows that are None or hold only zeros are left out. The standard error is a bootstrap's.
@@ -242,7 +242,7 @@ def pooled(value: Value, has_stderr: bool = True) -> Aggregation:
     def stderr_of(rows: Sequence[Sequence[float] | None]) -> float:
         return pooled_stderr(_counted(rows), value)
 
-    return Aggregation(value_of, stderr_of if has_stderr else None)
+    return Aggregation(value_of, stderr_of)
 
 
 def how_many(reasons: Sequence[Any]) -> float:

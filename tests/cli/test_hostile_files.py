@@ -65,9 +65,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "people sheet FILE --rows 3 --out OUT.html": (".jsonl", ""),
     "people sheet FILE --rows 3 --out OUT.html ": (".json", ""),
     "people sheet FILE --rows 3 --out OUT.html  ": (".csv", ""),
-    "people agree --human FILE --auto m=FILE": (".csv", ""),
-    "people agree --human PEOPLE --auto m=FILE": (".jsonl", ""),
-    "people agree --human PEOPLE --auto m=FILE ": (".json", ""),
     "knowledge build FILE --out OUT": (".tsv", ""),
     "knowledge build FILE --out OUT ": (".jsonl", ""),
     "knowledge build FILE --out OUT  ": (".jsonl.gz", ""),
@@ -120,9 +117,6 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
     monkeypatch.setenv("COLUMNS", "500")
     suffix, may_succeed = COMMANDS[command]
     (tmp_path / "pairs.jsonl").write_text('{"claim": "It is old.", "passages": ["It is old."]}\n')
-    (tmp_path / "people.csv").write_text(
-        "model,index,name,factscore,d_factscore,num_biographies,num_entities\nm,0,A,0.5,0.5,1,1\n"
-    )
     (tmp_path / "felm").mkdir()
     shutil.copy(SAMPLE / "sample_felm.jsonl", tmp_path / "felm" / "all.jsonl")
     (tmp_path / "outputs.jsonl").write_text(
@@ -147,7 +141,6 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
             "CORPUS": corpus,
             "STORE": tmp_path / "store.sqlite",
             "PAIRS": tmp_path / "pairs.jsonl",
-            "PEOPLE": tmp_path / "people.csv",
             "OTHER": SAMPLE / "sample_felm.jsonl",
             "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
         }

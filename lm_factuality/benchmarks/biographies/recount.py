@@ -2,15 +2,16 @@
 
 People say of whom a fact is told, whose page is about whom, and whether a page supports a fact. A
 record holds what was read of the judge: what follows from the response (sentences, abstentions,
-links) is found again, the rest is believed.
+links) is found again. The rest is believed if a judge can have said it.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import (
     SKIP,
     Answers,
@@ -21,11 +22,12 @@ from lm_factuality.benchmarks.asked import (
     load_questions,
     relabelling,
 )
-from lm_factuality.benchmarks.biographies.generations import from_doc
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, from_doc
 from lm_factuality.benchmarks.biographies.judging import AmbigBio
 from lm_factuality.benchmarks.biographies.link import link
+from lm_factuality.benchmarks.biographies.matrix import Pair
 from lm_factuality.benchmarks.biographies.method import ALONE, Settings, is_judged, link_entities
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, from_record
 from lm_factuality.benchmarks.declaration import Recount, Row, Rows, Sample
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import TaskResult
@@ -33,6 +35,9 @@ from lm_factuality.harness.samples import belongs, verdict_of
 
 Runs = Callable[[Mapping[str, Any]], AmbigBio]
 """Makes a benchmark of this method with the settings of a task's metadata."""
+
+_CONTRADICTED = 0.1
+"""A score so near to the other end is not that of its outcome."""
 
 MOST = 9  # individuals that can be told apart, a key each
 NONE, ABSENT = "none", "absent"
@@ -44,7 +49,8 @@ def recount_by(run_of: Runs) -> Callable[[TaskResult, Rows], Recount]:
 
     def recount(task: TaskResult, rows: Rows) -> Recount:
         run = run_of({**task.metadata, "knowledge": None})
-        return Recount(partial(_again, run), partial(unfounded, run.settings))
+        is_by_passages = task.metadata.get("knowledge") in (None, DOCUMENTS)
+        return Recount(partial(_again, run), partial(unfounded, run.settings, is_by_passages))
 
     return recount
 
@@ -60,14 +66,22 @@ def _again(run: AmbigBio, row: Row) -> dict[str, Any]:
     return run.row_metrics(judged)
 
 
-def unfounded(settings: Settings, row: Row) -> str | None:
-    """Return what of a record does not follow from the response and the judgements, if anything."""
+def unfounded(settings: Settings, is_by_passages: bool, row: Row) -> str | None:
+    """Return what of a record does not follow from the response and the judgements, if anything.
+
+    Args:
+        is_by_passages: Whether facts were verified by the passages of their document.
+    """
     judged = from_record(row["verdict"])
     (response,) = row["responses"]
     expected = settings.begin(from_doc(row["doc"], response))
     if is_judged(expected):
         if bool(judged.facts) == bool(judged.problem):
             return "it has facts and a reason why it has none, or neither"
+        pairs = settings.pairs(judged) if is_by_passages else []
+        problem = _group_problem(judged, settings.protocol) or _judgement_problem(judged, pairs)
+        if problem:
+            return problem
         parts = ("facts", "groups", "matrix", "problem", "ungrouped")
         believed = {name: getattr(judged, name) for name in parts}
         expected = link_entities(replace(expected, **believed), settings)
@@ -75,6 +89,47 @@ def unfounded(settings: Settings, row: Row) -> str | None:
         if getattr(judged, field.name) != getattr(expected, field.name):
             return f"{field.name!r} does not follow from the response and the judgements"
     return None
+
+
+def _group_problem(judged: JudgedBiography, protocol: str) -> str | None:
+    """Return why the facts or groups of a record cannot be a judge's, if they cannot."""
+    if len(set(judged.facts)) < len(judged.facts):
+        return "a fact is there twice"
+    if judged.ungrouped is not None:
+        return "it has groups and a reason why it has none" if judged.groups else None
+    grouped = sorted(fact for group in judged.groups for fact in group)
+    # Grouping as the authors' code does it loses the first fact.
+    first = 1 if protocol == "code" else 0
+    is_complete = grouped == list(range(first, len(judged.facts)))
+    return None if is_complete else "its groups do not hold each fact once"
+
+
+def _judgement_problem(judged: JudgedBiography, pairs: Sequence[Pair]) -> str | None:
+    """Return why the judgements of a record cannot be a judge's, if they cannot.
+
+    Args:
+        pairs: What was verified, where that is known.
+    """
+    evidence = {(pair.fact, pair.entity): set(pair.evidence) for pair in pairs}
+    cells_by_text: dict[str, tuple[Judgement, ...]] = {}
+    for fact, cells in zip(judged.facts, judged.matrix, strict=True):
+        if cells_by_text.setdefault(fact.text, cells) != cells:
+            return "facts of the same text have different judgements"
+        for entity, cell in zip(judged.entities, cells, strict=True):
+            if not evidence.get((fact.text, entity), set()) <= set(cell.evidence):
+                return "a judgement is not on the passages of its entity"
+            if not _fits(cell):
+                return f"a fact is {cell.outcome}, but its score is {cell.score}"
+    return None
+
+
+def _fits(cell: Judgement) -> bool:
+    """Whether the score of a judgement can be that of its outcome."""
+    if cell.score is None or cell.outcome == UNSCORED:
+        return cell.score is None and cell.outcome == UNSCORED
+    if cell.outcome == SUPPORTED:
+        return cell.score >= _CONTRADICTED
+    return cell.score <= 1 - _CONTRADICTED
 
 
 def people_of(run_of: Runs, noun: str) -> People:

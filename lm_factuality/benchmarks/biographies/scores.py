@@ -262,7 +262,6 @@ SCORES = (
         100.0,
         1,
         "FActScore minus D-FActScore",
-        "points",
     ),
     Score("num_biographies", MEAN, None, "Biographies", None, 1, 2, _BIOGRAPHIES),
     Score("num_entities", MEAN, None, "Entities", None, 1, 2, _ENTITIES),

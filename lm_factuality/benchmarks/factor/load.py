@@ -1,5 +1,6 @@
 """The rows of a corpus: a file, a published file or a dataset, read by columns or by templates."""
 
+import ast
 import logging
 import re
 from collections.abc import Iterable, Mapping
@@ -164,6 +165,9 @@ def _load_dataset(yaml: TableYaml, path: str) -> tuple[Table, dict[str, Any]]:
     import datasets
 
     options = dict(yaml.dataset_kwargs or {})
+    if isinstance(options.get("data_files"), str):
+        # The loader would call the split of a single file "train".
+        options["data_files"] = {yaml.test_split: options["data_files"]}
     loader = _LOADERS.get(Path(path).suffix.lower())
     if loader:
         options["data_files"] = {yaml.test_split: path}
@@ -289,6 +293,8 @@ def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
     for record, doc_id in zip(table.records, ids, strict=True):
         try:
             text, choices, target = (render(record.values) for render in renderers)
+            if isinstance(choices, str):
+                choices = ast.literal_eval(choices)  # lm_eval's other way to write a list
         except (TemplateError, ValueError, SyntaxError, TypeError) as error:
             raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
         if not isinstance(choices, list | tuple):

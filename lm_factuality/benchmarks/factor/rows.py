@@ -22,6 +22,8 @@ WRONGLY_DECODED = "holds U+FFFD, the sign of text that was decoded wrongly"
 SURROGATE = re.compile("[\ud800-\udfff]")
 # A shorter completion may well stand in its prefix by chance.
 _LEAK_LENGTH = 20
+# Below this share of the rows, what one side alone shows is taken for chance.
+_LEAK_SHARE = 0.05
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -116,6 +118,27 @@ def suspicions(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
         first = seen.setdefault((row.prefix, row.choices), row.location)
         if first != row.location:
             yield row.location, f"repeats the row at {first}"
+
+
+def spacing_leaks(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what spaces before punctuation give away, if they do.
+
+    They do if only the true completion has one in many rows, and in more than the reverse.
+    """
+    only_true = only_false = 0
+    for row in rows:
+        if row.problem:
+            continue
+        spaced = [spaces_before_punctuation(choice) > 0 for choice in row.choices]
+        is_true_spaced = spaced.pop(row.gold)
+        only_true += is_true_spaced and not any(spaced)
+        only_false += not is_true_spaced and any(spaced)
+    if only_true > max(only_false, len(rows) * _LEAK_SHARE):
+        yield (
+            f"spacing gives answers away: in {only_true} of {len(rows)} rows only the true"
+            f" completion has a space before punctuation, in {only_false} only contradictions;"
+            " metadata 'spacing: normalised' removes it"
+        )
 
 
 def normalise_spacing(row: Row) -> Row:

@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.factor.joining import (
     tell_seam,
 )
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import document, suspicions
+from lm_factuality.benchmarks.factor.rows import document, spacing_leaks, suspicions
 from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, without_chat
@@ -68,7 +68,7 @@ class FactorTask(SuiteTask):
         corpus = cls.corpus_of(config)
         loaded = load_corpus(corpus, data_dir)
         rows = loaded.rows
-        doubts = list(suspicions(rows))
+        doubts = [*suspicions(rows), *((target, leak) for leak in spacing_leaks(rows))]
         seam = ""
         if cls.joins:
             doubts += odd_seams(rows, corpus.join)

@@ -55,6 +55,7 @@ class FactorGenerationTask(JudgedTask):
     _instances: list[Instance]  # lm_eval's requests of this process
 
     declared = BENCHMARK
+    problem_key = "problem"
     reads = (*METADATA_KEYS, "contradiction")
 
     passed = ("generation_kwargs", "repeats")

@@ -73,7 +73,9 @@ class FelmGen(JudgedMethod):
         records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
         answers = [steps.to_answer(text) for (text,) in responses]
         to_cut = [
-            steps.cut_subject(answer) if _can_cut(judge.config.backend, record, answer) else None
+            steps.cut_subject(answer)
+            if judge.config.capabilities.can_answer("cut") and _has_to_be_cut(record, answer)
+            else None
             for record, answer in zip(records, answers, strict=True)
         ]
         cuts = in_their_places(
@@ -203,6 +205,9 @@ class FelmGen(JudgedMethod):
             raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
         if (errors is None) != isinstance(verdict["unscored"], str):
             raise ValueError("it has errors and a reason why it has none, or neither")
+        expected = self.judge_config.get("samples", 1)
+        if verdict["outputs"] and len(verdict["outputs"]) != expected:
+            raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected {expected}")
 
     def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         (response,) = responses
@@ -211,9 +216,10 @@ class FelmGen(JudgedMethod):
             return record
         answer, segments = steps.to_answer(response), verdict["segments"]
         cut = steps.cut_by_rules(answer, doc["domain"], verdict["cut_refused"])
-        is_by_judge = verdict["cut_by"] == "judge" and _can_cut(
-            str(self.judge_config.get("backend")), record, answer
-        )
+        # Behind a cascade's first judge, its second one cuts.
+        cutter = self.judge_config.get("then") or self.judge_config
+        can_cut = capabilities(str(cutter.get("backend"))).can_answer("cut")
+        is_by_judge = verdict["cut_by"] == "judge" and can_cut and _has_to_be_cut(record, answer)
         if is_by_judge and "".join("".join(segments).split()) == "".join(answer.split()):
             cut = Cut(list(filter(str.strip, segments)), "judge")
         record |= vars(cut)
@@ -263,12 +269,11 @@ def _begin(doc: Doc, response: str) -> JsonObject:
     }
 
 
-def _can_cut(backend: str, record: Verdict, answer: str) -> bool:
-    """Tell whether a judge with this backend cuts an answer. One piece has nothing to group."""
+def _has_to_be_cut(record: Verdict, answer: str) -> bool:
+    """Tell whether a judge is to cut an answer. One piece has nothing to group."""
     return (
         record["unscored"] is None
         and record["domain"] in steps.BY_JUDGE
-        and capabilities(backend).can_answer("cut")
         and len(steps.pieces_of(answer)) > 1
     )
 

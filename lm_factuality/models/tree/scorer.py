@@ -162,6 +162,8 @@ def find_engine(
         TypeError,
         ValueError,
     ) as error:
+        if isinstance(error, RuntimeError) and _is_out_of_memory(error):
+            raise
         logger.info("packed passes: %s: %s", type(error).__name__, error)
         return None
     tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32])

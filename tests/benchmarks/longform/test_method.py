@@ -212,6 +212,7 @@ def doc_of(given: Generation) -> dict:
             "it has facts and a reason why it has none, or neither",
         ),
         ({"links": [None]}, "'links' does not follow"),
+        ({"groups": [[0, 1]], "links": [0]}, "its groups do not hold each fact once"),
         ({"abstained": True}, "'abstained' does not follow"),
     ],
 )
@@ -220,7 +221,9 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     with judge() as opened:
         (record,) = LongForm(Settings(kind=kind), k=(8,)).judge(opened, [doc], [[RESPONSE]])
     record = json.loads(json.dumps(record)) | change
-    found = unfounded(Settings(kind=kind), {"doc": doc, "verdict": record, "responses": [RESPONSE]})
+    found = unfounded(
+        Settings(kind=kind), True, {"doc": doc, "verdict": record, "responses": [RESPONSE]}
+    )
     assert found == problem or (
         problem is not None and found is not None and found.startswith(problem)
     ), found
