@@ -23,7 +23,7 @@ from lm_factuality.retrieval.knowledge import Knowledge, write_pages
 from lm_factuality.retrieval.passages import Fields, PassageStore
 from lm_factuality.retrieval.sources import Source, open_sources, read_batches
 
-# Opening an index of fewer bytes compares its files with their sums, which takes no second.
+# An index of fewer bytes is compared with its sums when it is opened. That takes about 0.2 s.
 _CHECKED_AT_OPENING = 64 << 20
 
 
@@ -141,10 +141,15 @@ def build_knowledge(
         out: The file.
 
     Raises:
-        ConfigError: ``out`` exists and ``overwrite`` is not set.
+        ConfigError: ``out`` is a source, or it exists and ``overwrite`` is not set.
         DataError: A source cannot be read, or a row has no title.
     """
     path = Path(out)
+    for source in [sources] if isinstance(sources, str | Path) else sources:
+        if path.exists() and Path(source).exists() and path.samefile(source):
+            raise ConfigError(
+                f"{path} is the source {source} itself, which would be lost; give another name"
+            )
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
     fields = fields or Fields()

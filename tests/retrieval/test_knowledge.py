@@ -162,6 +162,16 @@ def test_what_is_there_is_kept(tmp_path, write_rows):
     assert not list(tmp_path.glob("*empty.db*"))
 
 
+def test_a_source_is_not_replaced(tmp_path, write_rows):
+    source = write_rows([{"title": "a", "text": "b"}])
+    content = source.read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for out in (source, tmp_path / "link.jsonl"):
+        with pytest.raises(ConfigError, match="itself, which would be lost; give another name"):
+            build_knowledge([source], out, overwrite=True)
+    assert source.read_bytes() == content
+
+
 def make_cut(path):
     path.write_bytes(path.read_bytes()[:6000])
 
