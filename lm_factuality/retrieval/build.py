@@ -17,7 +17,7 @@ from lm_factuality.ground.files import alone, whole_file
 from lm_factuality.retrieval import bm25
 from lm_factuality.retrieval import index as manifests
 from lm_factuality.retrieval.bm25 import BM25Index, BM25Parameters
-from lm_factuality.retrieval.dense import DenseIndex, DenseParameters
+from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters
 from lm_factuality.retrieval.index import Index, Manifest, check_files, read_manifest
 from lm_factuality.retrieval.knowledge import Knowledge, write_pages
 from lm_factuality.retrieval.passages import Fields, PassageStore
@@ -104,6 +104,7 @@ def _write_index(
     if store.kept("read") != plan:
         store.clear()
         shutil.rmtree(folder / bm25.FOLDER, ignore_errors=True)
+        (folder / VECTORS).unlink(missing_ok=True)
         try:
             for batch in read_batches(sources, fields, words):
                 store.add(batch)

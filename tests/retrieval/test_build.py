@@ -72,8 +72,10 @@ def test_another_build_starts_over(small_batches, write_tsv, tmp_path, monkeypat
         context.setattr(build.manifests, "list_files", _fail)
         with pytest.raises(Interruption):
             build_index(source, tmp_path / "index")
+    (tmp_path / "index.partial" / "embeddings.npy").write_bytes(b"vectors of a dense build")
     other = build_index(write_tsv(TEXTS[:3], "other.tsv"), tmp_path / "index", BM25(stemmer="none"))
     assert [hit.number for hit in other.retrieve(["boat"], 30)[0]] == [0, 1, 2]
+    assert not (tmp_path / "index" / "embeddings.npy").exists()
 
 
 def _fail(*_):
