@@ -202,13 +202,16 @@ class JudgeConfig:
         except ValidationError as error:
             if not isinstance(values, ArgsKwargs):
                 raise
+            name = values.args[0] if values.args else (values.kwargs or {}).get("name")
             problems = problems_of(cls, error)
-            raise ConfigError("\n".join(f"judge: {problem}" for problem in problems)) from error
+            lines = [f"judge {name}: {problem}" for problem in problems]
+            raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
         wrong = [*self._contradictions(), *self._wrong_cascade(), *self._wrong_costs()]
         if wrong:
-            raise ConfigError("\n".join(f"judge {self.name}: {problem}" for problem in wrong))
+            # pydantic passes a ValueError on, so that the error can name the file.
+            raise ValueError("; ".join(wrong))
 
     def _contradictions(self) -> Iterator[str]:
         model_is = BACKENDS[self.backend].model_is

@@ -169,7 +169,7 @@ def test_what_is_refused(tmp_path: Path, content, says):
     with pytest.raises(ConfigError) as caught:
         load_judge_config(write(tmp_path, content))
     assert says in str(caught.value)
-    assert "mine" in str(caught.value)
+    assert str(tmp_path / "mine.yaml") in str(caught.value)
     assert SECRET not in str(caught.value)
     assert "secret1" not in str(caught.value)
 
@@ -213,7 +213,7 @@ def test_names_stand_for_the_judges_of_the_suite(tmp_path: Path, monkeypatch):
 
 def test_a_changed_config_is_checked_again():
     config = JudgeConfig("c", "openai", model="m")
-    with pytest.raises(ConfigError, match="max_cost needs prices"):
+    with pytest.raises(ConfigError, match="judge c: max_cost needs prices"):
         dataclasses.replace(config, max_cost=1.0)
     assert dataclasses.replace(config, max_cost=1.0, prices=Prices(1, 1)).max_cost == 1.0
     generous = dataclasses.replace(
