@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -185,7 +184,10 @@ class Server:
 
 def _quoted(text: str) -> str:
     """What a server said, for a message of ours."""
-    return shorten(text, _LONGEST_QUOTE, placeholder="...")
+    text = " ".join(text.split())
+    if len(text) <= _LONGEST_QUOTE:
+        return text
+    return f"{text[:_LONGEST_QUOTE]}..."
 
 
 def find_key(config: JudgeConfig) -> str:

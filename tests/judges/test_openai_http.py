@@ -162,6 +162,12 @@ def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status
     assert server.attempts["p0"] == 1
 
 
+def test_a_long_message_is_cut_even_where_it_has_no_spaces(server, ask_server):
+    server.script = lambda prompt, attempt: Act(status=400, text="x" * 400)
+    (answer,) = ask_server(prompts(1))
+    assert answer.error == f"refused: HTTP 400: {'x' * 300}..."
+
+
 @pytest.mark.parametrize(
     ("act", "says"),
     [
