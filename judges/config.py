@@ -247,8 +247,10 @@ class JudgeConfig:
         if self.first is None or self.then is None or self.unsure is None:
             yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
             return
-        if self.first.capabilities.reads_prompts or self.then.backend == "cascade":
-            yield "a cascade has a classifier or lexical as first, and as then a judge of its own"
+        if "cascade" in (self.first.backend, self.then.backend):
+            yield "a cascade cannot be part of another cascade"
+        elif self.first.capabilities.reads_prompts:
+            yield "a cascade has a classifier or lexical as first, which gives probabilities"
         if self.then.verdicts != "text" or self.then.verify != "fact":
             yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
         if self.unsure[0] > self.unsure[1]:

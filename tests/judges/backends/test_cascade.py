@@ -170,7 +170,8 @@ def test_what_the_first_cannot_answer_goes_to_the_second(evaluate, cascade, serv
     [
         ({"then": None}, r"a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure"),
         ({"unsure": None}, r"a cascade has first"),
-        ({"first": "both.yaml"}, "a cascade has a classifier or lexical as first"),
+        ({"first": "inner.yaml"}, "a cascade cannot be part of another cascade"),
+        ({"then": "inner.yaml"}, "a cascade cannot be part of another cascade"),
         ({"first": "gpt.yaml"}, "a cascade has a classifier or lexical as first"),
         ({"then": "words.yaml"}, "take verdicts and verify out of then"),
         ({"then": "pages.yaml"}, "take verdicts and verify out of then"),
@@ -188,10 +189,9 @@ def test_nonsense_is_refused(keys, message, cascade, write_judge, server):
     cascade()
     write_judge("words", backend="openai", model="m", base_url=server.base_url, verdicts="logprobs")
     write_judge("pages", backend="openai", model="m", base_url=server.base_url, verify="page")
-    if keys.get("first") == "both.yaml":
-        path = cascade()
-        path.rename(path.with_name("inner.yaml"))
-        keys = {"first": "inner.yaml"}
+    # Its second judge is a classifier, so that it gives probabilities.
+    inner = cascade(then="minicheck.yaml")
+    inner.rename(inner.with_name("inner.yaml"))
     with pytest.raises(ConfigError, match=re.escape(message) if "(" in message else message):
         load_judge_config(cascade(**keys))
 
