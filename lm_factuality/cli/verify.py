@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-import lm_factuality.benchmarks.felm_gen.steps  # noqa: F401  declares what cures "no evidence"
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import (
