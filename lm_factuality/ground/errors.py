@@ -1,7 +1,7 @@
 """Errors that a user can act on, and why items are unscored.
 
 The command line prints an error without a traceback and exits with 1. Reasons are counted by what
-they have in common, and shown with their cures, which are declared where the reasons are named.
+they have in common, and shown with their cures, which are in `cures.yaml`.
 """
 
 import difflib
