@@ -1,9 +1,11 @@
 """A judge as a YAML file: which model answers, how it is asked and within which limits."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -12,6 +14,7 @@ from pydantic_core import ArgsKwargs
 from judges.answers import Decoding, Prices
 from judges.capabilities import BACKENDS, Capabilities, capabilities
 from lm_factuality.ground.errors import ConfigError, did_you_mean
+from lm_factuality.ground.secrets import secrets_in_text
 from lm_factuality.ground.settings import (
     FORBID,
     Integer,
@@ -40,21 +43,33 @@ def _is_known(backend: str) -> str:
 
 
 def _is_variable(name: str) -> str:
-    if not name.isidentifier():  # the value is not shown, for it may be the key
+    # The value is not shown, for it may be the key.
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or secrets_in_text(name):
         raise ValueError("must be the name of an environment variable, not the key itself")
     return name
+
+
+def _is_address(base_url: str) -> str:
+    # The value is not shown, for it may hold a password.
+    try:
+        url = urlsplit(base_url)
+        is_web = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_web = False
+    if not is_web:
+        raise ValueError("is not an address; expected something like http://localhost:8000/v1")
+    if url.username is not None or url.password is not None or url.query or url.fragment:
+        raise ValueError(
+            "must hold no user, password or ?query (keys included); keys come from the environment"
+            " only: name the variable by api_key_env"
+        )
+    return base_url
 
 
 String = Annotated[str, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
-Address = Annotated[
-    String,
-    Field(
-        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$",
-        description="an address such as http://localhost:8000/v1 without user, password or ?query",
-    ),
-]
+Address = Annotated[String, AfterValidator(_is_address)]
 Share = Annotated[Number, Field(ge=0, le=1)]
 Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8]")]
 # A cascade has these from its second judge.

@@ -166,7 +166,8 @@ class Server:
         advice = _ADVICE.get(status, f"no request of this judge can succeed; {AGAIN}")
         if status < 400:
             # Following a redirect would take prompts and the key to a server nobody has named.
-            target = _quoted(error.response.headers.get("location", "nowhere"))
+            location = error.response.headers.get("location", "nowhere")
+            target = _quoted(self._hidden(location))
             advice = f"it redirects to {target}, which is not followed; change base_url"
         elif any(word in why for word in _SCHEMA_WORDS):
             advice = (

@@ -270,7 +270,15 @@ class _Server:
         asked = self._lm.get_batched_requests(prompts, missing_keys, gen_kwargs=generation)
         call = partial(self._call, self._lm.amodel_call)
         parse = partial(self._parse, self._lm.parse_generations)
-        with replaced(self._lm, amodel_call=call, parse_generations=parse, _batch_size=1):
+        # lm_eval reads num_concurrent=0 as one at a time, but with 0 this call would wait for ever.
+        concurrent = max(1, self._lm._concurrent)
+        with replaced(
+            self._lm,
+            amodel_call=call,
+            parse_generations=parse,
+            _batch_size=1,
+            _concurrent=concurrent,
+        ):
             batches = asyncio.run(asked)
         for place, (reply,) in zip(missing, batches, strict=True):
             replies[place] = reply

@@ -200,6 +200,8 @@ def _is_lm_evals(name: str) -> bool:
     """
     if "*" in name or Path(name).is_dir():
         return True
+    if _is_path(name):
+        return False
     folder = Path(internal("lm_eval").__file__).parent / "tasks"
     files = [path for path in folder.rglob("*") if path.suffix in (".yaml", ".py")]
     return any(name.encode() in path.read_bytes() for path in files)

@@ -94,12 +94,19 @@ class Knowledge:
             None if there is no such page.
 
         Raises:
-            DataError: The file is damaged.
+            DataError: The file is damaged, or the page is no text.
         """
         for spelling in spellings(title):
             rows = self._query("SELECT text FROM documents WHERE title = ?", spelling)
-            if rows:
-                return split_page(str(rows[0][0]))
+            if not rows:
+                continue
+            text = rows[0][0]
+            if not isinstance(text, str):
+                raise DataError(
+                    f"{self.path}: the page {spelling!r} is a {type(text).__name__}, expected text;"
+                    f" {_AGAIN}"
+                )
+            return split_page(text)
         return None
 
     def __len__(self) -> int:

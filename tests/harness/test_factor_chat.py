@@ -36,13 +36,17 @@ def oracle(monkeypatch) -> Iterator[Any]:
 
 
 def ask(
-    evaluate: Any, server: JudgeServer, client: str = "local-chat-completions", **options: Any
+    evaluate: Any,
+    server: JudgeServer,
+    client: str = "local-chat-completions",
+    num_concurrent: int = 8,
+    **options: Any,
 ) -> dict[str, Any]:
     path = "completions" if client == "local-completions" else "chat/completions"
     arguments = {
         "model": "m",
         "base_url": f"{server.base_url}/{path}",
-        "num_concurrent": 8,
+        "num_concurrent": num_concurrent,
         "max_retries": 1,
         "tokenizer_backend": None,
     }
@@ -74,6 +78,12 @@ def test_a_server_that_gives_log_probabilities(client, evaluate, oracle):
         )
     assert len(server.bodies) == 4 * ROWS  # each once
     assert 1 < server.busiest <= 8
+
+
+def test_no_concurrency_means_one_request_at_a_time(evaluate, oracle):
+    server = oracle().server
+    assert ask(evaluate, server, num_concurrent=0)["results"][TASK]["chat_acc,none"] == 1
+    assert server.busiest == 1
 
 
 def test_a_server_that_has_fewer_alternatives_is_asked_for_fewer(evaluate, oracle):

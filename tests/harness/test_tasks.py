@@ -45,6 +45,7 @@ def said(capsys, monkeypatch):
         (["--tasks", "sample_facto"], "did you mean sample_factor"),
         (["--tasks", "zzzzqqqq"], "'zzzzqqqq' is not a task"),
         (["--tasks", "no_such.yaml"], "no_such.yaml: no such file"),
+        (["--tasks", "a.yaml"], "a.yaml: no such file"),
         (
             ["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")],
             "it is a build of factor-gen",

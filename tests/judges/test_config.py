@@ -139,7 +139,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
         ),
         ({**OPENAI, "prompts": ["verify"]}, "prompts is"),
         ({**OPENAI, "extra_body": 3}, "extra_body is 3; expected a valid dictionary"),
-        ({**OPENAI, "base_url": "localhost:8000"}, "expected an address such as"),
+        ({**OPENAI, "base_url": "localhost:8000"}, "base_url is not an address"),
         (
             {**OPENAI, "base_url": "http://me:secret1@host/v1"},
             "base_url holds what looks like an address with",
@@ -221,3 +221,38 @@ def test_a_changed_config_is_checked_again():
     )  # without max_cost it may
     with pytest.raises(ConfigError, match="extra_body holds n"):
         dataclasses.replace(generous, max_cost=1.0)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "localhost:8000",
+        "http://[::1/v1",
+        "http://localhost:80a0/v1",
+        "http://:8000/v1",
+        "http://localhost:0/v1",
+    ],
+)
+def test_what_is_no_address(base_url):
+    with pytest.raises(ConfigError, match="base_url is not an address"):
+        JudgeConfig("c", "openai", model="m", base_url=base_url)
+
+
+def test_the_scheme_of_an_address_may_be_in_capitals():
+    assert JudgeConfig("c", "openai", model="m", base_url="HTTP://host").base_url == "HTTP://host"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"base_url": "http://me:secret1@host/v1"},
+        {"base_url": "http://host/v1?key=secret1"},
+        {"base_url": "http://secret1 host:80a0"},
+        {"api_key_env": "hf_secret1" + "A" * 40},
+    ],
+)
+def test_a_credential_in_a_config_made_in_python_is_refused_and_not_shown(values):
+    with pytest.raises(ConfigError) as caught:
+        JudgeConfig("c", "openai", model="m", **values)
+    assert next(iter(values)) in str(caught.value)
+    assert "secret1" not in str(caught.value)

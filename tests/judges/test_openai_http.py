@@ -487,10 +487,12 @@ def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
     monkeypatch.setenv("MY_KEY", KEY)
     elsewhere = JudgeServer()
     target = f"{elsewhere.base_url}/chat/completions"
-    server.script = lambda prompt, attempt: Act(status=status, headers={"Location": target})
+    headers = {"Location": f"{target}/{KEY}"}
+    server.script = lambda prompt, attempt: Act(status=status, headers=headers)
     try:
         with pytest.raises(
-            BackendDown, match=rf"redirects to {target}, which is not followed.*change base_url"
+            BackendDown,
+            match=rf"redirects to {target}/\*\*\*, which is not followed.*change base_url",
         ):
             ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)
         assert (len(server.bodies), elsewhere.bodies) == (1, [])

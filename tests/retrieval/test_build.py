@@ -72,8 +72,10 @@ def test_another_build_starts_over(small_batches, write_tsv, tmp_path, monkeypat
         context.setattr(build.manifests, "list_files", _fail)
         with pytest.raises(Interruption):
             build_index(source, tmp_path / "index")
+    (tmp_path / "index.partial" / "embeddings.npy").write_bytes(b"vectors of a dense build")
     other = build_index(write_tsv(TEXTS[:3], "other.tsv"), tmp_path / "index", BM25(stemmer="none"))
     assert [hit.number for hit in other.retrieve(["boat"], 30)[0]] == [0, 1, 2]
+    assert not (tmp_path / "index" / "embeddings.npy").exists()
 
 
 def _fail(*_):
@@ -239,8 +241,11 @@ DAMAGE = {
         cut("tantivy/*.idx", 1000),
         [".idx: 1000 bytes, expected 28110; copy the whole folder", AGAIN],
     ),
-    "terms altered": (flip("tantivy/*.term", -1), ["not the files of a BM25 index"]),
-    "store altered": (flip("passages.sqlite", 1), ["the passages cannot be read"]),
+    "terms altered": (flip("tantivy/*.term", -1), [".term: altered since it was built", AGAIN]),
+    "store altered": (
+        flip("passages.sqlite", 1),
+        ["passages.sqlite: altered since it was built", AGAIN],
+    ),
     "passages missing": (edit(num_passages=221), ["220 passages, expected 221 as in the manifest"]),
     "stemmer unknown": (edit(parameters={"stemmer": "german"}), ["stemmer: found 'german'"]),
     "stemmer missing": (edit(parameters={}), ["not the files of a BM25 index: 'stemmer'"]),
@@ -261,6 +266,17 @@ def test_a_damaged_index_is_named(kind, copied):
         open_index(copied)
     for text in expected:
         assert text in str(error.value)
+
+
+def test_a_large_index_is_opened_without_its_sums(copied, monkeypatch):
+    monkeypatch.setattr(build, "_CHECKED_AT_OPENING", 1000)
+    flip("tantivy/*.term", -1)(copied)
+    with pytest.raises(DataError, match="not the files of a BM25 index"):
+        open_index(copied)
+    flip("tantivy/*.term", -1)(copied)
+    flip("passages.sqlite", 1)(copied)
+    with pytest.raises(DataError, match="the passages cannot be read"):
+        open_index(copied)
 
 
 def test_sums_are_compared_when_asked(copied):

@@ -162,6 +162,16 @@ def test_what_is_there_is_kept(tmp_path, write_rows):
     assert not list(tmp_path.glob("*empty.db*"))
 
 
+def test_a_source_is_not_replaced(tmp_path, write_rows):
+    source = write_rows([{"title": "a", "text": "b"}])
+    content = source.read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for out in (source, tmp_path / "link.jsonl"):
+        with pytest.raises(ConfigError, match="itself, which would be lost; give another name"):
+            build_knowledge([source], out, overwrite=True)
+    assert source.read_bytes() == content
+
+
 def make_cut(path):
     path.write_bytes(path.read_bytes()[:6000])
 
@@ -196,6 +206,18 @@ def test_damaged_and_wrong_files_are_errors(tmp_path, damage, expected):
         Knowledge(path).passages("Nobody")
     with pytest.raises(DataError, match="no such file"):
         Knowledge(tmp_path)
+
+
+@pytest.mark.parametrize(("content", "type_name"), [(None, "NoneType"), (b"boat", "bytes")])
+def test_a_page_that_is_no_text_is_an_error(content, type_name, tmp_path):
+    path = tmp_path / "knowledge.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE documents(title PRIMARY KEY, text)")
+    connection.execute("INSERT INTO documents VALUES ('a', ?)", (content,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(DataError, match=f"knowledge.db: the page 'a' is a {type_name}, expected"):
+        Knowledge(path).passages("a")
 
 
 def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):

@@ -3,6 +3,7 @@
 `fetcher` asks for pages and robots.txt with it.
 """
 
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ import httpx
 from lm_factuality.ground.published import tls_context
 from lm_factuality.retrieval.references.links import Address, DeadLink, Endpoint, normalise, resolve
 
+_GZIP = "gzip"
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_FORMAT = 31  # zlib's number for data with the header and check of gzip
 _HEADERS = {
     "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,application/pdf;q=0.9,*/*;q=0.1",
     "Accept-Language": "en,*;q=0.5",
-    "Accept-Encoding": "gzip",
+    "Accept-Encoding": _GZIP,
     "Connection": "close",
 }
 
@@ -140,11 +144,56 @@ class Network:
                 extensions={"sni_hostname": name},
             )
             async with request as response:
-                body = bytearray()
+                body = b""
                 if response.status_code == httpx.codes.OK:
-                    async for chunk in response.aiter_bytes():
-                        body += chunk
-                        if len(body) > max_bytes:
-                            sentence = f"more than the limit of {max_bytes:,} bytes"
-                            raise DeadLink("too large", sentence)
-                return Response(str(url), response.status_code, response.headers, bytes(body))
+                    body = await _read_body(response, max_bytes)
+                return Response(str(url), response.status_code, response.headers, body)
+
+
+async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:
+    """Read a body and decompress it.
+
+    Raises:
+        DeadLink: It is too long, is cut off, or has an encoding that nobody asked for.
+    """
+    encoding = response.headers.get("Content-Encoding", "identity").lower().removeprefix("x-")
+    if encoding not in ("identity", _GZIP):
+        sentence = f"encoded as {encoding[:40]!r}; only {_GZIP} was asked for"
+        raise DeadLink("broken", sentence)
+    sent = bytearray()
+    async for chunk in response.aiter_raw():
+        sent += chunk
+        _check_length(sent, max_bytes)
+    if encoding == _GZIP:
+        return _decompress(bytes(sent), max_bytes)
+    return bytes(sent)
+
+
+def _decompress(sent: bytes, max_bytes: int) -> bytes:
+    """Decompress all members of gzip data. What follows the last one is padding.
+
+    httpx decompresses too, but it reads one member and does not notice data that ends too early.
+
+    Raises:
+        DeadLink: The data is damaged, ends too early, or is too long.
+    """
+    body = bytearray()
+    is_first = True
+    while sent and (is_first or sent.startswith(_GZIP_MAGIC)):
+        is_first = False
+        decompressor = zlib.decompressobj(wbits=_GZIP_FORMAT)
+        try:
+            body += decompressor.decompress(sent, max_bytes + 1 - len(body))
+        except zlib.error as error:
+            raise DeadLink("broken", f"damaged gzip: {error}") from None
+        _check_length(body, max_bytes)
+        if not decompressor.eof:
+            sentence = f"its gzip data ends too early, after {len(body):,} bytes"
+            raise DeadLink("broken", sentence)
+        sent = decompressor.unused_data
+    return bytes(body)
+
+
+def _check_length(body: bytearray, max_bytes: int) -> None:
+    if len(body) > max_bytes:
+        raise DeadLink("too large", f"more than the limit of {max_bytes:,} bytes")

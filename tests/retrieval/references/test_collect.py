@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -43,6 +44,10 @@ def fetch(cache, network, manners):
 READABLE = {
     "html": (page(), SENTENCE),
     "gzip": (zipped(PAGE), SENTENCE),
+    "gzip in two members": (
+        page(gzip.compress(PAGE[:100]) + gzip.compress(PAGE[100:]), Content_Encoding="gzip"),
+        SENTENCE,
+    ),
     "no type, html": (page(Content_Type=""), SENTENCE),
     "text in Latin-1": (
         page("Wärter".encode("latin-1"), Content_Type="text/plain; charset=iso-8859-1"),
@@ -137,7 +142,17 @@ DEAD = {
     "damaged gzip": (
         page(b"\x1f\x8b" + b"junk" * 9, Content_Encoding="gzip"),
         "broken",
-        "no whole answer in HTTP",
+        "damaged gzip",
+    ),
+    "early end of gzip": (
+        page(gzip.compress(PAGE)[:-9], Content_Encoding="gzip"),
+        "broken",
+        "its gzip data ends too early",
+    ),
+    "gzip in gzip": (
+        page(gzip.compress(gzip.compress(PAGE)), Content_Encoding="gzip, gzip"),
+        "broken",
+        "only gzip was asked for",
     ),
     "not HTTP": (
         lambda handler: handler.wfile.write(b"220 mail ready\r\n\r\n"),
