@@ -121,7 +121,7 @@ def _read(file: Path, including: tuple[Path, ...] = ()) -> tuple[dict[str, Any],
     Raises:
         ConfigError: A file is not there or no YAML, holds no mapping, or includes itself.
     """
-    real_path = file.resolve()
+    real_path = Path(os.path.realpath(file))  # which does not mind a loop of links
     if real_path in including:
         raise ConfigError(
             f"{including[-1]}: include comes back to {file.name}; take one of the includes out"

@@ -112,7 +112,7 @@ def find_certificate(judge: Judge) -> dict[str, Any] | None:
         DataError: A file is damaged.
     """
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
-    certificates = {path.stem: _in_short(path) for path in sorted(folder.glob("*.json"))}
+    certificates = {path.stem: _read_in_short(path) for path in sorted(folder.glob("*.json"))}
     return {
         setting: certificate
         for setting, certificate in certificates.items()
@@ -127,14 +127,22 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
         return False  # a prompt that the suite has no more
 
 
-def _in_short(path: Path) -> dict[str, Any]:
+def in_short(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a certificate what results hold of it.
+
+    Raises:
+        KeyError: It is no certificate. So does a TypeError.
+    """
+    return {
+        **{key: certificate[key] for key in _SHORT},
+        "scores": certificate["scores"]["ALL"],
+        "unscored": certificate["scores"]["unscored"]["responses"],
+    }
+
+
+def _read_in_short(path: Path) -> dict[str, Any]:
     try:
-        certificate = parse_json(path.read_text(encoding="utf-8"))
-        return {
-            **{key: certificate[key] for key in _SHORT},
-            "scores": certificate["scores"]["ALL"],
-            "unscored": certificate["scores"]["unscored"]["responses"],
-        }
+        return in_short(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"

@@ -293,7 +293,7 @@ def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
     for record, doc_id in zip(table.records, ids, strict=True):
         try:
             text, choices, target = (render(record.values) for render in renderers)
-            if isinstance(choices, str):
+            if isinstance(choices, str) and choices.lstrip().startswith("["):
                 choices = ast.literal_eval(choices)  # lm_eval's other way to write a list
         except (TemplateError, ValueError, SyntaxError, TypeError) as error:
             raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error

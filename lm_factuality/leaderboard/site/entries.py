@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from judges.certificates import in_short
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import Stated
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
@@ -232,7 +233,8 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
     """The score by which a task is ranked, or None if it is not defined."""
     task = of_task.task
     certificates = dict(task.metadata.get("judge_certificate") or {})
-    certificates[str(evidence.certificate.get("setting"))] = evidence.certificate
+    if evidence.certificate:
+        certificates[str(evidence.certificate["setting"])] = in_short(evidence.certificate)
     task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
     shown_figure = figure(task, metric)
     benchmark = find_benchmark(task.kind)

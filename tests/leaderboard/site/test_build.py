@@ -74,7 +74,8 @@ def test_what_is_known_of_the_judge_is_said_of_each_score(built: Path) -> None:
         "marking segments"
     }
     assert (
-        "(segment_doc, " in steps["sample_felm_gen"]["marking segments"]["text"]
+        "F1 of segments with errors 31.8% [26.6%, 36.9%] (segment_doc, "
+        in steps["sample_felm_gen"]["marking segments"]["text"]
     )  # the packed one
     assert set(steps["sample_ambigbio"]) == {"decomposition", "grouping", "linking", "verification"}
     assert not any(each["is_certified"] for each in steps["sample_ambigbio"].values())
