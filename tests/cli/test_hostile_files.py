@@ -145,7 +145,7 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
             "GENERATIONS": SAMPLE / "sample_ambigbio_generations.json",
         }
         words = [
-            str(places.get(word, word)).replace("m=FILE", f"m={path}") for word in command.split()
+            str(places.get(word, word)).replace("=FILE", f"={path}") for word in command.split()
         ]
         before = time.perf_counter()
         code = run(words)

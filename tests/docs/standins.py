@@ -91,6 +91,12 @@ NOT_RUN = (
         "lm-factuality run --model hf --model_args pretrained=ORG/NAME",
         "pushes to the Hub",
     ),
+    (
+        "tasks/simpleqa/README.md",
+        "lm-factuality run --model hf",
+        "loads its questions from the Hub",
+    ),
+    ("docs/biographies.md", "lm-factuality people agree", "needs the labels of a sheet"),
     ("docs/factor_gen.md", "pip install", "changes the environment"),
     (
         "docs/factor_gen.md",
