@@ -131,7 +131,8 @@ def in_short(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return of a certificate what results hold of it.
 
     Raises:
-        KeyError: It is no certificate. So does a TypeError.
+        KeyError: A key is missing.
+        TypeError: A section is not as a certificate has it.
     """
     return {
         **{key: certificate[key] for key in _SHORT},

@@ -20,11 +20,10 @@ from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.tables import Record
 from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.own_data import read_records
+from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.harness.suite_task import Settings
 from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
@@ -138,8 +137,8 @@ class GradedTask(JudgedTask):
         )
         documents = []
         for number, record in enumerate(records):
-            question = _text_in(record, self._answers.question_column)
-            reference = _text_in(record, self._answers.reference_column)
+            question = text_in(record, self._answers.question_column)
+            reference = text_in(record, self._answers.reference_column)
             documents.append(
                 {
                     "index": str(number),
@@ -167,22 +166,6 @@ def _declared_scores(scores: Sequence[GradeScore]) -> tuple[Score, ...]:
         declared += [shown, *shown.bounds()]
     declared.append(Score("unscored", Aggregation(how_many), higher=False))
     return tuple(declared)
-
-
-def _text_in(record: Record, column: str) -> str:
-    """The text in a column of a row.
-
-    Raises:
-        DataError: There is no such column, or it is empty.
-    """
-    if column not in record.values:
-        columns = ", ".join(map(repr, record.values))
-        raise DataError(f"{record.location}: no column {column!r}; expected it among {columns}")
-    value = record.values[column]
-    text = "" if value is None else str(value).strip()
-    if not text:
-        raise DataError(f"{record.location}: the column {column!r} is empty; expected a text")
-    return text
 
 
 def _samples(answers: GradedAnswers) -> Samples:

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
 from typing import Any, ClassVar
 
 from lm_factuality.benchmarks.declaration import (
@@ -17,11 +18,10 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
     bounds_of,
 )
-from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.own_data import read_records
+from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import Settings, SuiteTask
 from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
@@ -86,19 +86,12 @@ class ScoredTask(SuiteTask):
 
     def read_documents(self) -> list[JsonObject]:
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")
+        columns = [name for _, name, _, _ in Formatter().parse(self.prompt) if name]
         documents = []
         for record in records:
-            empty = [name for name, value in record.values.items() if value in (None, "")]
-            try:
-                text = self.prompt.format(**record.values)
-            except KeyError as error:
-                found = ", ".join(record.values)
-                raise DataError(f"{record.location}: no column {error}; found {found}") from error
-            if any(f"{{{name}}}" in self.prompt for name in empty):
-                raise DataError(
-                    f"{record.location}: empty: {', '.join(empty)}; the prompt needs a text there"
-                )
-            documents.append({**record.values, "text": text})
+            for column in columns:
+                text_in(record, column)  # raises where the prompt would lack a text
+            documents.append({**record.values, "text": self.prompt.format(**record.values)})
         return documents
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:

@@ -98,3 +98,19 @@ def read_records(
         Record(f"{path}, row {number}", values) for number, values in enumerate(rows, start=1)
     ]
     return records, {"dataset": path, "fingerprint": rows._fingerprint}
+
+
+def text_in(record: Record, column: str) -> str:
+    """The text in a column of a row.
+
+    Raises:
+        DataError: There is no such column, or it is empty.
+    """
+    if column not in record.values:
+        columns = ", ".join(map(repr, record.values))
+        raise DataError(f"{record.location}: no column {column!r}; expected it among {columns}")
+    value = record.values[column]
+    text = "" if value is None else str(value).strip()
+    if not text:
+        raise DataError(f"{record.location}: the column {column!r} is empty; expected a text")
+    return text

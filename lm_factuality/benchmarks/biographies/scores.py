@@ -248,10 +248,10 @@ def why_unscored(judged: JudgedBiography, scores: Scores | None) -> str | None:
 _BIOGRAPHIES = "individuals that a reader sees in a response"
 _ENTITIES = "people about whom a response says something true"
 _MERGED = "responses with one biography of several entities"
-_D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
+D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
 _FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
 SCORES = (
-    _D_FACTSCORE,
+    D_FACTSCORE,
     _FACTSCORE,
     Score(
         "difference",
@@ -270,7 +270,7 @@ SCORES = (
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
     *_FACTSCORE.bounds(),
-    *_D_FACTSCORE.bounds(),
+    *D_FACTSCORE.bounds(),
     Score("unscored", Aggregation(statistics.how_many), higher=False),
 )
 MEANS = (  # of `Scores`, in the order of tables

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
+    D_FACTSCORE,
     length_penalty,
     of_any,
     score,
@@ -106,7 +107,6 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonOb
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
-_D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
 _PRECISION = Score(
     "precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"
 )
@@ -115,7 +115,7 @@ _FACTSCORE = Score(
 )
 SCORES = (
     _F1,
-    _D_FACTSCORE,
+    D_FACTSCORE,
     _PRECISION,
     _FACTSCORE,
     Score(
@@ -151,7 +151,7 @@ SCORES = (
     *_F1.bounds(),
     *_PRECISION.bounds(),
     *_FACTSCORE.bounds(),
-    *_D_FACTSCORE.bounds(),
+    *D_FACTSCORE.bounds(),
     Score("f1_at_*", MEAN, F1),
     Score("unscored", Aggregation(how_many), higher=False),
 )
