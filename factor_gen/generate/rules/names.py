@@ -1,16 +1,14 @@
-"""Another name of the same kind: out of the text before, or out of the sentence itself."""
+"""Another name of the same kind out of the text before."""
 
 import random
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from factor_gen.generate.rules.edits import Edit, edit
-from factor_gen.generate.rules.pronouns import HE, SHE
 from factor_gen.generate.rules.sentence import AGENCIES, Sentence, overlaps
 from factor_gen.generate.rules.words import WORDS
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import NAME, NAMES, ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.analysis import ORGANISATION, PERSON, PLACE, Entity
 from factor_gen.text.conditions import Place
 from factor_gen.text.names import (
     FIRST_NAMES,
@@ -24,11 +22,9 @@ from factor_gen.text.names import (
 )
 
 _MOST_NAMES = 2  # of the document for each name
-_MOST_BETWEEN = 15  # tokens from one name to the other that it changes places with
 _SHORTEST_WORD = 4  # letters of a word that is put in capitals for emphasis
 _TITLES = ("Mr", "Mr.", "Mrs", "Mrs.", "Ms", "Ms.", "Dr", "Dr.")
 _UNUSABLE = re.compile(r"\d|/|\AEx-|\A(?:Jr\.|Sr\.|III|II)\Z")
-_SAYING_OTHER_SEX = {"f": HE | WORDS["male"], "m": SHE | WORDS["female"]}
 
 
 def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
@@ -53,22 +49,6 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             yield edit("name", error_type, *((start, end, new) for start, end in spans))
 
 
-def swapped_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
-    """Let two names of one kind change places if a verb stands between them."""
-    names = [name for name in sentence.entities if name.kind in NAMES and _is_whole(sentence, name)]
-    for one, other in pairwise(names):
-        if one.kind == NAME or _sort(sentence, one) != _sort(sentence, other):
-            continue
-        if related(one.text, other.text) or not _are_known_initials(one.text, other.text):
-            continue
-        between = sentence.place(sentence.ends[one.end] + 1, sentence.starts[other.start])
-        if between.end - between.start > _MOST_BETWEEN or not between.meets("deed"):
-            continue
-        if all(len(sentence.occurrences(name.text)) == 1 for name in (one, other)):
-            swap = (one.start, one.end, other.text), (other.start, other.end, one.text)
-            yield edit("name swap", ENTITY, *swap)
-
-
 def _place(sentence: Sentence, entity: Entity) -> Place:
     return sentence.place_of(entity.start, entity.end, kind=[entity.kind])
 
@@ -87,12 +67,6 @@ def _is_emphasised(name: str) -> bool:
 def _are_known_initials(*names: str) -> bool:
     """Whether those names that are initials, which may be of anything, are of an organisation."""
     return all(name in ORGANISATIONS for name in names if name.isupper())
-
-
-def _sort(sentence: Sentence, entity: Entity) -> tuple[str, str, int, bool]:
-    """What two names must have in common to change places."""
-    size = len(entity.text.split())
-    return entity.kind, _class(entity.text), size, _has_article(sentence, entity)
 
 
 def _class(name: str) -> str:
@@ -152,7 +126,7 @@ def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
         if kind == ORGANISATION and not _are_known_initials(name, entity.text):
             continue
         sex = FIRST_NAMES.get(mention.text.split()[0], "")
-        if kind == PERSON and sentence.words & _SAYING_OTHER_SEX.get(sex, frozenset()):
+        if kind == PERSON and sentence.place(0, sex=[sex]).meets("another sex"):
             continue
         if kind != PLACE or _class(name) == _class(entity.text):
             yield name

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.verbs import form_of
+from factor_gen.generate.rules.substitutes import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
 from factor_gen.text.analysis import FINITE

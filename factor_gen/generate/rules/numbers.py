@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.words import LISTS
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
 
 _QUANTITIES = (NUMBER, MONEY, PERCENT, DURATION)
-_UNITS = LISTS["units of time"]
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _WORD = re.compile(r"\w*")
 _ALL = re.compile(r"\ball (?:of the |the )?\Z", re.IGNORECASE)
@@ -45,10 +43,6 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         )
         if place.meets("no quantity"):
             continue
-        if entity.kind == DURATION and not place.meets("no unit"):
-            for unit in _other_units(sentence, entity.text, rng):
-                start = entity.start + entity.text.rindex(" ") + 1
-                yield edit("unit", CIRCUMSTANCE, (start, entity.end, unit))
         written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
         old = written.group().lower() if written else ""
         in_digits = str(CARDINALS.index(old) + 1) if old in CARDINALS else old
@@ -65,21 +59,6 @@ def suffix(value: int) -> str:
     if value % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-
-
-def _other_units(sentence: Sentence, text: str, rng: random.Random) -> list[str]:
-    """The next units, shorter and longer: *three weeks* for *three months*."""
-    unit = text.split(" ")[-1]
-    if unit not in _UNITS or unit == text:
-        return []
-    value = _value(text)
-    may_be_decades = value is not None and value <= _MOST_DECADES
-    near = [
-        other
-        for other in _around(_UNITS, unit, 1)
-        if other not in sentence.words and (other != "decades" or may_be_decades)
-    ]
-    return rng.sample(near, len(near))
 
 
 def _around(names: Sequence[str], name: str, reach: int) -> list[str]:
