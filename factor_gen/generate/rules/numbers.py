@@ -46,7 +46,7 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
         old = written.group().lower() if written else ""
         in_digits = str(CARDINALS.index(old) + 1) if old in CARDINALS else old
-        if sentence.small.count(old) > 1 or (in_digits != old and in_digits in sentence.words):
+        if sentence.small.count(old) > 1 or (in_digits != old and in_digits in sentence.small):
             continue  # three groups of three bits
         others = _other_numbers if old[:1].isdigit() else _other_words
         for new in others(sentence, entity, old, rng):

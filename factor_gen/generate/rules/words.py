@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from factor_gen.text import lists as text
 from factor_gen.text.lists import entries, rows, word_lists
+from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
@@ -15,6 +16,9 @@ WORDS: Mapping[str, frozenset[str]] = {
     **text.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
     "set phrases": entries(DATA / "set_phrases.txt"),
+    "first names": frozenset(FIRST_NAMES),
+    "organisations": ORGANISATIONS,
+    "common organisations": ORGANISATION_WORDS - ORGANISATIONS,
 }
 """The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
 _IRREGULAR: Mapping[tuple[str, str], str] = {
