@@ -17,7 +17,6 @@ _QUANTITIES = (NUMBER, MONEY, PERCENT, DURATION)
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _WORD = re.compile(r"\w*")
 _ALL = re.compile(r"\ball (?:of the |the )?\Z", re.IGNORECASE)
-_MOST_DECADES = 9  # more than people count in decades
 _MOST_LISTED = 12  # things that a sentence counts and lists
 _LARGEST_PERCENT = 100
 _MOST_DIGITS = 12
@@ -45,8 +44,8 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             continue
         written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
         old = written.group().lower() if written else ""
-        in_digits = str(CARDINALS.index(old) + 1) if old in CARDINALS else old
-        if sentence.small.count(old) > 1 or (in_digits != old and in_digits in sentence.small):
+        spellings = {old, str(value).removesuffix(".0")}
+        if sum(sentence.small.count(spelling) for spelling in spellings) > 1:
             continue  # three groups of three bits
         others = _other_numbers if old[:1].isdigit() else _other_words
         for new in others(sentence, entity, old, rng):
@@ -59,12 +58,6 @@ def suffix(value: int) -> str:
     if value % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-
-
-def _around(names: Sequence[str], name: str, reach: int) -> list[str]:
-    """The names next to one of a list."""
-    i = names.index(name)
-    return [near for near in names[max(0, i - reach) : i + reach + 1] if near != name]
 
 
 def _other_numbers(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
@@ -88,7 +81,8 @@ def _other_words(sentence: Sentence, entity: Entity, old: str, rng: random.Rando
     used = {CARDINALS[0], *(text.split()[0] for text in alike)}
     if _ALL.search(sentence.text[: entity.start]):
         used.add(CARDINALS[1])  # not: all two
-    near = [new for new in _around(names, old, reach) if new not in used]
+    i = names.index(old)
+    near = [new for new in names[max(0, i - reach) : i + reach + 1] if new not in {old, *used}]
     return sentence.some(rng, near, wanted)
 
 
