@@ -28,7 +28,7 @@ from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
-from lm_factuality.ground.tables import Reader, Record, csv_rows, jsonl_rows, parquet_rows
+from lm_factuality.ground.tables import Reader, TableRow, csv_rows, jsonl_rows, parquet_rows
 
 CLEANING = 2
 """Raised when texts are unwrapped in another way, or other sentences count as repeated."""
@@ -165,7 +165,7 @@ def read_documents(
 
 def _dataset_rows(
     corpus: CorpusSettings, folder: Path | None, commit: str | None
-) -> Iterator[Record]:
+) -> Iterator[TableRow]:
     place = f"corpus.dataset {corpus.dataset!r}"
     form = "corpus: {dataset: NAME, split: NAME}"
     # the datasets library takes several splits only where it does not stream
@@ -173,7 +173,7 @@ def _dataset_rows(
         source = folder or corpus.dataset or ""
         rows = stream(source, corpus.config, split, commit, place, form)
         for number, values in enumerate(rows, start=1):
-            yield Record(f"{corpus.dataset}[{split}], row {number}", values)
+            yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
 
 
 def _read_file(
@@ -195,7 +195,7 @@ def _read_file(
         ".jsonl": jsonl_rows,
         ".jsonl.gz": jsonl_rows,
         ".ndjson": jsonl_rows,
-        ".csv": partial(csv_rows, repeated_columns=True),
+        ".csv": csv_rows,
         ".parquet": partial(parquet_rows, needed=needed, optional=["id"]),
     }
     for ending, reader in readers.items():
@@ -224,7 +224,7 @@ def _columns_of(corpus: CorpusSettings) -> list[str]:
 
 
 def _documents(
-    rows: Iterator[Record | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
+    rows: Iterator[TableRow | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the document in each row; a null text is an empty one."""
     needed = _columns_of(corpus)
@@ -248,7 +248,7 @@ def _documents(
         yield Document(doc_id, whole(text or ""), row.location)
 
 
-def _text(row: Record, source: str) -> str | None:
+def _text(row: TableRow, source: str) -> str | None:
     """Return the text in the column ``source``, or what the template ``source`` makes of a row."""
     if is_template(source):
         try:
@@ -267,7 +267,7 @@ def _text(row: Record, source: str) -> str | None:
     return text
 
 
-def _id(row: Record, corpus: CorpusSettings, number: str) -> str:
+def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
     """Return the id of a row, or its number if the table has none."""
     key = corpus.id or "id"
     value = row.values.get(key)
