@@ -23,7 +23,7 @@ from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
-from lm_factuality.ground.tables import FORMATS, Record
+from lm_factuality.ground.tables import FORMATS, TableRow
 
 CLEANING = 3
 """Raised when texts are unwrapped in another way, or are kept in another form."""
@@ -146,7 +146,7 @@ def read_documents(
 
 def _dataset_rows(
     corpus: CorpusSettings, folder: Path | None, commit: str | None
-) -> Iterator[Record]:
+) -> Iterator[TableRow]:
     place = f"corpus.dataset {corpus.dataset!r}"
     form = "corpus: {dataset: NAME, split: NAME}"
     # the datasets library takes several splits only where it does not stream
@@ -154,7 +154,7 @@ def _dataset_rows(
         source = folder or corpus.dataset or ""
         rows = stream(source, corpus.config, split.strip(), commit, place, form)
         for number, values in enumerate(rows, start=1):
-            yield Record(f"{corpus.dataset}[{split.strip()}], row {number}", values)
+            yield TableRow(f"{corpus.dataset}[{split.strip()}], row {number}", values)
 
 
 def _read_file(
@@ -186,7 +186,7 @@ def _read_file(
 
 
 def _documents(
-    rows: Iterator[Record | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
+    rows: Iterator[TableRow | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the document in each row; a null text is an empty one."""
     needed = columns_of(corpus.text, corpus.where, corpus.id)
@@ -210,7 +210,7 @@ def _documents(
         yield Document(doc_id, whole(text or ""), row.location)
 
 
-def _text(row: Record, source: str) -> str | None:
+def _text(row: TableRow, source: str) -> str | None:
     """Return the text in the column ``source``, or what the template ``source`` makes of a row."""
     if is_template(source):
         try:
@@ -229,7 +229,7 @@ def _text(row: Record, source: str) -> str | None:
     return text
 
 
-def _id(row: Record, corpus: CorpusSettings, number: str) -> str:
+def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
     """Return the id of a row, or its number if the table has none."""
     key = corpus.id or "id"
     value = row.values.get(key)
