@@ -85,7 +85,8 @@ def find_edit(true: str, false: str) -> MinimalFact:
     true, false = true.strip(), false.strip()
     true_words, false_words = list(_WORD.finditer(true)), list(_WORD.finditer(false))
     true_texts, false_texts = ([word[0] for word in words] for words in (true_words, false_words))
-    start = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071  # of lists, it compares items
+    # Of lists, it compares the items.
+    start = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071
     if start == len(true_words) == len(false_words):
         raise ValueError("the completions differ in no word")
     for side, words in (("true", true_words), ("false", false_words)):

@@ -88,14 +88,14 @@ class FactorGeneration(JudgedMethod):
         Beside them stand the reasons why rows have no fact and generations no mark, and why the
         weighted accuracy is ``not_defined``.
         """
-        totals = tally.add(map(tally.tally_row, docs, verdicts))
-        marks = totals.counts(tally.POOLED)
+        sums = tally.add(map(tally.tally_row, docs, verdicts))
+        marks = map(int, tally.marks_of(sums, tally.POOLED))
         return {
             "rows": len(docs),
-            "generations": {mark: int(getattr(marks, mark)) for mark in MARKS},
+            "generations": dict(zip(MARKS, marks, strict=True)),
             "without_fact": count(doc["no_fact"] or None for doc in docs),
             "unscored": count(reason for verdict in verdicts for reason in verdict["reasons"]),
-            "not_defined": totals.why_undefined(),
+            "not_defined": tally.why_undefined(sums),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:

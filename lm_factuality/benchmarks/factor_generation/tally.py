@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, methodcaller
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,27 +37,9 @@ SUBSETS = (RIGHT, WRONG, WEIGHTED, POOLED)
 ACCURACY = "accuracy"
 
 
-class MarkCounts(NamedTuple):
-    """Generations by mark; fractions where the counts are mixtures."""
-
-    true: float = 0
-    false: float = 0
-    neutral: float = 0
-    unscored: float = 0
-
-    @property
-    def marked(self) -> float:
-        return self.true + self.false + self.neutral
-
-    def score(self, name: str) -> float:
-        """Return the accuracy, or the share of a mark among the marked generations.
-
-        The accuracy is the share of true generations among the true and the false ones. A score
-        without such generations is NaN.
-        """
-        if name == ACCURACY:
-            return ratio(self.true, self.true + self.false)
-        return ratio(getattr(self, name), self.marked)
+Sums = Sequence[float]
+"""What rows add up to: true, false, neutral and unscored generations of each group in turn, the
+pairs of completions with scores in which the model is right, and all such pairs."""
 
 
 class RowTally(NamedTuple):
@@ -65,101 +47,17 @@ class RowTally(NamedTuple):
 
     doc_id: str
     group: str
-    counts: MarkCounts
+
+    counts: Sequence[int]
+    """The true, false, neutral and unscored generations."""
 
     pairs_right: int
-    """The pairs of completions with scores in which the model is right."""
-
     pairs: int
 
-    def vector(self) -> Floats:
-        """Return numbers that may be added up over rows: the counts by group, then the pairs."""
+    def sums(self) -> Floats:
         by_group = np.zeros((len(GROUPS), len(self.counts)))
         by_group[GROUPS.index(self.group)] = self.counts
         return np.append(by_group, (self.pairs_right, self.pairs))
-
-
-class Totals(NamedTuple):
-    """What all rows add up to."""
-
-    right: MarkCounts
-    wrong: MarkCounts
-    unsplit: MarkCounts
-    pairs_right: float
-    pairs: float
-
-    @classmethod
-    def of(cls, vector: Sequence[float]) -> Totals:
-        """Make totals of a sum of ``RowTally.vector``."""
-        groups = (MarkCounts(*vector[start : start + 4]) for start in (0, 4, 8))
-        return cls(*groups, *vector[12:])
-
-    @property
-    def weight(self) -> float:
-        """The share of pairs in which the model is right; NaN if no pair has scores."""
-        return ratio(self.pairs_right, self.pairs)
-
-    def counts(self, subset: str) -> MarkCounts:
-        """Return the counts of a subset.
-
-        Those of the weighted one are its shares, which are NaN where a subset of any weight has no
-        marks.
-        """
-        if subset == POOLED:
-            return MarkCounts(*map(sum, zip(self.right, self.wrong, self.unsplit, strict=True)))
-        if subset != WEIGHTED:
-            return self.right if subset == RIGHT else self.wrong
-        shares = [0.0] * len(MARKS)
-        for weight, counts in ((self.weight, self.right), (1 - self.weight, self.wrong)):
-            if weight:
-                for place, mark in enumerate(MARKS):
-                    shares[place] += weight * counts.score(mark)
-        return MarkCounts(*shares)
-
-    def score(self, subset: str, name: str) -> float:
-        """Return a score of a subset, from 0 to 1, or NaN where it is not defined."""
-        return self.counts(subset).score(name)
-
-    def bound(self, mark: str) -> float:
-        """Return the weighted accuracy if every unscored generation had ``mark``.
-
-        A subset without generations, of which nothing is known, is taken to hold that mark alone;
-        where all is neutral, the bound is that of any share, 1 or 0.
-        """
-        filled = []
-        for counts in (self.right, self.wrong):
-            number = getattr(counts, mark) + counts.unscored
-            all_marked = counts._replace(**{mark: number})
-            filled.append(all_marked if all_marked.marked else MarkCounts(**{mark: 1}))
-        right, wrong = filled
-        accuracy = self._replace(right=right, wrong=wrong).score(WEIGHTED, ACCURACY)
-        return float(mark == TRUE) if math.isnan(accuracy) else accuracy
-
-    def why_undefined(self) -> str:
-        """Say why there is no weighted accuracy; empty if there is one."""
-        if math.isnan(self.weight):
-            return "no pair of a true and a false completion has scores"
-        for name, weight in ((RIGHT, self.weight), (WRONG, 1 - self.weight)):
-            if weight and not self.counts(name).marked:
-                return (
-                    f"the model is {name} in {weight:.1%} of pairs, but no generation of such a row"
-                    " has a mark"
-                )
-        is_undefined = math.isnan(self.score(WEIGHTED, ACCURACY))
-        return "no generation is marked true or false" if is_undefined else ""
-
-
-def add(rows: Iterable[RowTally]) -> Totals:
-    """Add up rows."""
-    return Totals.of(sum((row.vector() for row in rows), np.zeros(14)).tolist())
-
-
-def by_document(rows: Iterable[RowTally]) -> list[Floats]:
-    """Return the sums over the rows of each document, which intervals draw whole."""
-    sums: dict[str, Floats] = {}
-    for row in rows:
-        sums[row.doc_id] = sums.get(row.doc_id, 0) + row.vector()
-    return list(sums.values())
 
 
 def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
@@ -172,34 +70,110 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
     group = UNSPLIT
     if doc["contradiction"] in beaten:
         group = RIGHT if beaten[doc["contradiction"]] else WRONG
-    counts = MarkCounts(*(verdict["marks"].count(mark) for mark in (*MARKS, None)))
+    counts = [verdict["marks"].count(mark) for mark in (*MARKS, None)]
     return RowTally(doc["doc_id"], group, counts, sum(beaten.values()), len(beaten))
 
 
-def sums(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Return what a row adds to the scores of its marks, as ``Totals`` adds it up."""
-    doc_id, group, counts, *pairs = sample[ACCURACY]
-    vector = tuple(RowTally(doc_id, group, MarkCounts(*counts), *pairs).vector().tolist())
-    return dict.fromkeys((score.name for score in _MARK_SCORES), vector)
+def add(rows: Iterable[RowTally]) -> Sums:
+    """Add up rows."""
+    totals: Sums = sum((row.sums() for row in rows), np.zeros(14)).tolist()
+    return totals
 
 
-def aggregation_of(value: Callable[[Totals], float]) -> Aggregation:
-    """Return the aggregation of rows to a value of their totals."""
+def by_document(rows: Iterable[RowTally]) -> list[Floats]:
+    """Return the sums over the rows of each document, which intervals draw whole."""
+    sums: dict[str, Floats] = {}
+    for row in rows:
+        sums[row.doc_id] = sums.get(row.doc_id, 0) + row.sums()
+    return list(sums.values())
+
+
+def weight_of(sums: Sums) -> float:
+    """Return the share of pairs in which the model is right; NaN if no pair has scores."""
+    return ratio(sums[12], sums[13])
+
+
+def marks_of(sums: Sums, subset: str) -> Sequence[float]:
+    """Return the true, false and neutral generations of a subset.
+
+    Those of the weighted one are its shares, which are NaN where a subset of any weight has no
+    marks.
+    """
+    right, wrong, unsplit = sums[0:3], sums[4:7], sums[8:11]
+    if subset == POOLED:
+        return [sum(column) for column in zip(right, wrong, unsplit, strict=True)]
+    if subset != WEIGHTED:
+        return right if subset == RIGHT else wrong
+    shares = [0.0] * len(MARKS)
+    weight = weight_of(sums)
+    for weight_of_group, counts in ((weight, right), (1 - weight, wrong)):
+        if weight_of_group:
+            for place, number in enumerate(counts):
+                shares[place] += weight_of_group * ratio(number, sum(counts))
+    return shares
+
+
+def score(sums: Sums, subset: str, name: str) -> float:
+    """Return the accuracy of a subset, or the share of a mark among its marked generations.
+
+    The accuracy is the share of true generations among the true and the false ones. A score
+    without such generations is NaN.
+    """
+    marks = marks_of(sums, subset)
+    if name == ACCURACY:
+        return ratio(marks[0], marks[0] + marks[1])
+    return ratio(marks[MARKS.index(name)], sum(marks))
+
+
+def bound(sums: Sums, mark: str) -> float:
+    """Return the weighted accuracy if every unscored generation had ``mark``.
+
+    A subset without generations, of which nothing is known, is taken to hold that mark alone;
+    where all is neutral, the bound is that of any share, 1 or 0.
+    """
+    filled = list(sums)
+    for start in (0, 4):
+        place = start + MARKS.index(mark)
+        filled[place] += filled[start + 3]
+        if not any(filled[start : start + 3]):
+            filled[place] = 1
+    accuracy = score(filled, WEIGHTED, ACCURACY)
+    return float(mark == TRUE) if math.isnan(accuracy) else accuracy
+
+
+def why_undefined(sums: Sums) -> str:
+    """Say why there is no weighted accuracy; empty if there is one."""
+    weight = weight_of(sums)
+    if math.isnan(weight):
+        return "no pair of a true and a false completion has scores"
+    for subset, weight_of_subset in ((RIGHT, weight), (WRONG, 1 - weight)):
+        if weight_of_subset and not any(marks_of(sums, subset)):
+            return (
+                f"the model is {subset} in {weight_of_subset:.1%} of pairs, but no generation of"
+                " such a row has a mark"
+            )
+    is_undefined = math.isnan(score(sums, WEIGHTED, ACCURACY))
+    return "no generation is marked true or false" if is_undefined else ""
+
+
+def sums_of(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Return what the row of a sample adds to the scores of its marks."""
+    sums = tuple(RowTally(*sample[ACCURACY]).sums().tolist())
+    return {score.name: sums for score in _MARK_SCORES}
+
+
+def aggregation_of(value: Callable[[Sums], float]) -> Aggregation:
+    """Return the aggregation of rows to a value of their sums."""
 
     def value_of(rows: Sequence[RowTally]) -> float:
         return value(add(rows))
 
-    def value_of_sums(vector: Sequence[float]) -> float:
-        return value(Totals.of(vector))
-
     # Without a value there is no error of it, though draws may happen to have one.
     def stderr_of(rows: Sequence[RowTally]) -> float:
-        if math.isnan(value_of(rows)):
-            return math.nan
-        return pooled_stderr(by_document(rows), value_of_sums)
+        return math.nan if math.isnan(value_of(rows)) else pooled_stderr(by_document(rows), value)
 
     def interval_of(rows: Sequence[RowTally]) -> tuple[float, float] | None:
-        ends = pooled_interval(by_document(rows), value_of_sums)
+        ends = pooled_interval(by_document(rows), value)
         return None if math.isnan(ends[0] + value_of(rows)) else ends
 
     return Aggregation(value_of, stderr_of, interval_of)
@@ -214,7 +188,7 @@ def _mark_scores() -> Iterator[Score]:
             (FALSE, "False", False),
             (NEUTRAL, "Neither", None),
         ):
-            aggregation = aggregation_of(methodcaller("score", subset, name))
+            aggregation = aggregation_of(partial(score, subset=subset, name=name))
             measure = ACCURACY_MEASURE if name == ACCURACY else SHARE
             if subset != WEIGHTED:
                 yield Score(f"{name}_{subset}", aggregation, measure, higher=higher)
@@ -227,10 +201,10 @@ _MARK_SCORES = tuple(_mark_scores())
 SCORES = (
     *_MARK_SCORES,
     *(
-        Score(name, Aggregation(aggregation_of(methodcaller("bound", mark)).value))
+        Score(name, Aggregation(aggregation_of(partial(bound, mark=mark)).value))
         for name, mark in bounds_of(ACCURACY, FALSE, TRUE).items()
     ),
-    Score("pairs_right", aggregation_of(attrgetter("weight")), SHARE),
+    Score("pairs_right", aggregation_of(weight_of), SHARE),
     Score("factor_acc", MEAN, ACCURACY_MEASURE),
     Score("unscored", TOTAL, higher=False),
     Score("without_fact", Aggregation(how_many), higher=False),

@@ -37,11 +37,12 @@ from lm_factuality.benchmarks.factor_generation.tally import (
     RIGHT,
     WEIGHTED,
     WRONG,
-    MarkCounts,
-    Totals,
     add,
+    bound,
     by_document,
+    score,
     tally_row,
+    why_undefined,
 )
 from tests.judges.server import Act
 
@@ -414,13 +415,13 @@ def test_the_weighted_rows_of_the_papers_table_6(right, wrong, weight, expected)
     """Out of its right and wrong rows. The weights are not printed; they are what the neutral
     column needs. The share of false ones for OPT-66B, printed as 28.4, is left out: its row does
     not add up to 100."""
-    totals = Totals(MarkCounts(*right), MarkCounts(*wrong), MarkCounts(), weight, 1)
-    assert totals.score(RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
-    for score, value in expected.items():
-        assert 100 * totals.score(WEIGHTED, score) == pytest.approx(value, abs=0.06)
+    sums = [*right, 0, *wrong, 0, 0, 0, 0, 0, weight, 1]
+    assert score(sums, RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
+    for name, value in expected.items():
+        assert 100 * score(sums, WEIGHTED, name) == pytest.approx(value, abs=0.06)
 
 
-R, W = MarkCounts(true=3, false=1), MarkCounts(true=1, false=3)
+R, W, NONE = [3, 1, 0, 0], [1, 3, 0, 0], [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -429,50 +430,47 @@ R, W = MarkCounts(true=3, false=1), MarkCounts(true=1, false=3)
         (R, W, (3, 4), 0.625, 0.625, ""),
         (
             R,
-            MarkCounts(),
+            NONE,
             (3, 4),
             0.5625,
             0.8125,
             "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark",
         ),
-        (R, MarkCounts(unscored=3), (3, 4), 0.5625, 0.8125, "wrong in 25.0%"),
-        (MarkCounts(), W, (3, 4), 0.0625, 0.8125, "the model is right in 75.0% of pairs"),
-        (R, MarkCounts(), (4, 4), 0.75, 0.75, ""),  # no pair is wrong, so none has to be known
+        (R, [0, 0, 0, 3], (3, 4), 0.5625, 0.8125, "wrong in 25.0%"),
+        (NONE, W, (3, 4), 0.0625, 0.8125, "the model is right in 75.0% of pairs"),
+        (R, NONE, (4, 4), 0.75, 0.75, ""),  # no pair is wrong, so none has to be known
         (
-            MarkCounts(neutral=3),
-            MarkCounts(neutral=2),
+            [0, 0, 3, 0],
+            [0, 0, 2, 0],
             (3, 4),
             0.0,
             1.0,
             "no generation is marked true or false",
         ),
         (
-            MarkCounts(neutral=2, unscored=1),
-            MarkCounts(),
+            [0, 0, 2, 1],
+            NONE,
             (4, 4),
             0.0,
             1.0,
             "no generation is marked true or false",
         ),
         (R, W, (0, 0), 0.0, 1.0, "no pair of a true and a false completion has scores"),
-        (MarkCounts(), MarkCounts(), (0, 0), 0.0, 1.0, "no pair"),
+        (NONE, NONE, (0, 0), 0.0, 1.0, "no pair"),
     ],
 )
 def test_bounds_are_numbers_though_the_accuracy_is_none(right, wrong, pairs, worst, best, reason):
-    totals = Totals(right, wrong, MarkCounts(), *pairs)
-    assert (totals.bound(FALSE), totals.bound(TRUE)) == pytest.approx((worst, best))
-    assert reason in totals.why_undefined()
-    assert (
-        math.isnan(totals.score(WEIGHTED, "accuracy"))
-        == bool(totals.why_undefined())
-        == bool(reason)
-    )
+    sums = [*right, *wrong, *NONE, *pairs]
+    assert (bound(sums, FALSE), bound(sums, TRUE)) == pytest.approx((worst, best))
+    assert reason in why_undefined(sums)
+    is_undefined = math.isnan(score(sums, WEIGHTED, "accuracy"))
+    assert is_undefined == bool(why_undefined(sums)) == bool(reason)
 
 
 def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
     assert tally_row(document(means=(-2, -2, -1, None)), verdict(TRUE))[1:] == (
         WRONG,
-        MarkCounts(true=1),
+        [1, 0, 0, 0],
         0,
         2,
     )
@@ -480,11 +478,13 @@ def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
 
 
 def test_nothing_judged_has_no_score():
-    assert math.isnan(add([]).score(WEIGHTED, "accuracy"))
+    assert math.isnan(score(add([]), WEIGHTED, "accuracy"))
     assert FACTOR_GENERATION.summarise([document()], [verdict()])["true"]["interval"] is None
     only_right = add([tally_row(document(means=(-1, -2, 0, 0)), verdict(TRUE))])
-    assert only_right.score(RIGHT, "accuracy") == 1
-    assert math.isnan(only_right.score(WEIGHTED, "accuracy"))  # of the other pairs nothing is known
+    assert score(only_right, RIGHT, "accuracy") == 1
+    assert math.isnan(
+        score(only_right, WEIGHTED, "accuracy")
+    )  # of the other pairs nothing is known
 
 
 def test_documents_are_drawn_whole():
@@ -493,10 +493,7 @@ def test_documents_are_drawn_whole():
         tally_row(document(0), verdict(FALSE)),
         tally_row(document(1), verdict(TRUE)),
     ]
-    assert [Totals.of(sums).right for sums in by_document(tallies)] == [
-        MarkCounts(1, 1),
-        MarkCounts(1),
-    ]
+    assert [list(sums[:3]) for sums in by_document(tallies)] == [[1, 1, 0], [1, 0, 0]]
 
 
 RESPONSES = [[" sailor. He", " baker who sang", " quiet man.", ""]]
