@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
+    SKIP,
     Answers,
     Item,
     People,
@@ -125,6 +126,8 @@ def judged_benchmark(
     headline: str,
     scoring: Mapping[str, Any] | None = None,
     prompts: Path | None = None,
+    optional: str = "",
+    unchanged: tuple[str, ...] = (),
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -137,26 +140,34 @@ def judged_benchmark(
         headline: The name of the score that the benchmark is about.
         scoring: Other fields of `Scoring`.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
+        optional: The kind of question that people may leave out.
+        unchanged: The scores that no answer of people changes.
         **parts: Other fields of `Benchmark`.
     """
 
+    def method_of_run(result: TaskResult) -> JudgedMethod:
+        # Only the judge needs the pages, and results have no path to them.
+        return method_of({**result.metadata, "knowledge": None})
+
     def recount(task: TaskResult, rows: Rows) -> Recount:
-        method = method_of(task.metadata)
+        method = method_of_run(task)
         return Recount(method.recount, method.unfounded)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
         response = next(iter(responses_of(sample)), "")
-        return method_of(result.metadata).items(sample["doc"], verdict_of(sample), response)
+        return method_of_run(result).items(sample["doc"], verdict_of(sample), response)
 
     def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        texts = [answers[item.id] for item in items(result, sample)]
-        method = method_of(result.metadata)
+        texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
+        method = method_of_run(result)
         return as_verdict(method.relabelled(sample["doc"], verdict_of(sample), texts))
+
+    relabel = relabelling(items, change, recount, optional=optional)
 
     return Benchmark(
         scoring=Scoring(tuple(scores), (headline,), keep_verdict, recount, **(scoring or {})),
         judging=Judging(method_of, tuple(steps), prompts),
-        people=People(tuple(questions), items, relabelling(items, change, recount)),
+        people=People(tuple(questions), items, relabel, unchanged=unchanged),
         **parts,
     )
 
