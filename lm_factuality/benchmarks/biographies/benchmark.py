@@ -75,12 +75,10 @@ BENCHMARK = judged_benchmark(
     generation,
     steps=JUDGED_STEPS,
     questions=questions(AmbigBio.noun),
-    scores=SCORES,
     headline="d_factscore",
     scoring={"counted": answered},
     optional=OPTIONAL,
     unchanged=("respond_ratio",),
-    kind=AmbigBio.name,
     title="AmbigBio",
     data=Data(
         sources=SOURCES,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from judges.inference import Entailment, Pair
+from judges.inference import Entailment, EntailmentPair
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
@@ -233,11 +233,11 @@ def judge_citations(
 class _Verdicts:
     """The verdicts that there are, and the pairs that have yet to be asked about."""
 
-    known: Mapping[Pair, bool | None]
+    known: Mapping[EntailmentPair, bool | None]
     protocol: Protocol
-    missing: list[Pair] = field(default_factory=list)
+    missing: list[EntailmentPair] = field(default_factory=list)
 
-    def on(self, pair: Pair) -> bool | None:
+    def on(self, pair: EntailmentPair) -> bool | None:
         """Return whether the passages of a pair entail its claim; None if that is not known."""
         if pair not in self.known:
             self.missing.append(pair)
@@ -253,7 +253,7 @@ def _judged(
 
     def entailed_by(passages: Sequence[int]) -> bool | None:
         texts = tuple(generation.passages[passage] for passage in passages)
-        return verdicts.on(Pair(sentence.claim, texts))
+        return verdicts.on(EntailmentPair(sentence.claim, texts))
 
     cited = sentence.citations
     is_supported = entailed_by(cited) if cited else False

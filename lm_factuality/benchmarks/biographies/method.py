@@ -38,9 +38,10 @@ from lm_factuality.benchmarks.biographies.matrix import (
     plan_pairs,
 )
 from lm_factuality.benchmarks.biographies.scores import (
+    SCORES,
+    counts_of,
     row_metrics,
     score,
-    summarise,
     why_unscored,
 )
 from lm_factuality.benchmarks.biographies.types import (
@@ -52,11 +53,10 @@ from lm_factuality.benchmarks.biographies.types import (
     to_record,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod
-from lm_factuality.ground.console import counted, interval, shown
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
-from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.retrieval.knowledge import Knowledge
 
 NO_SENTENCES = "no sentences"
@@ -92,6 +92,7 @@ class AmbigBio(JudgedMethod):
     name = "ambigbio"
     kinds = ("decompose", "group", "verify")
     document: ClassVar[type] = GeneratedText
+    scores = SCORES
 
     folder: ClassVar[str] = "biographies"
     """The folder of the prompts."""
@@ -329,49 +330,16 @@ class AmbigBio(JudgedMethod):
         answer_by_id = dict(zip(ids, answers, strict=True))
         return self.record(people.relabelled(judged, answer_by_id, self.protocol, self.link))
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         return {
-            **summarise(verdicts),
+            **super().counts(docs, verdicts),
+            **counts_of(verdicts),
             "linking": self.linking,
             "facts_are": self.facts,
             "protocol": self.protocol,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
             "knowledge": self.knowledge,
         }
-
-    def table(self, summary: Mapping[str, Any]) -> Table:
-        rows = []
-        for name, figure in summary.items():
-            if isinstance(figure, Mapping) and "interval" in figure:
-                mean = shown(figure["value"], ".3f")
-                bounds = [shown(figure[end], ".3f") for end in ("worst", "best") if end in figure]
-                between = interval(figure["interval"], ".3f")
-                rows.append((name, mean, between, str(figure["responses"]), " / ".join(bounds)))
-        columns = ("score", "#mean", "#95% interval", "#responses", "#worst / best")
-        return columns, rows, self.notes(summary)
-
-    def notes(self, summary: Mapping[str, Any]) -> list[str]:
-        unscored = summary["unscored"]
-        without = summary["without_page"]
-        notes = [
-            f"{summary['responses']} responses, {summary['abstained']} abstain,"
-            f" {unscored['responses']} without all scores; {summary['facts']} facts,"
-            f" {summary['irrelevant_facts']} irrelevant, {unscored['facts']} without a verdict."
-        ]
-        if unscored["reasons"]:
-            notes.append(f"Without all scores: {counted(unscored['reasons'])}.")
-        if without["candidates"]:
-            of_all = f" ({without['responses']} responses have no candidate with one)"
-            notes.append(
-                f"No page: {without['candidates']} of {summary['candidates']} candidates"
-                f"{of_all if without['responses'] else ''}; they support nothing."
-            )
-        return [
-            *notes,
-            f"Types: {counted(summary['types']) or 'none'}.",
-            f"Linking: {summary['linking']}; protocol: {summary['protocol']}; knowledge:"
-            f" {summary['knowledge']}. Intervals: bootstrap over names.",
-        ]
 
 
 AMBIGBIO = AmbigBio()

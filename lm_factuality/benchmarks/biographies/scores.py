@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, Judgement, Outcome
 from lm_factuality.benchmarks.declaration import (
@@ -19,19 +19,12 @@ from lm_factuality.benchmarks.declaration import (
     SHARE,
     Score,
     bounds_of,
-    interval_of,
 )
+from lm_factuality.benchmarks.judged import count
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject, Verdict
 from lm_factuality.scores import statistics
-from lm_factuality.scores.statistics import (
-    MEAN,
-    Aggregation,
-    average,
-    clustered_stderr,
-    defined,
-    mean,
-)
+from lm_factuality.scores.statistics import MEAN, Aggregation, average
 
 NO_PAGE = "no page"  # begins the reason of a judgement by an entity of which nothing is known
 GAMMA = 10  # facts from which a response is not too short (Min et al., 2023)
@@ -304,74 +297,27 @@ def to_outcomes(
     }
 
 
-def summarise(records: Sequence[Verdict]) -> JsonObject:
-    """Return the scores of a set, as JSON. What is not defined is null.
+def counts_of(records: Sequence[Verdict]) -> JsonObject:
+    """Count what no score tells of a set.
 
     Returns:
-        Each of ``MEANS`` and ``respond_ratio`` as `means_of` has it; how many responses abstain or
-        are unscored, and why; facts by outcome; responses by type; and ``without_page``: how many
-        ``candidates`` have no page, and of how many ``responses`` none has.
+        How many responses abstain; facts, and those that are irrelevant or have no verdict;
+        responses by type; and ``without_page``: how many ``candidates`` have no page, and of how
+        many ``responses`` none has.
     """
     scored = [record["scores"] for record in records if record["scores"]]
-    reasons: Counter[str] = Counter()
-    for record in records:
-        reason = record["unscored"]
-        if reason is not None:
-            # Of a long reason what is not particular to one response.
-            reasons[reason.split(": ", 1)[0] if len(reason) > 60 else reason] += 1
 
     def total(name: str) -> int:
         return sum(scores[name] for scores in scored)
 
-    kinds = Counter(scores["kind"] for scores in scored if scores["kind"])
     without_page = sum(0 < scores["candidates"] == scores["without_page"] for scores in scored)
     return {
-        **means_of([*map(row_metrics, records)], (*MEANS, "respond_ratio"), SCORES),
-        "responses": len(records),
         "abstained": sum(record["abstained"] for record in records),
-        "unscored": {
-            "responses": reasons.total(),
-            "facts": total("unscored"),
-            "facts_in_groups": total("unscored_grouped"),
-            "reasons": dict(reasons.most_common()),
-        },
         "facts": total("facts"),
         "irrelevant_facts": total("irrelevant"),
-        "types": dict(kinds.most_common()),
+        "unscored_facts": total("unscored"),
+        "unscored_facts_in_groups": total("unscored_grouped"),
+        "types": count(scores["kind"] for scores in scored),
         "candidates": total("candidates"),
         "without_page": {"candidates": total("without_page"), "responses": without_page},
     }
-
-
-def means_of(
-    rows: Sequence[Mapping[str, Any]], names: Sequence[str], scores: Sequence[Score]
-) -> dict[str, dict[str, Any]]:
-    """Return the means of metrics over all rows.
-
-    Args:
-        rows: The metrics of each response.
-        names: The metrics to average.
-        scores: The scores of the benchmark, whose measures bound the intervals.
-
-    Returns:
-        By name the ``value``, the ``stderr`` clustered by name, the 95% ``interval``, the number of
-        ``responses``, and ``worst`` and ``best`` where rows have them.
-    """
-    measures = {score.name: score.measure for score in scores}
-    means: dict[str, dict[str, Any]] = {}
-    for name in names:
-        values = [row[name] for row in rows]
-        value = mean(values)
-        stderr = clustered_stderr(values)
-        responses = len(values) - values.count(None)
-        interval = interval_of(measures.get(name), value, stderr, responses)
-        means[name] = {
-            "value": defined(value),
-            "stderr": defined(stderr),
-            "interval": interval and list(interval),
-            "responses": responses,
-        }
-        for bound, end in bounds_of(name, "worst", "best").items():
-            if rows and bound in rows[0]:
-                means[name][end] = defined(mean([row[bound] for row in rows]))
-    return means

@@ -15,7 +15,6 @@ from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE
 from lm_factuality.benchmarks.biographies.matrix import FactPair
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
-from lm_factuality.benchmarks.biographies.scores import means_of
 from lm_factuality.benchmarks.biographies.types import (
     ALONE,
     GeneratedText,
@@ -31,13 +30,11 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Samples,
     answered,
-    is_bound,
 )
-from lm_factuality.benchmarks.judged import judged_benchmark
+from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
-from lm_factuality.ground.console import counted
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -72,6 +69,7 @@ class LongForm(AmbigBio):
     k: tuple[int, ...] = K
 
     name = "longform"
+    scores = SCORES
     folder: ClassVar[str] = "longform"
     noun: ClassVar[str] = "entity"
 
@@ -131,33 +129,17 @@ class LongForm(AmbigBio):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         return row_metrics(from_record(verdict), self.kind, self.k)
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return each mean as `means_of` has it, K, and responses and facts by outcome."""
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         judged = [from_record(verdict) for verdict in verdicts]
-        rows = [row_metrics(response, self.kind, self.k) for response in judged]
-        reasons = Counter(row["unscored"] for row in rows if row["unscored"])
-        names = [name for name in rows[0] if not is_bound(name) and name != "unscored"]
         facts: Counter[str] = Counter()
         for response in judged:
             facts.update(vars(Tally.of(response)))
         return {
-            **means_of(rows, names, SCORES),
+            **JudgedMethod.counts(self, docs, verdicts),
             "k": list(self.k),
-            "responses": len(rows),
             "abstained": sum(response.abstained for response in judged),
-            "unscored": dict(reasons.most_common()),
             "facts": dict(facts),
         }
-
-    def notes(self, summary: Mapping[str, Any]) -> list[str]:
-        notes = [
-            f"{summary['responses']} responses, {summary['abstained']} abstain; facts:"
-            f" {counted(summary['facts'])}."
-        ]
-        if summary["unscored"]:
-            notes.append(f"Without all scores: {counted(summary['unscored'])}.")
-        ks = ", ".join(map(str, summary["k"]))
-        return [*notes, f"K: {ks}. Intervals: bootstrap over prompts."]
 
     def record(self, judged: JudgedBiography) -> Verdict:
         return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
@@ -247,12 +229,10 @@ BENCHMARK = judged_benchmark(
         JudgedStep("verification", (), "all scores"),
     ),
     questions=questions(LongForm.noun),
-    scores=SCORES,
     headline="f1_at_k",
     scoring={"counted": answered},
     optional=OPTIONAL,
     unchanged=("respond_ratio",),
-    kind=LongForm.name,
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,

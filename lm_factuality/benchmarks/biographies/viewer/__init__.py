@@ -6,12 +6,15 @@ from typing import Any, Literal, TypeAlias
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
+    SCORES,
     attributed,
+    counts_of,
     entity_by_fact,
     of_any,
-    summarise,
+    row_metrics,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
+from lm_factuality.benchmarks.judged import figures_of
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
@@ -101,7 +104,10 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
     content: dict[str, Any] = {
         "title": title,
         "settings": {name: records[0][name] for name in ("protocol", "linking")},
-        "summary": summarise(records),
+        "summary": {
+            **figures_of([*map(row_metrics, records)], SCORES),
+            **counts_of(records),
+        },
         "responses": [{**record, **_shown(record)} for record in records],
     }
     return one_file(
