@@ -5,7 +5,6 @@ dates, versions and settings are not in it: they are read from the results, whic
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,8 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from lm_factuality.ground.errors import DataError, printable
-from lm_factuality.ground.files import parse_json, write_json
-from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.settings import Strict
 
 FILE = "submission.json"
@@ -26,9 +24,6 @@ REVISIONS = (
     "a commit (40 hexadecimal digits), sha256: and the hash of local weights, or api: and the dated"
     " name by which the service knows the model"
 )
-
-CODES: Mapping[str, str] = load_yaml(__package__, "refusals.yaml")
-"""Every code of a refusal, and what it stands for."""
 
 _LARGEST = 4 * 2**20
 """The bytes that ``submission.json`` itself may have."""
@@ -85,17 +80,13 @@ class Refusal:
     """
 
     code: str
-    """One of `CODES`."""
+    """What is wrong, in capital letters, such as ``SCORE_CHANGED``."""
 
     where: str
     """The file, the task or the key."""
 
     sentence: str
     """What was found, what was expected and what to do."""
-
-    def __post_init__(self) -> None:
-        if self.code not in CODES:
-            raise ValueError(f"no refusal has the code {self.code!r}")
 
     def __str__(self) -> str:
         return printable(f"{self.code} {self.where}: {self.sentence}")
@@ -115,6 +106,9 @@ def read_submission(folder: Path) -> Submission:
     Raises:
         Refused: The file is missing or not in order.
     """
+    if folder.is_symlink():
+        problem = "is a link; a submission is a folder of its own"
+        raise Refused(Refusal("PATH_ESCAPES", folder.name, problem))
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")
@@ -129,11 +123,6 @@ def read_submission(folder: Path) -> Submission:
         raise _invalid(f"{place}: {problem['msg']}; pack the results again") from error
     except (OSError, ValueError) as error:
         raise _invalid(f"cannot be read as JSON: {error}") from error
-
-
-def write_submission(folder: Path, submission: Submission) -> None:
-    """Write ``submission.json`` into a folder."""
-    write_json(folder / FILE, submission.model_dump())
 
 
 def _invalid(sentence: str) -> Refused:
