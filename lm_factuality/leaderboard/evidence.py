@@ -186,14 +186,14 @@ def _read_task(
         file=file,
         task=task,
         rules=rules,
-        samples=read_samples(folder, file, task, rules),
+        samples=read_task_samples(folder, file, task, rules),
         published_digest=digest,
         data_problem=problem,
         correction_problem=_correction_problem(folder, submission, file, task),
     )
 
 
-def read_samples(
+def read_task_samples(
     folder: Path, file: ResultsFile, task: TaskResult, rules: TaskRules
 ) -> SampleEvidence | None:
     """Read the samples of a task in one pass, in which its scores are computed again.

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expe
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.leaderboard.evidence import hash_of, read_samples
+from lm_factuality.leaderboard.evidence import hash_of, read_task_samples
 from lm_factuality.leaderboard.rules import TaskRules
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
@@ -110,7 +110,7 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
         rules = rules.model_copy(
             update={"metadata": result.metadata, "generation_kwargs": GENERATION}
         )
-        samples = read_samples(result.samples.parent, file, result, rules)
+        samples = read_task_samples(result.samples.parent, file, result, rules)
         assert len(samples.doc_ids) == ROWS
         assert samples.hash_problems == []
         assert samples.request_problem == ""

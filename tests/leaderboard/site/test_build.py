@@ -184,7 +184,7 @@ def test_samples_without_a_report_cost_only_the_report(
 
     monkeypatch.setattr(site, "build_report", broken)
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
+    built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
     assert built.unreported == ("example/smaller",)
     assert built.models == 1
 
