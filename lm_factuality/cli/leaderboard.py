@@ -50,7 +50,6 @@ def pack(
         str, Option(metavar="ORG/NAME", help="The model's name on the Hub, or one like it.")
     ],
     out: Annotated[Path, Option(help="Folder of submissions.")],
-    leaderboard: Annotated[str, Option(help="Which one (default: the one with these tasks).")] = "",
     revision: Annotated[
         str,
         Option(help="Which weights, where the results do not say."),
@@ -70,7 +69,6 @@ def pack(
         list[Path] | None,
         Option(metavar="FILE...", help="The labels, which are published too."),
     ] = None,
-    notes: Annotated[str, Option(help="A remark for readers of the submission.")] = "",
     rules: Rules = None,
 ) -> None:
     """Make a submission out of lm_eval's results.
@@ -88,11 +86,9 @@ def pack(
 
     options = pack.PackOptions(
         model,
-        leaderboard,
         revision,
         dtype,
         certificate,
-        notes,
         rules,
         key,
         tuple(labels or ()),
@@ -175,7 +171,6 @@ def _lines_of(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]
 def build(
     submissions: Submissions,
     out: Annotated[Path, Option(help="Folder of the site; an earlier one is replaced.")],
-    title: Annotated[str, Option(help="Title of the site.")] = "Factuality leaderboard",
     workers: Annotated[int, Option(help="Processes that check.")] = 1,
     rules: Rules = None,
     reports: Annotated[
@@ -197,7 +192,6 @@ def build(
         submissions,
         out,
         workers=max(1, workers),
-        title=title,
         reports=reports,
         rules=rules,
     )

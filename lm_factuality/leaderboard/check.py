@@ -44,7 +44,6 @@ from lm_factuality.results.read import PLAIN_BACKENDS
 from lm_factuality.results.settings import ADAPTERS, changing_arguments
 
 logger = logging.getLogger(__name__)
-_NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
 _MOST_PROBLEMS = 5
 _LONGEST_VALUE = 160  # characters of a setting that a refusal shows
 
@@ -193,7 +192,10 @@ def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
 def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The samples are those of the run, and they give the scores in the results."""
     for name, task in evidence.tasks.items():
-        yield from _metric_refusals(task)
+        headline = task.rules.headline
+        if headline and not math.isfinite(task.task.metrics.get(headline, math.nan)):
+            problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+            yield Refusal("RESULTS_INVALID", name, problem)
         if task.samples is not None:
             yield from _sample_refusals(task, task.samples)
         if task.correction_problem:
@@ -343,40 +345,21 @@ def _document_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Itera
     rules = evidence.rules
     times = Counter(samples.doc_ids)
     expected = range(rules.documents)
-    problems = {
-        "ROWS_MISSING": [doc_id for doc_id in expected if doc_id not in times],
-        "ROWS_DUPLICATE": [doc_id for doc_id, count in times.items() if count > 1],
-        "ROWS_UNKNOWN": [doc_id for doc_id in times if doc_id not in expected],
-    }
-    for code, doc_ids in problems.items():
-        if doc_ids:
-            numbers = listed([shown_number(doc_id) for doc_id in doc_ids])
-            problem = (
-                f"{len(doc_ids)} rows, doc_id {numbers}; expected 0 to {expected[-1]} once each"
-            )
-            yield Refusal(code, rules.task, f"{problem}; run the whole task again")
+    doc_ids = sorted({*times, *expected})
+    wrong = [doc_id for doc_id in doc_ids if times[doc_id] != (1 if doc_id in expected else 0)]
     digest = samples.documents.hexdigest()
+    if wrong:
+        numbers = listed([shown_number(doc_id) for doc_id in wrong])
+        problem = f"{len(wrong)} rows are missing, unknown or there twice: doc_id {numbers}"
+        advice = f"expected 0 to {expected[-1]} once each; run the whole task again"
+        yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
     if evidence.data_problem:
         yield Refusal("DATA_UNAVAILABLE", rules.task, evidence.data_problem)
-    elif not problems["ROWS_MISSING"] and digest != evidence.published_digest:
+    elif not wrong and digest != evidence.published_digest:
         digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
         found = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"
         yield Refusal("WRONG_DATA", rules.task, f"{found}; {advice}")
-
-
-def _metric_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:
-    """A task has one filter, and the score that it is ranked by."""
-    task, headline = evidence.task, evidence.rules.headline
-    results = evidence.file.content["results"][task.task]
-    filters = {key.partition(",")[2] for key in results if key not in _NOT_METRICS}
-    if len(filters) > 1:
-        names = ", ".join(sorted(name[:20] or "none" for name in filters))
-        problem = f"scores of {len(filters)} filters ({names}), of which one would be checked"
-        yield Refusal("RESULTS_INVALID", task.task, problem)
-    if headline is not None and not math.isfinite(task.metrics.get(headline, math.nan)):
-        problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
-        yield Refusal("RESULTS_INVALID", task.task, problem)
 
 
 def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
@@ -384,9 +367,6 @@ def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
     if samples.problem:
         yield Refusal("SAMPLES_INVALID", name, samples.problem)
         return
-    if len(samples.filters) > 1:
-        found = f"rows of {len(samples.filters)} filters, of which one would be checked"
-        yield Refusal("SAMPLES_INVALID", name, f"{found}; pack the run again")
     if samples.hash_problems:
         problem = "; ".join(samples.hash_problems[:_MOST_PROBLEMS])
         yield Refusal("SAMPLES_CHANGED", name, f"{problem}; run the task again")

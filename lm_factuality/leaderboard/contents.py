@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.secrets import (
     secret_of_environment,
@@ -17,12 +18,9 @@ from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submiss
 MAX_FILE = 512 * 2**20
 """The bytes that one file may have."""
 
-MAX_TOTAL = 2 * 2**30
-"""The bytes that all files together may have."""
-
 _MOST_PLACES = 5
-_PROSE = ("chat_template", "description", "system_instruction")
-"""Keys of results whose texts may hold NAME=VALUE without setting anything."""
+_WITH_ARGUMENTS = ("config", "pretty_env_info")
+"""Parts of results whose texts may set a credential by its name, as in ``token=...``."""
 
 
 def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
@@ -65,7 +63,9 @@ def secrets_in_file(path: Path) -> list[str]:
     if path.suffix == ".json":
         content = _parse(path.read_text(encoding="utf-8", errors="replace"))
         places += [f"{place}: {what}" for place, what in secrets_within(content)]
-        places += _set_by_name(content)
+        for part in _WITH_ARGUMENTS:
+            text = str(mapping(content).get(part))
+            places += [f"{part}: looks like {what}" for _, what in secrets_in_arguments(text)]
     return places[:_MOST_PLACES]
 
 
@@ -83,7 +83,6 @@ def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         elif path.name not in names:
             sentence = "is not listed under 'files'; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
-    total = 0
     for packed in submission.files:
         path = folder / packed.path
         if path.is_symlink():
@@ -93,16 +92,12 @@ def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             yield Refusal("FILE_MISSING", packed.path, sentence)
             continue
         size = path.stat().st_size
-        total += size
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", packed.path, f"{size} bytes, at most {MAX_FILE} are taken")
         elif size != packed.bytes or sha256_of(path) != packed.sha256:
             code = "SAMPLES_CHANGED" if path.suffix == ".jsonl" else "FILE_CHANGED"
             sentence = "is not the file that was packed: its size or sha256 differs; pack again"
             yield Refusal(code, packed.path, sentence)
-    if total > MAX_TOTAL:
-        sentence = f"{total} bytes together, at most {MAX_TOTAL} are taken"
-        yield Refusal("TOO_LARGE", "all files", sentence)
 
 
 def _parse(text: str) -> Any:
@@ -110,17 +105,3 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None  # Whoever reads the file as JSON reports that it is none.
-
-
-def _set_by_name(content: Any, place: str = "the file") -> Iterator[str]:
-    """Yield where a text sets a credential by its name, as in ``token=...``."""
-    if isinstance(content, dict):
-        for key, value in content.items():
-            if key not in _PROSE:
-                yield from _set_by_name(value, str(key)[:40])
-    elif isinstance(content, list):
-        for value in content:
-            yield from _set_by_name(value, place)
-    elif isinstance(content, str):
-        for _, what in secrets_in_arguments(content):
-            yield f"{place}: looks like {what}"

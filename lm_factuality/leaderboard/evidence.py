@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
-from lm_factuality.harness.samples import read_every_sample
+from lm_factuality.harness.samples import read_samples
 from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
@@ -43,9 +43,6 @@ class SampleEvidence:
     problem: str = ""
     """Why the samples cannot be read, or an empty text."""
 
-    filters: set[str] = field(default_factory=set)
-    """The filters of lm_eval that there are samples of. Only those of the first are kept."""
-
     doc_ids: list[int] = field(default_factory=list)
     """The numbers of the documents, in the order of the file."""
 
@@ -66,12 +63,9 @@ class SampleEvidence:
 
     def read(self, path: Path) -> Iterator[Mapping[str, Any]]:
         """Pass the samples of a file on, and keep what the checks need of each."""
-        for sample in read_every_sample(path):
-            self.filters.add(str(sample.get("filter")))
-            # Samples of a second filter are refused, whatever they hold.
-            if len(self.filters) == 1:
-                self._keep(sample)
-                yield sample
+        for sample in read_samples(path):
+            self._keep(sample)
+            yield sample
 
     def _keep(self, sample: Mapping[str, Any]) -> None:
         doc_id = sample["doc_id"]

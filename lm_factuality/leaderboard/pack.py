@@ -10,7 +10,6 @@ from pathlib import Path
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import ConfigError, DataError, listed, refuse
 from lm_factuality.ground.files import sha256_of, whole_folder, write_json
-from lm_factuality.ground.secrets import secret_of_environment
 from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.contents import secrets_in_file
@@ -38,11 +37,9 @@ class PackOptions:
     """What the results do not say. Empty texts are not given."""
 
     model: str
-    leaderboard: str = ""
     revision: str = ""
     dtype: str = ""
     certificate: Path | None = None
-    notes: str = ""
     rules: Path | None = None
     """A folder of rules instead of the suite's."""
 
@@ -82,7 +79,6 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         submission = Submission.model_construct(
             leaderboard=rules.name,
             model=model,
-            notes=options.notes,
             certificate=CERTIFICATE if options.certificate else None,
             key=options.key.name if options.key else None,
             labels=tuple(path.name for path in options.labels),
@@ -111,20 +107,20 @@ def weights_hash(folder: Path) -> str:
 
 
 def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
-    """The rules of the leaderboard that is named, or of the only one that has all its tasks.
+    """The rules of the only leaderboard of which the results have all tasks.
 
     Raises:
         ConfigError: The tasks are those of no leaderboard, or of several.
     """
     tasks = {task.task for file in files for task in file.tasks}
-    names = [options.leaderboard] if options.leaderboard else leaderboard_names(options.rules)
+    names = leaderboard_names(options.rules)
     candidates = [read_rules(name, options.rules) for name in names]
     complete = [rules for rules in candidates if tasks.issuperset(rules.by_task)]
     if len(complete) == 1:
         return complete[0]
     if complete:
         names = [rules.name for rules in complete]
-        raise ConfigError(f"the results are whole for {listed(names)}; choose one by --leaderboard")
+        raise ConfigError(f"the results are whole for {listed(names)}; give those of one")
     closest = max(candidates, key=lambda rules: len(tasks.intersection(rules.by_task)))
     missing = ", ".join(sorted(set(closest.by_task) - tasks))
     # All tasks of a results file are packed.
@@ -227,8 +223,6 @@ def _copy_files(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOp
             raise DataError(f"{path}: another file of this name is packed already; rename it")
     for path in sources.values():
         problems += [f"SECRET {path}: {place}" for place in secrets_in_file(path)]
-    if secret_of_environment(options.notes):
-        problems.append("SECRET --notes: holds the value of an environment variable")
     advice = "Withdraw the credential if the file was ever public, and run again without it."
     refuse(problems, "places", f"Nothing is packed. {advice}")
     for name, path in sources.items():

@@ -31,7 +31,6 @@ _LARGEST = 4 * 2**20
 # Control characters and what turns the direction of writing cannot be shown.
 _UNSHOWN = r"\p{Cc}\u202a-\u202e\u2066-\u2069"
 _Line = Annotated[str, Field(pattern=f"^[^{_UNSHOWN}]+$", max_length=100)]
-_Notes = Annotated[str, Field(pattern=f"^([^{_UNSHOWN}]|[\n\r\t])*$", max_length=4000)]
 _FileName = Annotated[str, Field(pattern=rf"^[^/\\:{_UNSHOWN}]+$", max_length=255)]
 """A file in the folder of the submission. A name with a slash could lead out of it."""
 
@@ -60,7 +59,6 @@ class Submission(Strict):
     format: Literal[2] = 2
     leaderboard: _Line
     model: SubmittedModel
-    notes: _Notes = ""
     certificate: _FileName | None = None
     """The file with what ``lm-factuality certify`` measured of the judge."""
 
