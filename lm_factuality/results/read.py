@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_json
+from lm_factuality.ground.files import parse_json, sha256_of, write_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.harness.outputs import (
@@ -84,12 +84,10 @@ def read_correction(path: Path) -> Correction:
     try:
         content = parse_json(read_text(path, _AGAIN))
         correction = to_model(Correction, content)
-        wrong = list(not_finite(content))
         for name, score in correction.scores.items():
-            if not score.low <= score.value <= score.high:
-                wrong.append(name)
-        if wrong:
-            raise ValueError(f"{wrong[0]}: no finite number inside its interval")
+            is_finite = math.isfinite(score.low + score.high + score.stderr)
+            if not (is_finite and score.low <= score.value <= score.high):
+                raise ValueError(f"{name}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: no corrected scores: {error}; {_AGAIN}") from error
     return correction

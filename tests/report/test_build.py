@@ -103,7 +103,7 @@ def test_what_word_overlap_has_judged_says_so_beside_each_score(tmp_path, judge,
     page, overview = read(tmp_path / "out", "ambigbio.html"), read(tmp_path / "out", "index.html")
     assert (page.count(">Judged by word overlap, not by a model</small>") > 3) == expected
     assert (
-        "FActScore 86.7 and D-FActScore 79.2 where the released judge gives 94.6 and 89.0"
+        "FActScore 86.7 and D-FActScore 79.2 where the released judge gave 94.6 and 89.0"
         in overview
     ) == expected
     assert ("Mind the judge. (org/small-125m on my_bio)" in text_of(overview)) == expected
