@@ -74,9 +74,7 @@ def test_a_word_gives_way_to_another_as_often_as_that_is_met(
     assert drawn.count([other]) / 4000 == pytest.approx(expected, abs=0 if share else 0.03)
 
 
-@pytest.mark.parametrize(
-    "name", ["substitutes.tsv", "set_phrases.txt", "fixed_phrases.txt"]
-)
+@pytest.mark.parametrize("name", ["substitutes.tsv", "set_phrases.txt", "fixed_phrases.txt"])
 def test_no_line_is_twice_in_a_list(name: str) -> None:
     lines = rows(DATA / name)
     assert sorted(set(lines)) == sorted(lines)
