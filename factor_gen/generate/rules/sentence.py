@@ -143,11 +143,9 @@ class Sentence:
     def may_change(self, i: int, end: int) -> bool:
         """Whether the tokens may be edited: words with single spaces between them, not joined."""
         start, stop = self.span(i, end)
-        words = [word for word in self.small[i:end] if word != ","]
+        is_spaced = self.text[start:stop].lower() == " ".join(self.small[i:end]).replace(" ,", ",")
         neighbours = self.text[max(0, start - 1) : start] + self.text[stop : stop + 1]
-        is_joined = "-" in neighbours or "/" in neighbours
-        is_spaced = self.text[start:stop].lower().replace(",", "").split() == words
-        return is_spaced and not is_joined and self.is_free(start, stop)
+        return is_spaced and not re.search("[-/]", neighbours) and self.is_free(start, stop)
 
     def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
         """Those of the ``others`` that ``old`` is changed to this time, in a random order.
