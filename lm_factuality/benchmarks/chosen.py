@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.declaration import (
     undeclared,
 )
 from lm_factuality.benchmarks.pairs import Pair, compare
-from lm_factuality.benchmarks.rows import Scored, is_number
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
@@ -126,12 +126,6 @@ class Entry:
     def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
         dots = {score.label: self.dot(score) for score in scores}
         return {label: dot for label, dot in dots.items() if dot}
-
-    @property
-    def unscored(self) -> int | None:
-        """How many items have no score, or None if the results give no finite number."""
-        count = number_of(self.result.metrics.get("unscored", 0))
-        return None if count is None else int(count)
 
     @property
     def unscored_of(self) -> str:
@@ -257,7 +251,7 @@ class Figure:
 
     @property
     def unscored(self) -> int:
-        return int(number_of(self.task.metrics.get("unscored")) or 0)
+        return self.task.unscored
 
     @property
     def corrected(self) -> Corrected | None:
@@ -301,22 +295,17 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
     Returns:
         The score, or None if the task has no such score or it is not defined.
     """
-    value = _number(task.metrics.get(metric))
+    value = number_of(task.metrics.get(metric))
     if value is None:
         return None
-    stderr = _number(task.stderrs.get(metric))
+    stderr = number_of(task.stderrs.get(metric))
     benchmark = find_benchmark(task.kind)
     counted = benchmark.scoring.counted(task, metric) if benchmark else task.effective
     ends = None if stderr is None else interval_of(measure_of(task, metric), value, stderr, counted)
     low, high = ends or (None, None)
-    worst, best = (_number(task.metrics.get(name)) for name in bounds_of(metric, None, None))
+    worst, best = (number_of(task.metrics.get(name)) for name in bounds_of(metric, None, None))
     floor = benchmark.scoring.floor(task, metric) if benchmark else None
     return Figure(task, metric, value, stderr, low, high, worst, best, floor, counted)
-
-
-def _number(value: object) -> float | None:
-    number = number_of(value)
-    return number if number is not None and is_number(number) else None
 
 
 def measure_of(task: TaskResult, metric: str) -> Measure | None:

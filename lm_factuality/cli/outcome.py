@@ -52,7 +52,7 @@ def _outcome_of(
     num_rows = f"{task.effective:,}"
     if task.effective != task.num_samples:
         num_rows += f"/{task.num_samples:,}"
-    unscored = f"{int(task.metrics.get('unscored', 0)):,}"
+    unscored = f"{task.unscored:,}"
     if benchmark.scoring.unscored_unit != "rows":
         unscored += f" {benchmark.scoring.unscored_unit}"
     title = f"{score.titled}{_BETTER[score.higher]}"

@@ -3,7 +3,6 @@ tasks, and what was retrieved."""
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from lm_factuality.ground.files import write_lines
 
+LARGEST = 1e100  # no score or log-probability is near; its square is finite
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
@@ -93,6 +93,11 @@ class TaskResult:
     limit: float | None
     corrected: Mapping[str, Corrected] = field(default_factory=dict)
 
+    @property
+    def unscored(self) -> int:
+        """How many items have no score, as far as the results say so."""
+        return int(number_of(self.metrics.get("unscored")) or 0)
+
 
 @dataclass(frozen=True)
 class ResultsFile:
@@ -143,9 +148,9 @@ def beside(results: Path, name: str, ending: str) -> Path | None:
 
 
 def number_of(value: Any) -> float | None:
-    """``value`` as a finite number; None if it is no such number."""
+    """Return ``value`` as a number, or None if it is none, not finite, or above `LARGEST`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= sys.float_info.max else None
+    return float(value) if is_number and abs(value) <= LARGEST else None
 
 
 class Query(TypedDict):

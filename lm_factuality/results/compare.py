@@ -183,7 +183,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
             interval = score.between(correction.low, correction.high)
             corrected = f"{score.write(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
-        unscored = int(number_of(task.metrics.get("unscored")) or 0)
+        unscored = task.unscored
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
             notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
