@@ -47,7 +47,7 @@ def _outcome_of(
     task: TaskResult, benchmark: Benchmark, finished: Finished
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the row of a task, and why items are unscored and what knowing nothing scores."""
-    score = score_called(task.kind, headline(task) or "")
+    score = score_called(task.kind, headline(task))
     measured = figure(task, score.name)
     num_rows = f"{task.effective:,}"
     if task.effective != task.num_samples:
