@@ -113,7 +113,10 @@ class Score:
     def covers(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
-    def write(self, value: float) -> str:
+    def write(self, value: float | None) -> str:
+        """Return a value as tables show it, ``-`` where there is none."""
+        if value is None:
+            return "-"
         # Adding zero makes a zero of what is rounded to a negative one.
         return f"{round(self.times * value, self.digits) + 0.0:.{self.digits}f}".replace("-", "−")
 

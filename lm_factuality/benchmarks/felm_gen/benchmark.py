@@ -69,7 +69,6 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 
 BENCHMARK = judged_benchmark(
-    kind=FelmGen.name,
     title="FELM-gen",
     method_of=lambda metadata: FelmGen(metadata.get("judge_config") or {}),
     steps=(
@@ -77,7 +76,6 @@ BENCHMARK = judged_benchmark(
         JudgedStep("marking segments", SEGMENTS, "all scores"),
     ),
     questions=load_questions(__package__).values(),
-    scores=SCORES,
     headline="segment_error_rate",
     data=Data(settings=("references",)),
     page=Page(

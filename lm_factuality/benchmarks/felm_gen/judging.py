@@ -69,6 +69,10 @@ class FelmGen(JudgedMethod):
     document: ClassVar[type] = _Document
     identity = ("index", "domain")
 
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return SCORES
+
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
         records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
         answers = [steps.to_answer(text) for (text,) in responses]
