@@ -16,11 +16,11 @@ from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
-from lm_factuality.benchmarks.judged import judged_benchmark
+from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
@@ -110,7 +110,7 @@ class GradedTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, Settings]:
         self._answers: GradedAnswers = self.declared.judging.generation(metadata)
         self._dataset = dict(config)
         own = {"doc_to_text": "text", "doc_to_target": "reference"}

@@ -31,7 +31,7 @@ from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityErro
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
+from lm_factuality.harness.generation import Verdict, refuse_unable, to_line
 from lm_factuality.harness.suite_task import Report, Settings, SuiteTask
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,8 @@ def raise_failures() -> None:
 class Judging(Filter):  # type: ignore[misc]
     """A task's judge, checked, not yet open."""
 
-    generation: Generation
+    generation: Any
+    """The `JudgedMethod`, which stands above this package."""
     config: JudgeConfig
 
     name: str
@@ -195,7 +196,7 @@ class JudgedTask(SuiteTask):
     @abc.abstractmethod
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[Any, Settings]:
         """Return what the judge does, and the other settings; arguments as of ``settings``."""
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
@@ -254,7 +255,7 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
     return load_judge_config(judge or LEXICAL)
 
 
-def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
+def check_judge(config: JudgeConfig, generation: Any, store: Path | None) -> dict[str, Any]:
     """What the results say of a judge: its config with prompt hashes, and its certificate if it has
     one. Raises ConfigError, DataError: it cannot be used. Whether its server is up shows only when
     it is asked."""

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from pydantic import BeforeValidator
 
 from lm_factuality.ground.files import write_lines
 
@@ -15,14 +17,21 @@ OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
 
+_none = BeforeValidator(lambda value: None if value == "None" else value)
+Float = Annotated[float | None, _none]
+"""A number, or None, in the text that lm_eval writes of it."""
+
+Int = Annotated[int | None, _none]
+
+
 class ScoredContinuation(NamedTuple):
     """What a model says of one choice. ``logprob`` is the sum of natural log-probabilities of its
     tokens; ``num_tokens`` is None where the tokenizer is out of reach; ``truncated``: the prefix
     lost its beginning; ``problem`` says why there is no score."""
 
-    logprob: float | None
+    logprob: Float
     is_greedy: bool
-    num_tokens: int | None
+    num_tokens: Int
     truncated: bool
     problem: str = ""
 
@@ -33,10 +42,10 @@ class ScoredText(NamedTuple):
     many pieces, ``window`` the tokens that the model saw at once (its own limit may be lower than
     asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
 
-    logprob: float | None
-    num_tokens: int | None
-    num_windows: int | None
-    window: int | None
+    logprob: Float
+    num_tokens: Int
+    num_windows: Int
+    window: Int
     problem: str = ""
 
 
@@ -46,7 +55,7 @@ class WordAnswer(NamedTuple):
     it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem``
     says why there is no answer, empty if there is one."""
 
-    logprobs: tuple[float | None, ...] | None
+    logprobs: Annotated[tuple[Float, ...] | None, _none]
     text: str = ""
     problem: str = ""
 

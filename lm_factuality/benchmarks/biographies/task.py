@@ -17,11 +17,11 @@ from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.judging import generation
 from lm_factuality.benchmarks.biographies.types import Passage, from_record
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.suite import tasks_folder
-from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.suite_task import Settings
@@ -60,7 +60,7 @@ class AmbigBioTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, Settings]:
         generations = metadata.get("generations")
         self._own_data = (
             Path(str(generations)).expanduser()

@@ -22,9 +22,10 @@ from lm_factuality.benchmarks.factor_generation.facts import (
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import Settings, without_chat
@@ -69,7 +70,7 @@ class FactorGenerationTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, Settings]:
         self._corpus = parse_corpus(
             {key: value for key, value in config.items() if key not in _OWN_KEYS}
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.biographies.types import from_record
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
     Known,
@@ -15,7 +16,7 @@ from lm_factuality.benchmarks.longform.rows import (
     parse_task,
     read_rows,
 )
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings
 
@@ -35,7 +36,7 @@ class LongFormTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, Settings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
