@@ -25,7 +25,7 @@ from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import responses_of, verdict_of
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 def graded(
@@ -110,11 +110,11 @@ class GradedTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[JudgedMethod, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         self._answers: GradedAnswers = self.declared.judging.generation(metadata)
         self._dataset = dict(config)
         own = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, Settings(own, self._answers.about)
+        return self._answers, TaskSettings(own, self._answers.about)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the questions and references.

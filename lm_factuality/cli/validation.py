@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.suite_task import Report, check_built, quietly
+from lm_factuality.harness.suite_task import TaskReport, check_built, quietly
 from lm_factuality.harness.tasks import find_configs, unknown_keys
 
 
@@ -21,7 +21,7 @@ def check_targets(
     include_path: Sequence[str] = (),
     data_dir: str | None = None,
     run_code: bool = False,
-) -> list[Report]:
+) -> list[TaskReport]:
     """Check tasks and data files for what lm_eval does not check.
 
     Args:
@@ -52,7 +52,7 @@ def check_targets(
     return reports
 
 
-def _check_task(name: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
+def _check_task(name: str, config: Mapping[str, Any], data_dir: str | None) -> TaskReport:
     problems = list(unknown_keys(name, config))
     if not isinstance(config.get("class"), type):
         problems.insert(
@@ -64,19 +64,19 @@ def _check_task(name: str, config: Mapping[str, Any], data_dir: str | None) -> R
     return replace(report, problems=(*problems, *report.problems))
 
 
-def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
+def _check(target: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
     """Ask the task's class. A config without one is read as a corpus of FACTOR rows."""
     task = config["class"] if isinstance(config.get("class"), type) else FactorTask
     # lm_eval's own classes have no check.
-    check: Callable[..., Report] = getattr(task, "check", partial(check_built, task))
+    check: Callable[..., TaskReport] = getattr(task, "check", partial(check_built, task))
     try:
         return check(target, config, data_dir or (config.get("metadata") or {}).get("data_dir"))
     except FactualityError as error:
         return _problems(target, error)
 
 
-def _problems(target: str, error: FactualityError) -> Report:
-    return Report(target, tuple(str(error).split("\n")))
+def _problems(target: str, error: FactualityError) -> TaskReport:
+    return TaskReport(target, tuple(str(error).split("\n")))
 
 
 class ListedTask(NamedTuple):

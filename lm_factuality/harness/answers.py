@@ -48,10 +48,6 @@ _FORBIDDEN = 403  # HTTP: what OpenAI answers where a model's log-probabilities 
 _REFUSED = "refused"  # why there is no answer: the server has decided on this one request
 _TRIED = 4  # questions by which a server shows whether it sends log-probabilities
 _FIRST_TOKENS = 4  # enough for an answer behind white space, where its text is not read
-_ALTERNATIVES = {
-    "chat": (20, 5),
-    "completions": (5,),
-}  # of a token: the most to ask for, then what every server has to give
 _OTHER_FORMS = (
     "AnthropicChat",
     "SGLANGGENERATEAPI",
@@ -215,22 +211,23 @@ class _AnswerServer:
         Raises:
             ModelError: The server answers nothing.
         """
-        replies: list[Answer] = []
-        for count in _ALTERNATIVES[self._endpoint]:
-            extra: dict[str, Any] = {"logprobs": count}
-            if self._endpoint == "chat":
-                extra = {"logprobs": True, "top_logprobs": count}
-            replies = self._send(tried, extra)
-            self._failures = 0  # it may forbid log-probabilities, and be there
-            if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
-                return replies, extra
-            if any(reply.text is not None for reply in replies):
-                break
-            if not any(reply.finish_reason == _REFUSED for reply in replies):
-                raise ModelError(
-                    f"{self._lm.base_url}: the first questions got no answer; the first one:"
-                    f" {replies[0].error}"
-                )
+        extra: dict[str, Any] = {
+            "logprobs": 5
+        }  # the most alternatives of a token that servers give
+        if self._endpoint == "chat":
+            extra = {"logprobs": True, "top_logprobs": 20}
+        replies = self._send(tried, extra)
+        self._failures = 0  # it may forbid log-probabilities, and be there
+        if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
+            return replies, extra
+        is_there = any(
+            reply.text is not None or reply.finish_reason == _REFUSED for reply in replies
+        )
+        if not is_there:
+            raise ModelError(
+                f"{self._lm.base_url}: the first questions got no answer; the first one:"
+                f" {replies[0].error}"
+            )
         return replies, None
 
     def _by_texts(self, questions: Sequence[Instance], replies: list[Answer]) -> list[WordAnswer]:

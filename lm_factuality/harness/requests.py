@@ -222,7 +222,7 @@ def with_cache(
     Args:
         lm: The model.
         method: The model's method that answers such requests.
-        keys: The arguments that name the requests in the cache; None for one that is never there.
+        keys: The arguments that name the requests in the cache; none for one that is never there.
         answer: Answers the requests at some places.
     """
     cache = getattr(lm.cache_hook, "dbdict", None)
@@ -231,7 +231,7 @@ def with_cache(
         hash_args = internal("lm_eval.api.model:hash_args")
         for place, key in enumerate(keys):
             name = hash_args(method, key)
-            if key is not None and name in cache:
+            if name in cache:
                 answers[place] = cache[name]
     missing = [place for place in range(len(keys)) if place not in answers]
     answers.update(zip(missing, answer(missing), strict=True))

@@ -9,7 +9,6 @@ tokens after the last that was scored, given the ``window - stride`` tokens befo
 where the text ends.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from lm_eval.api.instance import Instance
@@ -22,10 +21,7 @@ from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
 
-logger = logging.getLogger(__name__)
-
 REQUEST_TYPE = "scored_rolling"
-_EMPTY = "the document is empty"
 
 
 def scored_rolling(
@@ -40,12 +36,14 @@ def scored_rolling(
         disable_tqdm: Whether to show no progress.
 
     Raises:
-        ModelError: The model has no tokenizer and needs one, scores no texts at all, or its server
-            is gone.
+        ModelError: The model has no tokenizer, or its server is gone.
     """
     encoder = requests.encoder_of(lm)
     if encoder is None:
-        return _without_tokenizer(lm, instances)
+        raise ModelError(
+            f"{type(lm).__name__} shows no tokenizer, so the tokens of a text cannot be counted;"
+            " leave out the perplexity tasks"
+        )
     bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     cuts = [_cut(lm, encoder, instance) for instance in bar]
     pieces = [piece for cut in cuts if not isinstance(cut, str) for piece in cut]
@@ -93,7 +91,7 @@ def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] 
     if lm.backend != "causal":
         return "an encoder-decoder reads no text from left to right"
     if not text.strip():
-        return _EMPTY
+        return "the document is empty"
     if lm.prefix_token_id is None:
         return "the tokenizer has no first token, so nothing comes before the text"
     tokens = encoder.tokens(text)
@@ -116,29 +114,3 @@ def _sum(answers: Sequence[Answer]) -> tuple[float | None, str]:
             return None, f"window {number} of {len(answers)}: {problem}"
         logprobs.append(logprob)
     return sum(logprobs), ""
-
-
-def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText]:
-    name = type(lm).__name__
-    logger.warning(
-        "perplexity is absent: %s shows no tokenizer, so the tokens of a text cannot be counted;"
-        " byte_perplexity and bits_per_byte are reported, from windows of the model's own making",
-        name,
-    )
-    plain = []
-    for instance in instances:
-        if instance.args[0].strip():
-            arguments = (instance.doc, instance.args[:1], instance.idx, instance.metadata)
-            plain.append(Instance("loglikelihood_rolling", *arguments))
-    try:
-        logprobs = iter(lm.loglikelihood_rolling(plain) if plain else ())
-    except NotImplementedError as error:
-        raise ModelError(
-            f"{name} scores no whole texts, so it has no perplexity; leave out the perplexity tasks"
-        ) from error
-    results = []
-    for instance in instances:
-        is_empty = not instance.args[0].strip()
-        logprob, problem = logprob_of(_EMPTY if is_empty else (next(logprobs), False))
-        results.append(ScoredText(logprob, None, None, None, problem))
-    return results

@@ -40,7 +40,7 @@ for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
 
 
-class Settings(NamedTuple):
+class TaskSettings(NamedTuple):
     """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the
     metadata that results hold."""
 
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """What ``lm-factuality validate`` finds in one task: every problem, each naming its place;
     ``example`` holds the requests of the first row, as (context, continuation), if they can be
     built, and ``seam`` shows where the two meet."""
@@ -135,7 +135,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         lm_eval looks at its signature."""
 
     @abc.abstractmethod
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises
         ConfigError: it cannot be used."""
 
@@ -160,7 +160,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
 
     @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
+    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> TaskReport:
         """What is wrong with the task that ``config`` describes, which the user calls ``target``.
         As it stands, for tasks that check all they read when made; others find all problems of
         their data. Raises ConfigError, DataError: no task."""
@@ -310,7 +310,7 @@ def quietly() -> Iterator[None]:
 
 def check_built(
     task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
-) -> Report:
+) -> TaskReport:
     """The report on a task that has been made.
 
     Problems are what the documents hold under the task's ``problem_key``.
@@ -324,7 +324,7 @@ def check_built(
         if doc.get(key)
     )
     example = ((shortened(str(built.instances[0].args[0]), keep_end=True), ""),)
-    return Report(target, tuple(problems), len(documents), len(built.instances), example)
+    return TaskReport(target, tuple(problems), len(documents), len(built.instances), example)
 
 
 def shortened(text: str, keep_end: bool = False) -> str:

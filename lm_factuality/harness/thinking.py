@@ -48,7 +48,7 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """
     longer = [_with_room(lm, request) for request in requests]
     # Answers that are sampled are drawn anew, so no response cache has them.
-    keys = [None if request.args[1].get("do_sample") else request.args for request in longer]
+    keys = [() if request.args[1].get("do_sample") else request.args for request in longer]
 
     def generate(places: list[int]) -> list[str]:
         if not places:

@@ -88,8 +88,8 @@ def test_tasks_settings_judges_and_data(said, arguments, expected):
             "pretrained=./lager: no such folder; did you mean larger?",
         ),
         ({"pretrained": "checkpoints"}, "pretrained=checkpoints: a folder without config.json"),
-        ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it: no such folder"),
-        ({"pretrained": "what is this"}, "no name that the Hub can have"),
+        ({"pretrained": "nobody/has-it"}, "pretrained=nobody/has-it cannot be loaded"),
+        ({"pretrained": "what is this"}, "pretrained=what is this cannot be loaded"),
     ],
     ids=str,
 )

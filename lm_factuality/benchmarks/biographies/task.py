@@ -24,7 +24,7 @@ from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 Render = Callable[[Mapping[str, Any]], str]
 """Makes the prompt of a document of lm_eval."""
@@ -60,7 +60,7 @@ class AmbigBioTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[JudgedMethod, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         generations = metadata.get("generations")
         self._own_data = (
             Path(str(generations)).expanduser()
@@ -70,7 +70,7 @@ class AmbigBioTask(JudgedTask):
         about, self._render = _renderer(metadata)
         self._method = generation(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return self._method, Settings(texts, {**about, **self._method.about})
+        return self._method, TaskSettings(texts, {**about, **self._method.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)

@@ -19,7 +19,13 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document, spacing_leaks, suspicions
 from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, without_chat
+from lm_factuality.harness.suite_task import (
+    SuiteTask,
+    TaskReport,
+    TaskSettings,
+    build,
+    without_chat,
+)
 
 
 class FactorTask(SuiteTask):
@@ -50,10 +56,10 @@ class FactorTask(SuiteTask):
 
     corpus_of = staticmethod(parse_corpus)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._corpus = corpus = self.corpus_of(config)
-        return Settings(
+        return TaskSettings(
             {"output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold"},
             {
                 "window": corpus.metadata.window,
@@ -63,7 +69,7 @@ class FactorTask(SuiteTask):
         )
 
     @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
+    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> TaskReport:
         """Report every row that cannot be scored or should not be trusted."""
         corpus = cls.corpus_of(config)
         loaded = load_corpus(corpus, data_dir)
@@ -80,7 +86,7 @@ class FactorTask(SuiteTask):
             (request.args[0], request.args[1] if isinstance(request.args[1], str) else "")
             for request in first
         )
-        return Report(target, problems, len(rows), num_requests, example, seam)
+        return TaskReport(target, problems, len(rows), num_requests, example, seam)
 
     def read_documents(self) -> list[dict[str, Any]]:
         """Return the rows as samples show them."""

@@ -21,7 +21,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.samples import texts
-from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
 class FelmTask(SuiteTask):
@@ -43,7 +43,7 @@ class FelmTask(SuiteTask):
     instructs = True
     problem_key = "problem"
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         protocol = str(metadata.get("protocol", "paper"))
         if protocol not in PROTOCOLS:
             raise ConfigError(
@@ -63,7 +63,7 @@ class FelmTask(SuiteTask):
         about = {"protocol": protocol}
         if self._questioner.mode == "doc":  # of a folder the last part of its path
             about["chunk_tokenizer"] = Path(self._questioner.chunk_tokenizer).name
-        return Settings(own, about)
+        return TaskSettings(own, about)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the rows, as samples show them, each with the prompt that the model sees."""

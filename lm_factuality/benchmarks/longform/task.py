@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.longform.rows import (
 )
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class LongFormTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[JudgedMethod, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
@@ -47,7 +47,7 @@ class LongFormTask(JudgedTask):
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,
         }
-        return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
+        return long_form, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
     def read_documents(self) -> list[JsonObject]:
         docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)

@@ -11,7 +11,13 @@ from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, text_suspicions
 from lm_factuality.harness import rolling
 from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, without_chat
+from lm_factuality.harness.suite_task import (
+    SuiteTask,
+    TaskReport,
+    TaskSettings,
+    shortened,
+    without_chat,
+)
 
 
 class PerplexityTask(SuiteTask):
@@ -34,25 +40,25 @@ class PerplexityTask(SuiteTask):
         # What lm_eval pads by when several processes share the work.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
         stride = self._yaml.metadata.stride or (window // 2 if window else None)
-        return Settings(
+        return TaskSettings(
             {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"},
             {"window": window, "stride": stride},
         )
 
     @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
+    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> TaskReport:
         """Report every document that cannot be scored or should not be trusted."""
         loaded = load_texts(parse_texts(config), data_dir)
         wrong = cls.declared.wrong_metrics(config.get("metric_list"))
         problems = loaded.all_problems(target, text_suspicions(loaded.rows))
         count = len(loaded.rows)
         example = (("", shortened(loaded.rows[0].text)),)
-        return Report(target, (*wrong, *problems), count, count, example)
+        return TaskReport(target, (*wrong, *problems), count, count, example)
 
     def read_documents(self) -> list[dict[str, Any]]:
         """Return the documents as samples show them."""
