@@ -31,7 +31,7 @@ from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.generation import Verdict, refuse_unable, to_line
-from lm_factuality.harness.suite_task import SuiteTask, TaskReport, TaskSettings
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 logger = logging.getLogger(__name__)
 
@@ -216,12 +216,6 @@ class JudgedTask(SuiteTask):
         if any(cautions):
             about["caution"] = " ".join(str(caution) for caution in cautions if caution)
         return TaskSettings(settings, about)
-
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> TaskReport:
-        """Check as any task; who judges is said when it is run."""
-        metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
-        return super().check(target, {**config, "metadata": metadata}, data_dir)
 
     def override_metric(self, metric_name: str) -> None:
         """Ask no judge with ``--predict_only``; ``lm-factuality judge`` reads the samples."""
