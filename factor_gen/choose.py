@@ -38,7 +38,7 @@ Span = tuple[int, int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenRow:
     """A row of the benchmark before it is written."""
 
     example: Example
@@ -49,7 +49,7 @@ class Chosen:
 
 def choose_rows(
     settings: ChooseSettings, seed: int, examples: Iterable[Example]
-) -> Iterator[Chosen | Example]:
+) -> Iterator[ChosenRow | Example]:
     """Yield a row for each example that has enough contradictions left, in order.
 
     The other examples are yielded with the reason why they give none.
@@ -87,7 +87,7 @@ def choose_rows(
         chosen = tuple(candidates[index] for index in rng.sample(way, len(way)))
         rows += 1
         rows_in_centre += not any(candidate.is_compound for candidate in chosen)
-        yield Chosen(example, chosen)
+        yield ChosenRow(example, chosen)
 
 
 def standing(example: Example, settings: ChooseSettings) -> list[Candidate]:

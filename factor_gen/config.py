@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from factor_gen.corpus import is_text
-from factor_gen.language import ENGLISH
 from factor_gen.records import portable
 from factor_gen.settings import OFF, BuildSettings
 from lm_factuality.ground.errors import ConfigError
@@ -37,64 +35,33 @@ def load_build(path: str | Path) -> BuildSettings:
     ``include`` names another YAML whose keys hold where this one says nothing.
 
     Raises:
-        ConfigError: Everything that is wrong with the file: unknown keys, values of the wrong type
-            or out of range, and keys that would change nothing.
+        ConfigError: Everything that is wrong with the file: unknown keys, and values of the wrong
+            type or out of range.
     """
     file = find_config(Path(path))
-    content, files = _read(file)
+    content, files = _read_with_includes(file)
     content = {"name": file.stem, "generate": {}, **content, "folder": file.parent, "yamls": files}
-    settings = read_settings(BuildSettings, content, str(file))
-    # what an include says for other settings is passed over
-    keys_of_file = read_config(file)
-    problems = [
-        f"{file}: {section}.{key} {reason}; take it out"
-        for section, key, reason in _idle_keys(settings)
-        if key in _section(keys_of_file, [section])
-    ]
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return settings
+    return read_settings(BuildSettings, content, str(file))
 
 
 def describe(settings: BuildSettings) -> dict[str, Any]:
     """Return all settings that can change the benchmark, for the manifest and the card.
 
     :func:`load_build` can read them back. Of absolute paths, which are this machine's, the last
-    part is left. What is not set, or changes nothing, is left out.
+    part is left. What is not set is left out.
     """
     content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
-    empty = [("corpus", name, "") for name in ("source", "where") if not content["corpus"][name]]
-    for section, key, _ in (*_idle_keys(settings), *empty):
-        content[section].pop(key, None)
+    for name in ("source", "where"):
+        if not content["corpus"][name]:
+            del content["corpus"][name]
     for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
-        section_of_path = _section(content, sections)
-        if key in section_of_path:
-            section_of_path[key] = portable(section_of_path[key])
+        section = _section(content, sections)
+        if key in section:
+            section[key] = portable(section[key])
     content["filter"] = {name: content["filter"].get(name, OFF) for name in ("nli", "fluency")}
     return content
-
-
-def _idle_keys(settings: BuildSettings) -> list[tuple[str, str, str]]:
-    """Return section, name and reason of the keys that change nothing in this build."""
-    corpus = settings.corpus
-    idle = []
-    if settings.generate.generator == "rules":
-        reason = "is for the generator llm, and rules ask no model"
-        idle += [("generate", key, reason) for key in ("judge", "prompts", "context")]
-    if settings.types.tagger == "pattern":
-        idle.append(("types", "model", "is for the tagger spacy, and the tagger is pattern"))
-    if corpus.language != ENGLISH:
-        reason = "is for English, and the corpus is in another language"
-        idle += [("types", key, reason) for key in ("tagger", "model")]
-    if corpus.path is not None:
-        reason = "is for a dataset, and corpus.path names files"
-        idle += [("corpus", key, reason) for key in ("config", "split", "revision")]
-        if is_text(settings.folder, corpus.path):
-            reason = "is for tables, and a text file is one document without columns"
-            idle += [("corpus", key, reason) for key in ("text", "id", "where")]
-    return idle
 
 
 def _section(content: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -107,7 +74,9 @@ def _section(content: Any, names: Sequence[str]) -> dict[str, Any]:
     return section
 
 
-def _read(file: Path, including: tuple[Path, ...] = ()) -> tuple[dict[str, Any], tuple[Path, ...]]:
+def _read_with_includes(
+    file: Path, including: tuple[Path, ...] = ()
+) -> tuple[dict[str, Any], tuple[Path, ...]]:
     """Read a YAML and what it includes.
 
     Args:
@@ -142,7 +111,7 @@ def _read(file: Path, including: tuple[Path, ...] = ()) -> tuple[dict[str, Any],
     base = file.parent / include
     if include.startswith("configs/"):
         base = find_config(Path(include))
-    included, files = _read(base, (*including, real_path))
+    included, files = _read_with_includes(base, (*including, real_path))
     _move_paths(included, base.parent, file.parent)
     return _merged(included, content), (file, *files)
 

@@ -4,23 +4,18 @@
 """
 
 import glob
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, islice
-from mmap import mmap
 from pathlib import Path
-from struct import unpack
 from typing import Any
 
 from tqdm import tqdm
 
 from factor_gen.language import ENGLISH
 from factor_gen.recipe import columns_of, is_template, left_out, render
-from factor_gen.records import Document, Example, whole
+from factor_gen.records import Document, Example, Sentence, whole
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
@@ -28,70 +23,57 @@ from factor_gen.text.sentences import plain, sentences
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
-from lm_factuality.ground.tables import Reader, Record, csv_rows, jsonl_rows, parquet_rows
+from lm_factuality.ground.tables import FORMATS, TableRow
 
-CLEANING = 2
-"""Raised when texts are unwrapped in another way, or other sentences count as repeated."""
+CLEANING = 3
+"""Raised when texts are unwrapped in another way, or are kept in another form."""
 TEXTS = (".txt", ".text", ".md", ".rst", "")
 """The endings of files that are a document each."""
 
 
-@dataclass(frozen=True)
-class CorpusFile:
-    """A file of the corpus."""
-
-    path: Path
-    name: str
-    """Its path from the YAML's folder."""
-    id: str
-    """Its path from where the wildcard stands, which distinguishes it from the other files."""
-
-
-def find_files(settings: BuildSettings) -> list[CorpusFile]:
+def find_files(settings: BuildSettings) -> dict[str, Path]:
     """Return the files of the corpus, sorted by path; none of a dataset of the Hub.
 
     ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. A folder that
     ``corpus.dataset`` names holds files of any kind.
 
+    Returns:
+        The path of each file by its id, which is its path from the folder that the pattern starts
+        in.
+
     Raises:
         DataError: ``corpus.path`` names no file.
     """
-    root = _dataset_folder(settings)
-    base = root
-    wild = "**"
-    if settings.corpus.path is not None:
-        pattern = Path(settings.corpus.path).expanduser()
-        if (settings.folder / pattern).is_dir():
-            pattern /= "*.txt"
-        root = settings.folder
-        parts = list(pattern.parts)
-        # a folder that is there is meant as it is written
-        while len(parts) > 1 and not (glob.has_magic(parts[0]) and not (root / parts[0]).is_dir()):
-            root /= parts.pop(0)
-        base = root if pattern.is_absolute() else settings.folder
-        wild = str(Path(*parts))
-    if root is None or base is None:
-        return []
-    matches = [wild]
-    if not (root / wild).is_file():
-        # pathlib's glob finds hidden files too
-        matches = glob.glob(wild, root_dir=root, recursive=True)  # noqa: PTH207
-    files = []
-    for path in sorted(root / match for match in matches if (root / match).is_file()):
-        name = Path(os.path.relpath(path, base)).as_posix()
-        files.append(CorpusFile(path, whole(name), whole(path.relative_to(root).as_posix())))
-    if not files and settings.corpus.path is not None:
+    path = settings.corpus.path
+    if path is None:
+        folder = _dataset_folder(settings)
+        return {} if folder is None else _matches(folder / "**")
+    pattern = settings.folder / Path(path).expanduser()
+    if pattern.is_dir():
+        pattern /= "*.txt"
+    files = _matches(pattern)
+    if not files:
         raise DataError(
-            f"corpus.path {settings.corpus.path!r}: no file fits {root / wild}; paths start from"
-            f" the folder of the YAML, {settings.folder}; name files, such as my_texts/*.jsonl"
+            f"corpus.path {path!r}: no file fits {pattern}; paths start from the folder of the"
+            f" YAML, {settings.folder}; name files, such as my_texts/*.jsonl"
         )
     return files
 
 
-def is_text(folder: Path, given: str) -> bool:
-    """Whether ``corpus.path``, seen from ``folder``, names text files, each one document."""
-    path = folder / Path(given).expanduser()
-    return path.suffix.lower() in TEXTS[:-1] or path.is_dir()
+def _matches(pattern: Path) -> dict[str, Path]:
+    """Return the files that a pattern fits, by their paths from the folder that it starts in."""
+    # a folder or file that is there is meant as it is written, even with a * in its name
+    root = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
+    matches = [pattern.name]
+    if not pattern.is_file():
+        wild = str(pattern.relative_to(root))
+        # pathlib's glob finds hidden files too
+        matches = glob.glob(wild, root_dir=root, recursive=True)  # noqa: PTH207
+    files = {}
+    for path in sorted(root / match for match in matches):
+        if path.is_file():
+            files[whole(path.relative_to(root).as_posix())] = path
+    return files
 
 
 def _dataset_folder(settings: BuildSettings) -> Path | None:
@@ -109,8 +91,8 @@ def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[st
             that it began with, though the dataset may have a newer one.
 
     Returns:
-        The dataset with its revision in the YAML and its commit; or the files, each with its name
-        seen from the YAML, bytes and SHA-256.
+        The dataset with its revision in the YAML and its commit; or the files, each with its id,
+        bytes and SHA-256.
 
     Raises:
         DataError: There are no such files or dataset, or a file cannot be read.
@@ -123,13 +105,13 @@ def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[st
         place = f"corpus.dataset, no folder in {settings.folder}"
         return {**record, "commit": commit_of(corpus.dataset, place, corpus.revision)}
     files = []
-    for file in tqdm(find_files(settings), desc="corpus", unit=" files", delay=2, leave=False):
+    for name, path in tqdm(find_files(settings).items(), desc="corpus", unit=" files", delay=2):
         try:
-            size = file.path.stat().st_size
-            files.append({"name": file.name, "bytes": size, "sha256": sha256_of(file.path)})
+            size = path.stat().st_size
+            files.append({"name": name, "bytes": size, "sha256": sha256_of(path)})
         except OSError as error:
             raise DataError(
-                f"{file.path}: cannot be read: {error}; let yourself read it, or leave it out of"
+                f"{path}: cannot be read: {error}; let yourself read it, or leave it out of"
                 " corpus.path"
             ) from error
     return {"files": files}
@@ -153,81 +135,61 @@ def read_documents(
     counts = Counter[str]() if filtered is None else filtered
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        documents = _documents(rows, corpus, "", counts)
-    else:
-        files = find_files(settings)
-        documents = chain.from_iterable(
-            _read_file(file, corpus, "" if len(files) == 1 else f"{file.id}:", counts)
-            for file in files
-        )
+        return islice(_documents(rows, corpus, "", counts), corpus.documents)
+    files = find_files(settings)
+    documents = chain.from_iterable(
+        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", counts)
+        for doc_id, path in files.items()
+    )
     return islice(documents, corpus.documents)
 
 
 def _dataset_rows(
     corpus: CorpusSettings, folder: Path | None, commit: str | None
-) -> Iterator[Record]:
+) -> Iterator[TableRow]:
     place = f"corpus.dataset {corpus.dataset!r}"
     form = "corpus: {dataset: NAME, split: NAME}"
     # the datasets library takes several splits only where it does not stream
-    for split in map(str.strip, corpus.split.split("+")):
+    for split in corpus.split.split("+"):
         source = folder or corpus.dataset or ""
-        rows = stream(source, corpus.config, split, commit, place, form)
+        rows = stream(source, corpus.config, split.strip(), commit, place, form)
         for number, values in enumerate(rows, start=1):
-            yield Record(f"{corpus.dataset}[{split}], row {number}", values)
+            yield TableRow(f"{corpus.dataset}[{split.strip()}], row {number}", values)
 
 
 def _read_file(
-    file: CorpusFile, corpus: CorpusSettings, numbered: str, filtered: Counter[str]
+    name: str, path: Path, corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the documents of a file.
 
     Args:
-        file: The file.
+        name: The id of the file, and of its document if it is a text.
+        path: Where it lies.
         corpus: The settings of the corpus.
         numbered: What stands before the number of a row without an id.
         filtered: Counts the rows that are left out, by reason.
     """
-    if file.path.suffix.lower() in TEXTS:
-        yield _text_document(file)
+    if path.suffix.lower() in TEXTS:
+        try:
+            text = path.read_bytes().decode("utf-8-sig")  # line breaks stay as they are
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
+        yield Document(name, text, str(path))
         return
-    needed = _columns_of(corpus)
-    readers: Mapping[str, Reader] = {
-        ".jsonl": jsonl_rows,
-        ".jsonl.gz": jsonl_rows,
-        ".ndjson": jsonl_rows,
-        ".csv": partial(csv_rows, repeated_columns=True),
-        ".parquet": partial(parquet_rows, needed=needed, optional=["id"]),
-    }
-    for ending, reader in readers.items():
-        if file.path.name.lower().endswith(ending):
-            yield from _documents(reader(file.path), corpus, numbered, filtered)
-            return
-    raise DataError(
-        f"{file.path}: expected a file that ends in {', '.join([*readers, *TEXTS[:-1]])}; convert"
-        " it, or name others with a pattern such as corpus: my_texts/*.txt"
-    )
-
-
-def _text_document(file: CorpusFile) -> Document:
-    """Return the document that a text file is; line breaks stay as they are."""
-    try:
-        text = file.path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    reader = FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    if reader is None:
         raise DataError(
-            f"{file.path}: cannot be read: {error}; expected a text in UTF-8"
-        ) from error
-    return Document(file.id, text, str(file.path))
-
-
-def _columns_of(corpus: CorpusSettings) -> list[str]:
-    return columns_of(corpus.text, corpus.where) + ([corpus.id] if corpus.id else [])
+            f"{path}: expected a file that ends in {', '.join([*FORMATS, *TEXTS[:-1]])}; convert"
+            " it, or name others with a pattern such as corpus: my_texts/*.txt"
+        )
+    yield from _documents(reader(path), corpus, numbered, filtered)
 
 
 def _documents(
-    rows: Iterator[Record | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
+    rows: Iterator[TableRow | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the document in each row; a null text is an empty one."""
-    needed = _columns_of(corpus)
+    needed = columns_of(corpus.text, corpus.where, corpus.id)
     for number, row in enumerate(rows, start=1):
         if isinstance(row, str):
             raise DataError(row)
@@ -248,7 +210,7 @@ def _documents(
         yield Document(doc_id, whole(text or ""), row.location)
 
 
-def _text(row: Record, source: str) -> str | None:
+def _text(row: TableRow, source: str) -> str | None:
     """Return the text in the column ``source``, or what the template ``source`` makes of a row."""
     if is_template(source):
         try:
@@ -267,7 +229,7 @@ def _text(row: Record, source: str) -> str | None:
     return text
 
 
-def _id(row: Record, corpus: CorpusSettings, number: str) -> str:
+def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
     """Return the id of a row, or its number if the table has none."""
     key = corpus.id or "id"
     value = row.values.get(key)
@@ -288,58 +250,32 @@ def distinct(
 ) -> Iterator[Example]:
     """Yield an example for each document, its ``prefix`` the whole text.
 
-    A document whose id or text came before is unused. ``repeated`` says where sentences begin that
-    a document before has as well.
+    A document whose id or text came before is unused.
 
     Args:
         documents: The documents.
         unwrapped: Whether lines that were broken at a width are joined.
         language: Of the texts, by which sentences are split.
     """
-    ids = _Seen()
-    texts = _Seen()
-    known_sentences = _Seen()
+    ids: set[str] = set()
+    # hashes of 64 bits take less memory: two of a billion texts share one by a chance of 1 in 37
+    texts: set[int] = set()
+    sentences_before: set[int] = set()
     for document in documents:
         text = unwrap(document.text) if unwrapped else document.text
         example = Example(document.id, prefix=text)
-        if not ids.add([document.id])[0]:
+        if document.id in ids:
             yield example.drop(READ, "the id of another document")
-        elif document.text.strip() and not texts.add([document.text])[0]:
+            continue
+        ids.add(document.id)
+        text_hash = hash(document.text)
+        if document.text.strip() and text_hash in texts:
             yield example.drop(READ, "the text of another document")
-        else:
-            spans = sentences(text, language)
-            are_new = known_sentences.add([plain(text[start:end]) for start, end in spans])
-            repeated = [
-                start for (start, _), is_new in zip(spans, are_new, strict=True) if not is_new
-            ]
-            yield replace(example, repeated=tuple(repeated))
-
-
-class _Seen:
-    """A set of texts in 64 MB however many they are (a Bloom filter).
-
-    A text that is new counts as seen with a chance of one in 50 million after 10 million texts, one
-    in 4,000 after 30 million, and one in 8 after 100 million; never the other way.
-    """
-
-    _BITS = 29
-    _PROBES = 8
-
-    def __init__(self) -> None:
-        # zeros, in memory where they are touched
-        self._bits = mmap(-1, 1 << (self._BITS - 3))
-
-    def add(self, texts: Sequence[str]) -> list[bool]:
-        """Add ``texts``; return of each whether no earlier call had it."""
-        places_of_text = [self._places(text) for text in texts]
-        are_new = [
-            any(not self._bits[place >> 3] >> (place & 7) & 1 for place in places)
-            for places in places_of_text
-        ]
-        for place in chain.from_iterable(places_of_text):
-            self._bits[place >> 3] |= 1 << (place & 7)
-        return are_new
-
-    def _places(self, text: str) -> list[int]:
-        digest = blake2b(text.encode("utf-8"), digest_size=4 * self._PROBES).digest()
-        return [probe >> (32 - self._BITS) for probe in unpack(f"<{self._PROBES}I", digest)]
+            continue
+        texts.add(text_hash)
+        parts = []
+        for start, end in sentences(text, language):
+            is_repeated = hash(plain(text[start:end])) in sentences_before
+            parts.append(Sentence(start, end, is_repeated))
+        sentences_before.update(hash(plain(text[start:end])) for start, end, _ in parts)
+        yield replace(example, sentences=tuple(parts))

@@ -25,28 +25,20 @@ class LocalEngine:
 
     def __init__(self, settings: BuildSettings, opener: Opener, shards: int) -> None:
         self.groups = group_stages(settings)
+        self.capacity = 1
         self._runner = StageRunner(settings, opener)
         self._pool: ProcessPoolExecutor | None = None
         workers = count_workers(settings, shards)
         if workers > 1:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(workers, context, _start_worker, (settings, opener))
-        # one shard more, so that no process waits while this one is busy with a model
-        self.capacity = workers + 1 if self._pool else 1
+            # one shard more, so that no process waits while this one is busy with a model
+            self.capacity = workers + 1
 
     def submit(
         self, group: int, shard_number: int, examples: Sequence[Example]
     ) -> Future[list[Example]]:
-        """Take the examples of a shard through a group of stages.
-
-        Args:
-            group: The place of the group in ``groups``.
-            shard_number: The shard, for messages.
-            examples: What the group of stages gets.
-
-        Returns:
-            The examples that come out, or the error.
-        """
+        """Take the examples of a shard through a group of stages."""
         has_model, names = self.groups[group]
         future: Future[list[Example]] = Future()
         try:
@@ -60,7 +52,7 @@ class LocalEngine:
     def close(self) -> None:
         """End the processes, once what they are at is finished, and close the stages."""
         if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(cancel_futures=True)
         self._runner.close()
 
 
@@ -69,10 +61,9 @@ def count_workers(settings: BuildSettings, shards: int) -> int:
 
     On machines that share their cores, only the cores that this process may use are counted.
     """
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
     return max(1, min(settings.workers or cores, shards))
 
 

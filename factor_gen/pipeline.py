@@ -6,29 +6,25 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from factor_gen.audit.audit import Reservoir
-from factor_gen.audit.tables import card_figures
 from factor_gen.choose import choose_rows
-from factor_gen.config import describe
 from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
-from factor_gen.output.card import Provenance
-from factor_gen.output.folder import file_names, refuse_to_overwrite
-from factor_gen.output.write import write_benchmark
+from factor_gen.output.counts import BuiltBenchmark
+from factor_gen.output.folder import refuse_to_overwrite
+from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import portable
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import (
-    Engine,
     ShardFolder,
     discard,
     prepare,
@@ -37,7 +33,7 @@ from factor_gen.shards import (
     split,
     types_of_goal,
 )
-from factor_gen.stages import READ, STAGES, Opener, StageRunner, open_stage
+from factor_gen.stages import READ, STAGES, Opener, StageEngine, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
@@ -48,30 +44,13 @@ _READING = ("config", "split", "text", "id", "documents", "unwrap", "language")
 """The settings of the corpus that decide what is read from its files."""
 
 
-@dataclass(frozen=True)
-class Built:
-    """What a build made, and what became of the documents."""
-
-    documents: int
-    rows: int
-    unused: Mapping[tuple[str, str], int]
-    """The documents that gave no row, by stage and reason."""
-    lost: Mapping[str, int]
-    """What a generator wrote and could not be used, by reason."""
-    filtered: Mapping[str, int]
-    """Rows of tables that ``corpus.where`` left out, by reason."""
-    files: Mapping[str, Path]
-    """The files by what they are."""
-
-
 def build(
     settings: BuildSettings,
     out: Path,
     *,
     restart: bool = False,
-    command: str = "",
     opener: Opener = open_stage,
-) -> Built:
+) -> BuiltBenchmark:
     """Build a benchmark.
 
     The files are the same bytes however often the build was stopped, and for every engine.
@@ -81,7 +60,6 @@ def build(
         out: The folder of the benchmark. What an earlier build left in ``out/stages`` is used as
             far as its settings are the same.
         restart: Throw that away first.
-        command: What the manifest says to type to build it again.
         opener: Opens the stages, for tests.
 
     Raises:
@@ -98,12 +76,10 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        inputs = [file.path for file in find_files(settings)]
+        inputs = find_files(settings).values()
         refuse_to_overwrite(settings, out, [*settings.yamls, *inputs])
         if restart:
-            for path in (root / "documents", root / "shards"):
-                discard(path)
-            (root / "corpus.json").unlink(missing_ok=True)
+            discard(root)
         record_file = root / "corpus.json"
         record = corpus_record(settings, read_json(record_file))
         write_json(record_file, record)
@@ -120,31 +96,16 @@ def build(
         if unfinished:
             settings_of_stages = _with_contexts(settings, documents, numbers)
             make_engine = RayEngine if settings.engine == "ray" else LocalEngine
-            engine: Engine
+            engine: StageEngine
             with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
                 run_shards(engine, unfinished, documents, shards, settings)
 
         corpus = {key: value for key, value in record.items() if key != "revision"}
-        if reading["filtered"]:
-            corpus["left_out"] = reading["filtered"]
         stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
-        reservoir = Reservoir(settings.seed)
         examples = chain.from_iterable(map(shards.read, numbers))
-        counts = write_benchmark(
-            settings,
-            reservoir.watch(choose_rows(settings.choose, settings.seed, examples)),
-            out,
-            Provenance(describe(settings), corpus, stages, command),
-            audit=lambda: card_figures(reservoir.rows, settings.seed),
-        )
-        return Built(
-            counts.documents,
-            counts.rows,
-            counts.unused,
-            counts.lost,
-            reading["filtered"],
-            {kind: out / name for kind, name in file_names(settings).items()},
-        )
+        rows = choose_rows(settings.choose, settings.seed, examples)
+        provenance = Provenance(corpus, stages, reading["filtered"])
+        return write_benchmark(settings, rows, out, provenance)
 
 
 def _prepare_folders(

@@ -141,13 +141,13 @@ def _check_template(text: str) -> str:
 DocumentText = Annotated[Text, AfterValidator(_check_template)]
 
 
-def columns_of(text: str, where: Where) -> list[str]:
-    """Return the columns that ``text``, a column or a template, and ``where`` need."""
+def columns_of(text: str, where: Where, name: str | None) -> list[str]:
+    """Return the columns that ``text``, a column or a template, ``where`` and ``id`` need."""
     columns = [text]
     if is_template(text):
         columns = sorted(meta.find_undeclared_variables(_ENVIRONMENT.parse(text)))
     columns += [column.partition(".")[0] for column in where]
-    return list(dict.fromkeys(columns))
+    return [*columns, name] if name else columns
 
 
 _compile = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)

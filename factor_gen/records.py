@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 # in the order of table 3
 ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"]
@@ -69,6 +69,27 @@ class Candidate:
         return " + " in self.generator
 
 
+class Sentence(NamedTuple):
+    """Where a sentence of a document begins and ends."""
+
+    start: int
+    end: int
+    is_repeated: bool = False
+    """Whether a document before has it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One of the sentences that are drawn from a document, one after another."""
+
+    number: int = 1
+    """Which of them it is, from 1."""
+    tried: int = 0
+    """How many sentences were looked at up to this one. The next draw goes on there."""
+    total: int = 0
+    """How many were drawn in the end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A document on its way to a row of the benchmark."""
@@ -87,22 +108,14 @@ class Example:
 
     Later stages pass such an example on as it is, without its texts.
     """
-    draw: int = 1
-    """Which of the sentences drawn from the document this is, from 1."""
-    draws: int = 0
-    """How many sentences were drawn, once all are."""
-    repeated: tuple[int, ...] = ()
-    """Where, in a whole document, sentences begin that one before it has too."""
-    spans: tuple[int, ...] = ()
-    """Where the document's sentences begin and end, in turns."""
-    tried: int = 0
-    """How many sentences were looked at, so that the next draw goes on there."""
+    sentences: tuple[Sentence, ...] = ()
+    """Of a whole document, in order."""
+    draw: Draw = Draw()
 
     def drop(self, stage: str, reason: str) -> Example:
         """Return the example as one that no row comes of; its candidates stay, to be counted."""
-        return replace(
-            self, prefix="", completion="", types=(), repeated=(), unused=f"{stage}: {reason}"
-        )
+        refusal = f"{stage}: {reason}"
+        return replace(self, prefix="", completion="", types=(), sentences=(), unused=refusal)
 
 
 def whole(text: str) -> str:

@@ -8,31 +8,19 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 from factor_gen.language import ENGLISH, identified
-from factor_gen.records import Example
+from factor_gen.records import Draw, Example, Sentence
 from factor_gen.settings import SelectSettings
 from factor_gen.text.layout import verbatim
-from factor_gen.text.sentences import plain, sentences
+from factor_gen.text.sentences import plain
 from lm_factuality.ground.sentences import spaced
 
 _RULES = 5
 """Raised when a change of the rules can change what is selected."""
-Failure = tuple[int, str]
-"""How far a sentence got, and what may be said of a document whose sentences got no further."""
-_EMPTY: Failure = (-1, "the text is empty")
-_NO_PREFIX: Failure = (100, "no text before the sentence")
-_JOINED: Failure = (101, "no white space before the sentence")
-_REPEATED: Failure = (102, "no sentence that the rest of the text does not repeat")
-_HALF: Failure = (103, "no sentence that begins after the end of another")
-_CODE: Failure = (104, "no sentence outside code and tables")
-_KNOWN: Failure = (105, "no sentence that is not in a document before it")
-_NO_OTHER = "no other sentence"
-
 _LONGEST_WORD = 60  # characters
 _HEADLINE_WORD = 5  # letters: shorter words are often small in headlines and capital in names
 _NEAR = 40  # characters before a sentence that are looked at
@@ -92,81 +80,73 @@ class Select:
         return [example if example.unused else self._select(example) for example in examples]
 
     def _select(self, example: Example) -> Example:
-        text = example.prefix
-        bounds = example.spans or tuple(chain.from_iterable(sentences(text, self._language)))
-        order = self._order(example.doc_id, len(bounds) // 2)
-        is_code = verbatim(text.split("\n"))
-        known = set(example.repeated if self._settings.once else ())
-        plain_text = plain(text)
-        furthest = _EMPTY
-        for tried, number in enumerate(order[example.tried :], start=example.tried + 1):
-            start, end = bounds[2 * number : 2 * number + 2]
-            sentence = text[start:end]
-            failure = failed(sentence, self._settings, self._language)
-            failure = failure or _misplaced(text[:start], sentence, plain_text)
-            if failure is None and start in known:
-                failure = _KNOWN
-            if failure is None and is_code[text.count("\n", 0, start)]:
-                failure = _CODE
+        document = _Document(example, self._settings, self._language)
+        order = self._order(example)
+        furthest = -1
+        for tried in range(example.draw.tried, len(order)):
+            place = _Place(document, example.sentences[order[tried]])
+            failure = place.first_failure()
             if failure is None:
                 return Example(
                     example.doc_id,
-                    prefix=text[:start],
-                    completion=sentence,
-                    draw=example.draw,
-                    spans=bounds,
-                    tried=tried,
+                    prefix=place.prefix,
+                    completion=place.sentence,
+                    draw=replace(example.draw, tried=tried + 1),
                 )
             furthest = max(furthest, failure)
-        _, reason = furthest
-        return Example(example.doc_id, draw=example.draw).drop(
-            self.name, _NO_OTHER if example.tried else reason
-        )
+        reason = "the text is empty"
+        if example.draw.tried:
+            reason = "no other sentence"
+        elif furthest >= 0:
+            reason = _CHECKS[furthest][0].format(settings=self._settings, language=self._language)
+        return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
-    def _order(self, doc_id: str, count: int) -> list[int]:
+    def _order(self, example: Example) -> list[int]:
         """Return the order in which the sentences of a document are tried.
 
         In a random order, each that will do is as likely as the others to be the first of them.
         """
-        order = list(range(count))
+        order = list(range(len(example.sentences)))
         if self._settings.position == "random":
-            random.Random(f"{self._seed}/select/{doc_id}").shuffle(order)
+            random.Random(f"{self._seed}/select/{example.doc_id}").shuffle(order)
         elif self._settings.position == "last":
             order.reverse()
         return order
 
 
-def failed(sentence: str, settings: SelectSettings, language: str = ENGLISH) -> Failure | None:
-    """Return the first check that a sentence fails; None if it will do."""
-    for number, (reason, passes) in enumerate(_CHECKS):
-        if not passes(sentence, settings):
-            return number, reason.format(settings=settings)
-    if identified(sentence) not in ("", language):
-        return len(_CHECKS), f"no sentence in the language {language}"
-    return None
+class _Document:
+    """A document, and what the checks of all its sentences ask about it."""
+
+    def __init__(self, example: Example, settings: SelectSettings, language: str) -> None:
+        self.text = example.prefix
+        self.settings = settings
+        self.language = language
+        self.is_code = verbatim(self.text.split("\n"))
+        """Of each line."""
+        self.plain = plain(self.text)
 
 
-def _misplaced(prefix: str, sentence: str, plain_text: str) -> Failure | None:
-    """Return why the text around a sentence forbids it; None if it does not."""
-    near = prefix[-_NEAR:]
-    if not prefix or prefix.isspace():
-        return _NO_PREFIX
-    if not prefix[-1].isspace() and not _UNSPACED.search(near):
-        return _JOINED
-    if _OPEN.search(near):
-        return _HALF
-    plain_sentence = plain(sentence)
-    first = plain_text.find(plain_sentence)
-    if plain_text.find(plain_sentence, first + 1) >= 0:
-        return _REPEATED
-    return None
+class _Place:
+    """A sentence in its document."""
+
+    def __init__(self, document: _Document, span: Sentence) -> None:
+        self.document = document
+        self.span = span
+        self.prefix = document.text[: span.start]
+        self.sentence = document.text[span.start : span.end]
+        self.near = self.prefix[-_NEAR:]
+
+    def first_failure(self) -> int | None:
+        """Return the number of the first check that the sentence fails; None if it will do."""
+        failures = (number for number, (_, passes) in enumerate(_CHECKS) if not passes(self))
+        return next(failures, None)
 
 
-def _has_begin(sentence: str) -> bool:
-    bare = sentence.lstrip(_OPENING)
+def _has_begin(place: _Place) -> bool:
+    bare = place.sentence.lstrip(_OPENING)
     first = bare[:1]
     is_capital = first.isalpha() and not first.islower()
-    return len(sentence) - len(bare) <= 2 and (first.isdecimal() or is_capital)
+    return len(place.sentence) - len(bare) <= 2 and (first.isdecimal() or is_capital)
 
 
 def _count_words(sentence: str) -> float:
@@ -175,39 +155,40 @@ def _count_words(sentence: str) -> float:
     return sum(any(map(str.isalnum, word)) for word in words) / 2
 
 
-def _is_short(sentence: str, settings: SelectSettings) -> bool:
-    longest = max(map(len, spaced(sentence).split()), default=0)
-    return _count_words(sentence) <= settings.max_words and longest <= _LONGEST_WORD
+def _is_short(place: _Place) -> bool:
+    longest = max(map(len, spaced(place.sentence).split()), default=0)
+    most_words = place.document.settings.max_words
+    return _count_words(place.sentence) <= most_words and longest <= _LONGEST_WORD
 
 
-def _is_running(sentence: str) -> bool:
+def _is_running(place: _Place) -> bool:
     """Mostly letters, some of them small, and no more capitals than small ones."""
-    letters = sum(map(str.isalpha, sentence))
-    capitals = sum(map(str.isupper, sentence))
-    signs = sum(not character.isspace() for character in sentence)
+    letters = sum(map(str.isalpha, place.sentence))
+    capitals = sum(map(str.isupper, place.sentence))
+    signs = sum(not character.isspace() for character in place.sentence)
     return 2 * letters > signs and 2 * capitals < letters
 
 
-def _is_no_title(sentence: str) -> bool:
-    _, *words = re.findall(r"[^\W\d_]+", sentence) or [""]
+def _is_no_title(place: _Place) -> bool:
+    _, *words = re.findall(r"[^\W\d_]+", place.sentence) or [""]
     long_words = [word for word in words if len(word) >= _HEADLINE_WORD]
     capitals = sum(word[0].isupper() for word in long_words)
     return len(long_words) < 4 or capitals < 0.9 * len(long_words)
 
 
-def _has_no_controls(sentence: str) -> bool:
+def _has_no_controls(place: _Place) -> bool:
     """No control or format characters, wrongly decoded text, or what Unicode does not know."""
-    return "\N{REPLACEMENT CHARACTER}" not in sentence and not any(
-        unicodedata.category(character)[0] == "C" for character in sentence
+    return "\N{REPLACEMENT CHARACTER}" not in place.sentence and not any(
+        unicodedata.category(character)[0] == "C" for character in place.sentence
     )
 
 
-def _is_balanced(sentence: str) -> bool:
+def _is_balanced(place: _Place) -> bool:
     """Brackets and quotes open and close within the sentence."""
-    if sentence.count('"') % 2:
+    if place.sentence.count('"') % 2:
         return False
     still_open: list[str] = []
-    for character in sentence:
+    for character in place.sentence:
         if still_open[-1:] == ["„"] and character in "“”":
             still_open.pop()
         elif character == "„" or character in _PAIRS.values():
@@ -217,27 +198,61 @@ def _is_balanced(sentence: str) -> bool:
     return not still_open
 
 
-_CHECKS: tuple[tuple[str, Callable[[str, SelectSettings], bool]], ...] = (
+def _is_repeated(place: _Place) -> bool:
+    """Whether another place of the document has the sentence too."""
+    text = place.document.plain
+    sentence = plain(place.sentence)
+    return text.find(sentence, text.find(sentence) + 1) >= 0
+
+
+_CHECKS: Sequence[tuple[str, Callable[[_Place], bool]]] = (
     (
         "no sentence that ends with . ! or ?",
-        lambda sentence, _: bool(_END.search(sentence)) and not _ELLIPSIS.search(sentence),
+        lambda place: bool(_END.search(place.sentence)) and not _ELLIPSIS.search(place.sentence),
     ),
     (
         "no sentence that begins with a capital or a digit",
-        lambda sentence, _: _has_begin(sentence),
+        _has_begin,
     ),
     (
         "no sentence of {settings.min_words} words or more",
-        lambda sentence, settings: _count_words(sentence) >= settings.min_words,
+        lambda place: _count_words(place.sentence) >= place.document.settings.min_words,
     ),
     ("no sentence that is short enough", _is_short),
-    ("no sentence of running text", lambda sentence, _: _is_running(sentence)),
-    ("no sentence that isn't a headline", lambda sentence, _: _is_no_title(sentence)),
-    ("no sentence without control characters", lambda sentence, _: _has_no_controls(sentence)),
-    ("no sentence without markup", lambda sentence, _: not _MARKUP.search(sentence)),
-    ("no sentence without a web address", lambda sentence, _: not _WEB.search(sentence)),
+    ("no sentence of running text", _is_running),
+    ("no sentence that isn't a headline", _is_no_title),
+    ("no sentence without control characters", _has_no_controls),
+    ("no sentence without markup", lambda place: not _MARKUP.search(place.sentence)),
+    ("no sentence without a web address", lambda place: not _WEB.search(place.sentence)),
     (
         "no sentence whose quotes and brackets are balanced",
-        lambda sentence, _: _is_balanced(sentence),
+        _is_balanced,
+    ),
+    (
+        "no sentence in the language {language}",
+        lambda place: identified(place.sentence) in ("", place.document.language),
+    ),
+    ("no text before the sentence", lambda place: bool(place.prefix.strip())),
+    (
+        "no white space before the sentence",
+        lambda place: place.near[-1].isspace() or bool(_UNSPACED.search(place.near)),
+    ),
+    (
+        "no sentence that begins after the end of another",
+        lambda place: not _OPEN.search(place.near),
+    ),
+    (
+        "no sentence that the rest of the text does not repeat",
+        lambda place: not _is_repeated(place),
+    ),
+    (
+        "no sentence that is not in a document before it",
+        lambda place: not (place.span.is_repeated and place.document.settings.once),
+    ),
+    (
+        "no sentence outside code and tables",
+        lambda place: not place.document.is_code[place.prefix.count("\n")],
     ),
 )
+"""What is checked of a sentence, in order, and what may be said of a document whose sentences got
+no further."""

@@ -10,45 +10,30 @@ import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tqdm import tqdm
 
 from factor_gen.choose import standing
-from factor_gen.records import Example
+from factor_gen.records import Draw, Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, KEPT, READ, StageFailed, describe_shard
+from factor_gen.stages import ALL_STAGES, KEPT, READ, StageEngine, StageFailed, describe_shard
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS = "settings.json"
-_END = "examples"
-"""What a shard's last line counts; a file cut short lacks it."""
 _EXAMPLE = adapter_of(Example)
 _MOST_CHARACTERS = 16_000_000
 """What the texts of a shard hold at most, unless one document alone has more."""
 _WITHOUT_SENTENCE = (READ, "select")
 """Stages that give a document up because it has no sentence, or no other one, to draw."""
-
-
-class Engine(Protocol):
-    """What runs the stages: :mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine`."""
-
-    groups: list[tuple[bool, list[str]]]
-    capacity: int
-
-    def submit(
-        self, group: int, shard_number: int, examples: Sequence[Example]
-    ) -> Future[list[Example]]: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -70,10 +55,8 @@ class ShardFolder:
         Raises:
             DataError: The folder cannot be written.
         """
-        lines = [
-            _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
-        ]
-        write_lines(self.part(number), [*lines, f"{len(lines)} {_END}"])
+        lines = (_EXAMPLE.dump_json(example, exclude_defaults=True) for example in examples)
+        write_lines(self.part(number), map(bytes.decode, lines))
 
     def read(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, one in memory at a time.
@@ -86,15 +69,11 @@ class ShardFolder:
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    if line == f"{count} {_END}\n":
-                        return
-                    yield _EXAMPLE.validate_json(line)
                     count += 1
-            raise ValueError("the end is missing")
+                    yield _EXAMPLE.validate_json(line)
         except (OSError, ValueError) as error:
             raise DataError(
-                f"{path}:{count + 1}: damaged ({error}); remove {self.path} and start the build"
-                " again"
+                f"{path}:{count}: damaged ({error}); remove {self.path} and start the build again"
             ) from error
 
 
@@ -190,84 +169,61 @@ def _stage_of_refusal(example: Example) -> str:
     return example.unused.partition(":")[0]
 
 
-class Shard:
-    """The documents of one shard on their way through the stages, draw after draw."""
+def draw_sentences(
+    documents: Sequence[Example], settings: BuildSettings, groups: int = 1
+) -> Generator[tuple[int, list[Example]], list[Example], list[Example]]:
+    """Draw sentences from the documents of a shard until each has given a row, or none are left.
 
-    def __init__(
-        self, number: int, documents: Iterable[Example], settings: BuildSettings, groups: int = 1
-    ) -> None:
-        """Begin with the first draw.
+    Args:
+        documents: What was read, each with its whole text as its prefix.
+        settings: The settings of the build.
+        groups: How many groups of stages there are.
 
-        Args:
-            number: The place of the shard in the build, from 0.
-            documents: What was read, each with its whole text as its prefix.
-            settings: The settings of the build.
-            groups: How many groups of stages there are.
-        """
-        self.number = number
-        self.group = 0
-        """The group of stages that comes next."""
-        self.examples = list(documents)
-        """What the next group of stages gets."""
-        self.results = self.examples.copy()
-        """The best draw of each document so far; before the first, the document."""
-        self._documents = self.examples
-        self._places: Sequence[int] = range(len(self._documents))
-        self._draw = 1
-        self._settings = settings
-        self._groups = groups
+    Yields:
+        The number of a group of stages, and the examples that it gets. What it makes of them is to
+        be sent back.
 
-    def go_on(self, examples: list[Example]) -> bool:
-        """Take what a group of stages gave.
-
-        Returns:
-            Whether the shard goes on, with the next group or with another draw.
-        """
-        self.group += 1
-        self.examples = examples
-        if self.group == self._groups:
-            self._end_draw(examples)
-        return bool(self.examples)
-
-    def _end_draw(self, examples: Sequence[Example]) -> None:
-        """Keep the better draw of each document, and begin another one where it is needed."""
-        choose = self._settings.choose
-        goal = (
-            len(ALL_STAGES),
-            choose.contradictions,
-            choose.min_types,
-            0,
-            types_of_goal(self._settings),
-        )
-        places = []
-        self.examples = []
-        for place, example in zip(self._places, examples, strict=True):
-            best = self.results[place]
-            is_drawn = _stage_of_refusal(example) not in _WITHOUT_SENTENCE
+    Returns:
+        The best draw of each document.
+    """
+    choose = settings.choose
+    goal = (
+        len(ALL_STAGES),
+        choose.contradictions,
+        choose.min_types,
+        0,
+        types_of_goal(settings),
+    )
+    best = list(documents)
+    places = list(range(len(documents)))
+    examples = best
+    for draw in range(1, settings.select.draws + 1):
+        for group in range(groups):
+            examples = yield group, examples
+        again = []
+        next_examples = []
+        for place, example in zip(places, examples, strict=True):
+            before = best[place]
             better = example
-            if self._draw > 1:
-                better = max(best, example, key=lambda draw: rank(draw, self._settings))
-            lost = dict(Counter(best.lost) + Counter(example.lost))
-            self.results[place] = replace(better, draws=best.draws + is_drawn, lost=lost)
-
-            is_last = self._draw == self._settings.select.draws
-            if is_drawn and not is_last and rank(example, self._settings) != goal:
-                places.append(place)
-                self.examples.append(
-                    replace(
-                        self._documents[place],
-                        draw=self._draw + 1,
-                        spans=example.spans,
-                        tried=example.tried,
-                    )
-                )
-        self._places = places
-        self._draw += 1
-        self.group = 0
+            if draw > 1:
+                better = max(before, example, key=lambda draw: rank(draw, settings))
+            is_drawn = _stage_of_refusal(example) not in _WITHOUT_SENTENCE
+            total = before.draw.total + is_drawn
+            lost = dict(Counter(before.lost) + Counter(example.lost))
+            best[place] = replace(better, draw=replace(better.draw, total=total), lost=lost)
+            if is_drawn and rank(example, settings) != goal:
+                again.append(place)
+                next_draw = Draw(draw + 1, example.draw.tried)
+                next_examples.append(replace(documents[place], draw=next_draw))
+        if not again:
+            break
+        places = again
+        examples = next_examples
+    return best
 
 
 def run_shards(
-    engine: Engine,
+    engine: StageEngine,
     numbers: Sequence[int],
     documents: ShardFolder,
     finished: ShardFolder,
@@ -289,11 +245,18 @@ def run_shards(
             at that time are finished before.
     """
     waiting = iter(numbers)
-    running: dict[Future[list[Example]], Shard] = {}
+    running: dict[Future[list[Example]], _RunningShard] = {}
     failure: BaseException | None = None
 
-    def submit(shard: Shard) -> None:
-        running[engine.submit(shard.group, shard.number, shard.examples)] = shard
+    def submit(shard: _RunningShard, results: list[Example] | None) -> None:
+        """Go on with a shard and what its last group of stages gave; write it at its end."""
+        try:
+            group, shard.examples = shard.draws.send(results)  # type: ignore[arg-type]
+        except StopIteration as end:
+            finished.write(shard.number, end.value)
+            bar.update()
+        else:
+            running[engine.submit(group, shard.number, shard.examples)] = shard
 
     with tqdm(total=len(numbers), desc="build", unit=" shards", delay=2) as bar:
         while True:
@@ -301,24 +264,30 @@ def run_shards(
                 number = next(waiting, None)
                 if number is None:
                     break
-                submit(Shard(number, documents.read(number), settings, len(engine.groups)))
+                draws = draw_sentences(list(documents.read(number)), settings, len(engine.groups))
+                submit(_RunningShard(number, draws), None)
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 shard = running.pop(future)
                 error = future.exception()
-                if error is not None:
-                    failure = failure or _explain(error, shard)
-                elif shard.go_on(future.result()):
-                    submit(shard)
+                if error is None:
+                    submit(shard, future.result())
                 else:
-                    finished.write(shard.number, shard.results)
-                    bar.update()
+                    failure = failure or _explain(error, shard)
     if failure is not None:
         raise failure
 
 
-def _explain(error: BaseException, shard: Shard) -> BaseException:
+@dataclass
+class _RunningShard:
+    number: int
+    draws: Generator[tuple[int, list[Example]], list[Example], list[Example]]
+    examples: list[Example] = field(default_factory=list)
+    """What the group of stages that is at work got."""
+
+
+def _explain(error: BaseException, shard: _RunningShard) -> BaseException:
     """Name the shard in the error of a process pool whose process died."""
     if not isinstance(error, BrokenProcessPool):
         return error

@@ -5,18 +5,17 @@ in the processes that they start. Each of these stages works on a shard, a few h
 documents, without knowing the others.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, FilterSettings
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.packages import missing
-
-_LOG = logging.getLogger(__name__)
 
 READ = "read"
 STAGES = ("select", "types", "generate", "filter")
@@ -57,6 +56,52 @@ class StageFailed(FactualityError):
     """A stage could not make a shard. The text names the stage, the shard and its documents."""
 
 
+class StageEngine(Protocol):
+    """What runs the stages: :mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine`."""
+
+    groups: Sequence["StageGroup"]
+    capacity: int
+    """How many shards are best under way at the same time."""
+
+    def submit(
+        self, group: int, shard_number: int, examples: Sequence[Example]
+    ) -> Future[list[Example]]:
+        """Take the examples of a shard through a group of stages.
+
+        Args:
+            group: The place of the group in ``groups``.
+            shard_number: The shard, for messages.
+            examples: What the group of stages gets.
+
+        Returns:
+            The examples that come out, or the error.
+        """
+
+    def close(self) -> None:
+        """End what runs, once it is finished with what it is at."""
+
+
+class StageGroup(NamedTuple):
+    """Stages that one process can go through without giving the shard away."""
+
+    has_model: bool
+    """Whether these stages keep a model busy with whole shards by themselves.
+
+    More processes would only load the model again.
+    """
+    names: Sequence[str]
+
+
+def group_stages(settings: BuildSettings) -> list[StageGroup]:
+    """Group the stages of a build, in order."""
+    with_model = {
+        "generate": settings.generate.generator == "llm",
+        "filter": settings.filter.is_on,
+    }
+    groups = groupby(STAGES, key=lambda name: with_model.get(name, False))
+    return [StageGroup(has_model, list(names)) for has_model, names in groups]
+
+
 class StageRunner:
     """Takes examples through stages, which are opened when they are first needed."""
 
@@ -77,11 +122,17 @@ class StageRunner:
         """Take the examples of a shard through the stages ``names``, in order.
 
         Raises:
-            StageFailed: A stage raised an error, or did not return every example.
+            StageFailed: A stage raised an error.
         """
         for name in names:
             stage = self.open(name)
-            examples = _run_stage(stage, shard_number, examples)
+            try:
+                examples = stage.run(examples)
+            except Exception as error:
+                is_expected = isinstance(error, FactualityError)
+                kind = "" if is_expected else f"{type(error).__name__}: "
+                place = describe_shard(shard_number, examples)
+                raise StageFailed(f"stage {name}, {place}: {kind}{error}\n{KEPT}") from error
         return list(examples)
 
     def close(self) -> None:
@@ -89,57 +140,11 @@ class StageRunner:
         for stage in self._stages.values():
             if hasattr(stage, "close"):
                 stage.close()
-        self._stages.clear()
-
-
-def _run_stage(stage: Stage, shard_number: int, examples: Sequence[Example]) -> list[Example]:
-    place = f"stage {stage.name}, {describe_shard(shard_number, examples)}"
-    try:
-        results = stage.run(examples)
-    except FactualityError as error:
-        raise StageFailed(f"{place}: {error}\n{KEPT}") from error
-    except Exception as error:
-        _LOG.exception("%s", place)
-        raise StageFailed(
-            f"{place}: {type(error).__name__}: {error}\n{KEPT}; if it fails again, report it"
-        ) from error
-    if [example.doc_id for example in results] != [example.doc_id for example in examples]:
-        raise StageFailed(
-            f"{place}: the stage did not return its {len(examples)} examples in order"
-        )
-    return results
 
 
 def describe_shard(number: int, examples: Sequence[Example]) -> str:
     """Name a shard for a message, such as ``shard 2 (documents 'd8' to 'd11')``."""
     return f"shard {number} (documents {examples[0].doc_id!r} to {examples[-1].doc_id!r})"
-
-
-def group_stages(settings: BuildSettings) -> list[tuple[bool, list[str]]]:
-    """Group the stages that one process can go through without giving the shard away.
-
-    Returns:
-        Pairs of whether the group has a model, and the names of its stages. A stage with a model
-        is a group of its own.
-    """
-    groups: list[tuple[bool, list[str]]] = []
-    for name in STAGES:
-        has_model = _has_model(settings, name)
-        if groups and not has_model and not groups[-1][0]:
-            groups[-1][1].append(name)
-        else:
-            groups.append((has_model, [name]))
-    return groups
-
-
-def _has_model(settings: BuildSettings, name: str) -> bool:
-    """Whether a stage keeps a model busy with whole shards by itself.
-
-    More processes would only load the model again.
-    """
-    if name == "generate":
-        return settings.generate.generator == "llm"
-    return name == "filter" and settings.filter.is_on
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:

@@ -167,7 +167,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What requests take if each succeeds at once."""
 
     calls: int
@@ -186,8 +186,8 @@ class Estimate:
     counted_by: str
     """How the prompt's tokens were counted."""
 
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(
+    def __add__(self, other: CostEstimate) -> CostEstimate:
+        return CostEstimate(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.max_completion_tokens + other.max_completion_tokens,
@@ -196,8 +196,8 @@ class Estimate:
             self.counted_by,
         )
 
-    def __mul__(self, times: int) -> Estimate:
-        return Estimate(
+    def __mul__(self, times: int) -> CostEstimate:
+        return CostEstimate(
             self.calls * times,
             self.prompt_tokens * times,
             self.max_completion_tokens * times,
@@ -253,7 +253,7 @@ class TokenCounter:
 
     def estimate(
         self, requests: Sequence[Request], cost: Callable[[float, float], float] | None = None
-    ) -> Estimate:
+    ) -> CostEstimate:
         """Estimate asking each request once, every answer being as long as it may be.
 
         Args:
@@ -266,7 +266,9 @@ class TokenCounter:
         if cost:
             estimated_cost = cost(expected, completion)
             max_cost = cost(sum(map(self.at_most, requests)), completion)
-        return Estimate(len(requests), expected, completion, estimated_cost, max_cost, self.method)
+        return CostEstimate(
+            len(requests), expected, completion, estimated_cost, max_cost, self.method
+        )
 
     def _count(self, text: str) -> int:
         if self._tokenizer is None:

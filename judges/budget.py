@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from judges.answers import Answer, Estimate, Request, TokenCounter, Usage
+from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.config import JudgeConfig
 from lm_factuality.ground.errors import BackendDown
 
@@ -118,7 +118,7 @@ class Budget:
         self._tokens = Pace(config.tokens_per_minute)
         self._lock = threading.Lock()
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Estimate tokens and cost of asking each request once, with the longest answers."""
         return self._counter.estimate(requests, self._prices.cost if self._prices else None)
 

@@ -38,7 +38,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
-class Entry:
+class BackendEntry:
     """A backend in the table."""
 
     backend: str
@@ -53,7 +53,9 @@ class Entry:
     capabilities: Capabilities = Capabilities()
 
 
-BACKENDS = TypeAdapter(dict[str, Entry]).validate_python(load_yaml(__package__, "backends.yaml"))
+BACKENDS = TypeAdapter(dict[str, BackendEntry]).validate_python(
+    load_yaml(__package__, "backends.yaml")
+)
 
 
 def capabilities(backend: str) -> Capabilities:

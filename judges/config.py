@@ -88,20 +88,22 @@ _OF_SECOND = frozenset(
 
 
 @dataclass(frozen=True, config=FORBID)
-class JudgeConfig:
-    """What a judge's YAML says. `load_judge_config` reads one.
-
-    Which backend reads which key is in ``backends.yaml``.
-
-    Raises:
-        ConfigError: Values cannot be used.
-    """
+class ModelSettings:
+    """Which model decides, and what answers for it."""
 
     name: String
+    """The name of the judge's file."""
+
     backend: Annotated[String, AfterValidator(_is_known)]
+    """How the model is reached: a key of ``backends.yaml``."""
 
     model: String = ""
     """openai: as the server calls it. lm_eval: the name of the model class (hf, vllm, ...)."""
+
+
+@dataclass(frozen=True, config=FORBID)
+class ServerSettings:
+    """The server of an ``openai`` judge."""
 
     base_url: Address = "https://api.openai.com/v1"
 
@@ -115,6 +117,11 @@ class JudgeConfig:
 
     schema: Truth = True
     """Whether the server is sent the JSON schema that answers are held to."""
+
+
+@dataclass(frozen=True, config=FORBID)
+class RequestLimits:
+    """How much an ``openai`` judge may send at once, in a minute and in a run."""
 
     concurrency: Count = 16
     """Requests under way at once."""
@@ -136,20 +143,32 @@ class JudgeConfig:
     """USD a run."""
 
     tokenizer: String | None = None
-    """Of transformers, to count tokens beforehand."""
+    """The tokenizer of transformers that counts tokens beforehand."""
+
+
+@dataclass(frozen=True, config=FORBID)
+class ModelArguments:
+    """What a server or a model class is passed as it stands."""
 
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    """What is sent with every request. A null takes a field away."""
+    """openai: what is sent with every request. A null takes a field away."""
 
     model_args: Mapping[str, Any] = field(default_factory=dict)
     """lm_eval: arguments of the model."""
 
     apply_chat_template: Truth = False
+    """lm_eval: whether the prompt goes through the chat template of the model."""
+
+
+@dataclass(frozen=True, config=FORBID)
+class ClassifierSettings:
+    """How a ``classifier`` is loaded and asked."""
 
     family: String | None = None
-    """classifier: how it is asked (`judges.inference`), if not as what it is recognised as."""
+    """How it is asked (`judges.inference`), if not as what it is recognised as."""
 
     revision: String | None = None
+    """A commit of the Hub."""
 
     window: Annotated[Integer, Field(ge=16)] | None = None
     """Tokens of passages at a time. None: as the family has it."""
@@ -162,14 +181,39 @@ class JudgeConfig:
     device: String | None = None
     """cuda or cpu. None: the GPU if there is one."""
 
+
+@dataclass(frozen=True, config=FORBID)
+class CascadeSettings:
+    """The two judges of a ``cascade``."""
+
     first: "JudgeConfig | None" = None
-    """cascade: who is asked first, for probabilities."""
+    """The judge that is asked first, for probabilities."""
 
     then: "JudgeConfig | None" = None
-    """cascade: who is asked where the first is unsure."""
+    """The judge that is asked where the first is unsure."""
 
     unsure: Band | None = None
-    """cascade: from which probability to below which the first judge is unsure."""
+    """From which probability to below which the first judge is unsure."""
+
+
+# The fields of a base come before those of the classes to its left, so results list the keys of
+# a judge in the order in which the classes stand above.
+@dataclass(frozen=True, config=FORBID)
+class JudgeConfig(
+    CascadeSettings,
+    ClassifierSettings,
+    ModelArguments,
+    RequestLimits,
+    ServerSettings,
+    ModelSettings,
+):
+    """What a judge's YAML says. `load_judge_config` reads one.
+
+    Which backend reads which key is in ``backends.yaml``.
+
+    Raises:
+        ConfigError: Values cannot be used.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """lexical: see its backend."""
@@ -186,6 +230,7 @@ class JudgeConfig:
     """Own templates by the name of the prompt."""
 
     system: String = ""
+    """The system message."""
 
     verdicts: Literal["text", "logprobs"] = "text"
     """Whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)."""

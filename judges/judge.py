@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tqdm import tqdm
 
-from judges.answers import Answer, Decoding, Estimate, Request, Usage
+from judges.answers import Answer, CostEstimate, Decoding, Request, Usage
 from judges.backends import Backend
 from judges.capabilities import BACKENDS
 from judges.config import JudgeConfig
@@ -313,13 +313,13 @@ class Plan:
     to_send: int
     """Distinct requests that have none."""
 
-    estimate: Estimate
+    estimate: CostEstimate
 
-    most: Estimate | None = None
+    most: CostEstimate | None = None
     """What it can come to, where that depends on the answers."""
 
     @property
-    def at_most(self) -> Estimate:
+    def at_most(self) -> CostEstimate:
         """What it can come to."""
         return self.most or self.estimate
 

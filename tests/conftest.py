@@ -123,16 +123,14 @@ def example_row(**changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def half_written(path: Path, by: int = 2**40, is_old: bool = False) -> Path:
-    """Where a process that was killed was writing ``path``, or had moved it to, for a folder to be
-    made there and a file to be written; the next writer is as new as the first one of a process."""
+def half_written(path: Path, by: int = 2**22 + 1) -> Path:
+    """Where a process that was killed was writing ``path``, for a folder to be made there and a
+    file to be written; the next writer is as new as the first one of a process."""
     from lm_factuality.ground import files
 
     files._sweep.cache_clear()
-    left = files._part_of(path)
-    return left.with_name(
-        left.name.replace(f".{os.getpid()}.", f".{by}.") + (".old" if is_old else "")
-    )
+    part = files._part_of(path)
+    return part.with_name(part.name.replace(f".{os.getpid()}.", f".{by}."))
 
 
 def run_command(*arguments: str) -> int:

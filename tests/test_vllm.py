@@ -103,47 +103,6 @@ def test_vllm_scores_as_hf_does(local, tmp_path):
     compare(local, run(tmp_path, "vllm", arguments))
 
 
-# What vLLM gives of positions in its cache once it is made to read them, which its default for
-# prompts' log-probabilities is not.
-READING = """
-import random, sys
-import lm_eval.models.vllm_causallms as models
-import vllm
-from lm_factuality.ground.errors import ModelError
-from lm_factuality.harness import prefix_cache
-
-class Reading(vllm.SamplingParams):
-    def __post_init__(self):
-        super().__post_init__()
-        self.skip_reading_prefix_cache = False
-
-if __name__ == "__main__":
-    lm = models.VLLM(pretrained=sys.argv[1], dtype="float32", enforce_eager=True, max_model_len=512, enable_prefix_caching=True)
-    prompts = [[random.randrange(300) for _ in range(400)] for _ in range(3)]
-    prefix_cache.try_prefix_cache(lm, prompts)
-    print("left aside: as good as none")
-    models.SamplingParams = Reading
-    del lm.has_tried_prefix_cache
-    try:
-        prefix_cache.try_prefix_cache(lm, prompts)
-    except ModelError as error:
-        print(f"read: {error}")
-"""
-
-
-@pytest.mark.timeout(900)
-def test_the_prefix_cache_is_refused_where_it_is_read(tmp_path):
-    script = tmp_path / "reading.py"
-    script.write_text(READING, encoding="utf-8")
-    command = [sys.executable, str(script), str(MODEL)]
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=ENVIRONMENT, capture_output=True, text=True, timeout=850
-    )
-    assert "left aside: as good as none" in done.stdout, done.stderr[-4000:]
-    assert "read: vLLM" in done.stdout
-    assert "enable_prefix_caching=False" in done.stdout
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("backend", ["huggingface", "remote"])
 def test_a_vllm_server_scores_as_hf_does(local, server, tmp_path, backend):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, Scores
+from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
 from factor_gen.audit.words import summed_distances
 from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
@@ -27,7 +27,7 @@ _STRENGTH = 0.03  # scikit-learn's C
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def surface(rows: Sequence[Row]) -> Iterator[Scores]:
+def surface(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     """Yield the baselines that take the choice with the most or the least of something.
 
     These are the surface statistics, the sorted order, and the places in the file where choices
@@ -36,11 +36,11 @@ def surface(rows: Sequence[Row]) -> Iterator[Scores]:
     """
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
-        yield Scores(f"most {name}", SURFACE, values)
-        yield Scores(f"least {name}", SURFACE, _negative(values))
+        yield ChoiceScores(f"most {name}", SURFACE, values)
+        yield ChoiceScores(f"least {name}", SURFACE, _negative(values))
     ranks = [_ranks(row) for row in rows]
-    yield Scores("first in sorted order", SURFACE, _negative(ranks))
-    yield Scores("last in sorted order", SURFACE, ranks)
+    yield ChoiceScores("first in sorted order", SURFACE, _negative(ranks))
+    yield ChoiceScores("last in sorted order", SURFACE, ranks)
     if len({row.gold for row in rows}) == 1:
         return
     for place in range(max(len(row.choices) for row in rows)):
@@ -48,16 +48,16 @@ def surface(rows: Sequence[Row]) -> Iterator[Scores]:
         for row in rows:
             values_of_row = [float(index == place) for index in range(len(row.choices))]
             picked.append(values_of_row if place < len(row.choices) else None)
-        yield Scores(f"choice {place + 1} in the file", SURFACE, picked)
+        yield ChoiceScores(f"choice {place + 1} in the file", SURFACE, picked)
 
 
-def comparing(rows: Sequence[Row]) -> Scores:
+def comparing(rows: Sequence[Row]) -> ChoiceScores:
     """Return what comparing the choices of a row finds.
 
     Spaces before punctuation, which are counted elsewhere, are taken away.
     """
     distances = [summed_distances(normalise_spacing(row).choices) for row in rows]
-    return Scores(CENTRAL, COMPARES, _negative(distances))
+    return ChoiceScores(CENTRAL, COMPARES, _negative(distances))
 
 
 def _negative(values: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -69,7 +69,7 @@ def _ranks(row: Row) -> list[float]:
     return [float(order.index(choice)) for choice in row.choices]
 
 
-def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
+def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores:
     """Return the classifier's scores of all choices.
 
     A logistic regression tells true completions from contradictions by the word 1- and 2-grams and
@@ -97,7 +97,9 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> Scores:
             if len(learned):
                 scaled = _scaled(features, learned)
                 scores[asked] = _learn(scaled[learned], is_true[learned], scaled[asked])
-    return Scores(CLASSIFIER, LEARNED, _by_row(values, starts), forward=_by_row(forward, starts))
+    return ChoiceScores(
+        CLASSIFIER, LEARNED, _by_row(values, starts), forward=_by_row(forward, starts)
+    )
 
 
 def _by_row(values: Array, starts: Any) -> list[list[float] | None]:

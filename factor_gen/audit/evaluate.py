@@ -14,8 +14,8 @@ import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
 from tqdm import tqdm
 
-from factor_gen.audit.records import FEWEST, TESTED, Baseline, Floor, Scores
-from lm_factuality.benchmarks.factor.metrics import floor_of, shares
+from factor_gen.audit.records import COMPARES, FEWEST, BlindBaseline, ChoiceScores, EstimatedShare
+from lm_factuality.benchmarks.factor.metrics import shares
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.paired import holm
 
@@ -29,36 +29,40 @@ Outcomes = Sequence[float]
 """One for each row; NaN: not scored."""
 
 
-def evaluate(scores: Sequence[Scores], rows: Sequence[Row], seed: int = 0) -> list[Baseline]:
+def evaluate(
+    scores: Sequence[ChoiceScores], rows: Sequence[Row], seed: int = 0
+) -> list[BlindBaseline]:
     """Return how good each baseline is on ``rows``, in order.
 
     Rows of documents that share a text are taken for one document's.
     """
     documents = group(rows)
     wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
-    picks = [_outcomes(baseline.values, rows, _picked) for baseline in scores]
+    picks = [_outcomes(baseline.values, rows, picked) for baseline in scores]
     tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]
-    intervals = _intervals([*wins, *picks], documents, seed)
+    shares_of_pairs_and_rows = estimate([*wins, *picks], documents, seed)
     p_values = _p_values(tested, documents, seed)
-    corrected = _correct([baseline.family for baseline in scores], p_values)
+    # Holm's correction is of those that count against the file and can be tested
+    corrected = list(p_values)
+    counted = [
+        number
+        for number, baseline in enumerate(scores)
+        if baseline.family != COMPARES and not math.isnan(p_values[number])
+    ]
+    for number, p_value in zip(counted, holm([p_values[n] for n in counted]), strict=True):
+        corrected[number] = p_value
     baselines = []
     for number, baseline in enumerate(scores):
         outcomes = zip(documents, wins[number], strict=True)
         scored = [document for document, outcome in outcomes if not math.isnan(outcome)]
-        wins_low, wins_high = intervals[number]
-        low, high = intervals[len(scores) + number]
         baselines.append(
-            Baseline(
+            BlindBaseline(
                 name=baseline.name,
                 family=baseline.family,
                 rows=len(scored),
                 documents=len(set(scored)),
-                wins=_mean(wins[number]),
-                wins_low=wins_low,
-                wins_high=wins_high,
-                accuracy=_mean(picks[number]),
-                low=low,
-                high=high,
+                pairs=shares_of_pairs_and_rows[number],
+                picks=shares_of_pairs_and_rows[len(scores) + number],
                 p=p_values[number],
                 corrected=corrected[number],
             )
@@ -75,16 +79,9 @@ def won(values: Sequence[float], gold: int) -> float:
     return points / (len(values) - 1)
 
 
-def _picked(values: Sequence[float], gold: int) -> float:
+def picked(values: Sequence[float], gold: int) -> float:
+    """Return how likely the true choice is picked for its value; ties are broken by lot."""
     return shares(values)[gold]
-
-
-def floor(rows: Sequence[Row], seed: int = 0) -> Floor:
-    """Return what knowing nothing scores among all choices of a row."""
-    values = [floor_of(row.choices, row.gold, seed) for row in rows]
-    ((low, high),) = _intervals([values], group(rows), seed)
-    even = _mean([1 / len(row.choices) for row in rows])
-    return Floor(_mean(values), low, high, even)
 
 
 def _outcomes(
@@ -98,30 +95,6 @@ def _outcomes(
     ]
 
 
-def _mean(outcomes: Outcomes) -> float:
-    scored = [outcome for outcome in outcomes if not math.isnan(outcome)]
-    return sum(scored) / len(scored) if scored else math.nan
-
-
-def _correct(families: Sequence[str], p_values: Sequence[float]) -> list[float | None]:
-    """Correct the p-values by Holm, those of each group of families together.
-
-    Returns:
-        None for a family that is not tested, NaN where there are too few documents to tell.
-    """
-    corrected: list[float | None] = [None] * len(families)
-    for tested_together in TESTED:
-        places = [place for place, family in enumerate(families) if family in tested_together]
-        # NaN comes last in the order of p-values, and stays what it is
-        defined = [place for place in places if not math.isnan(p_values[place])]
-        corrected_together = holm([p_values[place] for place in defined])
-        for place in places:
-            corrected[place] = math.nan
-        for place, p_value in zip(defined, corrected_together, strict=True):
-            corrected[place] = p_value
-    return corrected
-
-
 def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tuple[Array, Array]:
     """Return the sums of outcomes and the numbers of scored rows: arrays (documents, outcomes)."""
     first = {document: number for number, document in enumerate(dict.fromkeys(documents))}
@@ -133,30 +106,32 @@ def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tupl
     return sums, weights
 
 
-def _intervals(
+def estimate(
     outcomes: Sequence[Outcomes], documents: Sequence[str], seed: int
-) -> list[tuple[float, float]]:
-    """Return percentile intervals of all outcomes from the same resamples of whole documents.
+) -> list[EstimatedShare]:
+    """Return the mean of each baseline's outcomes with its percentile interval.
 
-    It does what ``scores.statistics.bootstrap_interval`` does for one outcome, in memory that does
-    not grow with the number of resamples. One document alone has no interval.
+    All intervals are of the same resamples of whole documents. It does what
+    ``scores.statistics.bootstrap_interval`` does for one outcome, in memory that does not grow with
+    the number of resamples. One document alone has no interval.
     """
     sums, weights = _by_document(outcomes, documents)
-    if len(sums) < 2:
-        return [(math.nan, math.nan)] * len(outcomes)
-    generator = np.random.default_rng(seed)
-    even = np.full(len(sums), 1 / len(sums))
-    means = np.empty((_RESAMPLES, len(outcomes)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for start in tqdm(range(0, _RESAMPLES, _AT_ONCE), desc="bootstrap", delay=2, leave=False):
-            times = generator.multinomial(len(sums), even, size=_AT_ONCE).astype(float)
-            means[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
-    intervals = []
-    for values in means.T:
-        defined = values[np.isfinite(values)]
+    means = np.full((_RESAMPLES, len(outcomes)), np.nan)
+    if len(sums) > 1:
+        generator = np.random.default_rng(seed)
+        even = np.full(len(sums), 1 / len(sums))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for start in tqdm(range(0, _RESAMPLES, _AT_ONCE), desc="bootstrap", delay=2):
+                times = generator.multinomial(len(sums), even, size=_AT_ONCE).astype(float)
+                means[start : start + _AT_ONCE] = (times @ sums) / (times @ weights)
+    estimates = []
+    for values, resampled in zip(outcomes, means.T, strict=True):
+        scored = [value for value in values if not math.isnan(value)]
+        defined = resampled[np.isfinite(resampled)]
         low, high = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-        intervals.append((float(low), float(high)))
-    return intervals
+        value = sum(scored) / len(scored) if scored else math.nan
+        estimates.append(EstimatedShare(value, float(low), float(high)))
+    return estimates
 
 
 def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from factor_gen.audit.flags import contradictions_of
-from factor_gen.audit.records import PROPERTIES, Property
+from factor_gen.audit.records import PROPERTIES, EstimatedShare, Property
 from factor_gen.records import ErrorType
 from judges.typed import Reply
 from lm_factuality.benchmarks.factor.rows import Row
@@ -87,9 +87,8 @@ def judge_rows(
                 unscored[reply.problem] += 1
             else:
                 outcomes.append(Outcome(float(reply.value.answer == "yes"), row.doc_id))
-        interval = bootstrap_interval(outcomes, seed=seed)
-        reasons = dict(sorted(unscored.items()))
-        properties.append(Property(name, len(outcomes), mean(outcomes), *interval, reasons))
+        share = EstimatedShare(mean(outcomes), *bootstrap_interval(outcomes, seed=seed))
+        properties.append(Property(name, len(outcomes), share, dict(sorted(unscored.items()))))
     return tuple(properties)
 
 

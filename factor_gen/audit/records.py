@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.rows import finite_values
 from lm_factuality.ground.packages import load_yaml
@@ -11,20 +11,15 @@ from lm_factuality.ground.packages import load_yaml
 SURFACE = "surface"
 LEARNED = "learned"
 COMPARES = "compares the choices"
+"""This family does not count against the file; the others do."""
 
 _TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
-FAMILIES: Mapping[str, str] = _TABLES["families"]
-"""What each kind of baseline knows, and whether it counts against the file."""
 FILES: Sequence[str] = _TABLES["files"]
 """The published files, of which the paper measured what follows."""
 PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
 DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
 TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
 
-COUNTED = (SURFACE, LEARNED)
-"""The families that count against the file."""
-TESTED = (COUNTED, (COMPARES,))
-"""The families whose p-values are corrected together."""
 FEWEST = 10
 """Documents: fewer say little about others, so that nothing is tested."""
 LEAST_EFFECT = 0.02
@@ -32,7 +27,7 @@ LEAST_EFFECT = 0.02
 
 
 @dataclass(frozen=True)
-class Scores:
+class ChoiceScores:
     """What a baseline says of each choice of each row, the greatest being its answer."""
 
     name: str
@@ -48,11 +43,19 @@ class Scores:
     """
 
 
+class EstimatedShare(NamedTuple):
+    """A share with its 95% interval, by bootstrap over documents."""
+
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
-class Baseline:
+class BlindBaseline:
     """How often a baseline prefers the true completion.
 
-    Intervals are 95%, by bootstrap over documents. Documents that share a text are one.
+    Documents that share a text are one.
     """
 
     name: str
@@ -61,43 +64,32 @@ class Baseline:
     """How many it scored."""
     documents: int
     """Of how many documents these are."""
-    wins: float
-    """The share of contradictions that it puts below the true completion; chance is a half."""
-    wins_low: float
-    wins_high: float
-    accuracy: float
-    """The share of rows in which it puts all contradictions below; beside the file's `Floor`."""
-    low: float
-    high: float
+    pairs: EstimatedShare
+    """Of contradictions, those that it puts below the true completion; chance is a half."""
+    picks: EstimatedShare
+    """Of rows, those in which it puts all contradictions below; beside the file's floor."""
     p: float
-    """One-sided, of the randomisation test of ``wins`` against a half.
+    """One-sided, of the randomisation test of ``pairs`` against a half.
 
     NaN, as ``corrected``, if there are fewer documents than `FEWEST`.
     """
-    corrected: float | None = None
-    """Holm's of the families that are tested together; None where the family is not tested."""
+    corrected: float
+    """Holm's, of all baselines that count together."""
 
     @property
     def effect(self) -> float:
         """The share of pairs won above a half."""
-        return self.wins - 0.5
+        return self.pairs.value - 0.5
 
     @property
     def is_above_chance(self) -> bool:
         """Whether it wins more than half of the pairs, at 95% after correction."""
-        return self.corrected is not None and self.corrected < 0.05
+        return self.corrected < 0.05
 
-
-@dataclass(frozen=True)
-class Floor:
-    """What knowing nothing scores among all choices of a row."""
-
-    accuracy: float
-    """Of word weights drawn by lot."""
-    low: float
-    high: float
-    even: float
-    """What it would be if the choices had nothing to do with each other: 25% of four."""
+    @property
+    def is_leak(self) -> bool:
+        """Whether it counts and is above chance by `LEAST_EFFECT` or more."""
+        return self.family != COMPARES and self.is_above_chance and not self.effect < LEAST_EFFECT
 
 
 @dataclass(frozen=True)
@@ -126,61 +118,45 @@ class Property:
 
     name: str
     scored: int
-    share: float
-    """Of the contradictions scored; its 95% interval is by bootstrap over documents."""
-    low: float
-    high: float
-    unscored: Mapping[str, int] = field(default_factory=dict)
+    share: EstimatedShare
+    """Of the contradictions scored."""
+    unscored: Mapping[str, int]
     """How many were not scored, by reason."""
 
 
 @dataclass(frozen=True)
-class Audit:
+class BenchmarkAudit:
     """What a benchmark gives away."""
 
     rows: int
     documents: int
-    unscorable: int
-    """Rows that no model can be scored on."""
     sampled: int
     """Rows that the baselines and the floor are of."""
-    floor: Floor
-    baselines: tuple[Baseline, ...]
+    floor: EstimatedShare
+    """Of rows, those that word weights drawn by lot get right: what knowing nothing scores."""
+    even: float
+    """What the floor would be if the choices had nothing to do with each other: 25% of four."""
+    baselines: tuple[BlindBaseline, ...]
     flags: tuple[Flag, ...]
     distance: Distance
     types: Mapping[str, int]
     """Contradictions by the type that the file says they are of."""
     notes: tuple[str, ...] = ()
     """What was left out, and why."""
-    properties: tuple[Property, ...] = ()
 
-    def baseline(self, name: str) -> Baseline:
+    def baseline(self, name: str) -> BlindBaseline:
         """Return the baseline of that name; KeyError if there is none."""
         return {baseline.name: baseline for baseline in self.baselines}[name]
 
     @property
-    def leaks(self) -> tuple[str, ...]:
-        """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
-        return tuple(leak.name for leak in self._above_chance() if leak.effect >= LEAST_EFFECT)
-
-    @property
-    def slight(self) -> tuple[str, ...]:
-        """The baselines that would count were they not above chance by so little."""
-        return tuple(leak.name for leak in self._above_chance() if leak.effect < LEAST_EFFECT)
-
-    def _above_chance(self) -> list[Baseline]:
-        return [
-            baseline
-            for baseline in self.baselines
-            if baseline.is_above_chance and baseline.family in COUNTED
-        ]
+    def leaks(self) -> list[BlindBaseline]:
+        """The baselines that tell true completions from contradictions."""
+        return [baseline for baseline in self.baselines if baseline.is_leak]
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON has it; what is not a number is null."""
         content: dict[str, Any] = finite_values(dataclasses.asdict(self))
         for values, baseline in zip(content["baselines"], self.baselines, strict=True):
-            values["above_chance"] = baseline.is_above_chance
-        content["families"] = dict(FAMILIES)
-        content["leaks"] = list(self.leaks)
-        content["slight"] = list(self.slight)
-        return content
+            values["pairs"] = finite_values(baseline.pairs._asdict())
+            values["picks"] = finite_values(baseline.picks._asdict())
+        return content | {"leaks": [leak.name for leak in self.leaks]}

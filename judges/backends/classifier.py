@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judges.answers import Answer, Estimate, Request, Usage
+from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend
 from judges.backends.lm_eval_model import fingerprint
 from judges.capabilities import Capabilities, capabilities
-from judges.inference import FAMILIES, Pair, Support, family_of
-from judges.lexical.words import Passage, parse_passage
+from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
+from judges.lexical.words import ReadPassage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
 from lm_factuality.ground.errors import BackendDown, FactualityError
 from lm_factuality.ground.packages import first_line, loading
@@ -63,7 +63,7 @@ class ClassifierBackend(Backend):
             "threshold": config.threshold,
         }
         self.identity = f"classifier {fingerprint(config.model)} {json.dumps(settings)}"
-        self._support: dict[Pair, Support] = {}
+        self._support: dict[EntailmentPair, WindowSupport] = {}
         self._model: SupportModel | None = None
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
@@ -81,11 +81,11 @@ class ClassifierBackend(Backend):
             for place, request in enumerate(batch):
                 yield start + place, self._answer(request.subject, pairs[place])
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(len(requests), 0, 0, 0.0, 0.0, "a model in this process")
+        return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "a model in this process")
 
-    def _measure(self, pairs: Sequence[Pair]) -> None:
+    def _measure(self, pairs: Sequence[EntailmentPair]) -> None:
         """Ask the model about those pairs that it was not asked about before."""
         from judges.inference.models import load_model
 
@@ -108,7 +108,7 @@ class ClassifierBackend(Backend):
                 f"judge {config.name}: {first_line(error)}; what was answered is kept"
             ) from error
 
-    def _answer(self, subject: Mapping[str, Any], pairs: Sequence[Pair]) -> Answer:
+    def _answer(self, subject: Mapping[str, Any], pairs: Sequence[EntailmentPair]) -> Answer:
         kind = str(subject.get("kind"))
         if not _CAN.can_answer(kind):
             return unable("a classifier", kind, _CAN)
@@ -170,14 +170,14 @@ def claims_of(subject: Mapping[str, Any]) -> list[str]:
     return list(subject.get("units", ()))
 
 
-def passages_of(subject: Mapping[str, Any]) -> tuple[Passage, ...]:
+def passages_of(subject: Mapping[str, Any]) -> tuple[ReadPassage, ...]:
     """The passages of a question that hold anything."""
     return tuple(parse_passage(text) for text in subject.get("passages", ()) if text.strip())
 
 
-def _pairs(subject: Mapping[str, Any]) -> list[Pair]:
+def _pairs(subject: Mapping[str, Any]) -> list[EntailmentPair]:
     """What the model is asked for a question: nothing without passages."""
     passages = passages_of(subject)
     if not passages or not _CAN.can_answer(str(subject.get("kind"))):
         return []
-    return [Pair(claim, passages) for claim in claims_of(subject)]
+    return [EntailmentPair(claim, passages) for claim in claims_of(subject)]

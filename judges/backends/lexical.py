@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from judges.answers import Answer, Estimate, Request
+from judges.answers import Answer, CostEstimate, Request
 from judges.backends import Backend
 from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
 from judges.capabilities import capabilities
@@ -80,9 +80,9 @@ class LexicalBackend(Backend):
         for number, request in enumerate(requests):
             yield number, self._answer(request.subject)
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """For a plan: nothing is sent anywhere, and it costs nothing."""
-        return Estimate(len(requests), 0, 0, 0.0, 0.0, "no model, so no tokens")
+        return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "no model, so no tokens")
 
     def _answer(self, subject: Mapping[str, Any]) -> Answer:
         kind = str(subject.get("kind"))

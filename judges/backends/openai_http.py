@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from judges.answers import Answer, Estimate, Request, Usage
+from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, server
 from judges.budget import Budget, Purse
 from lm_factuality.ground.errors import BackendDown
@@ -77,7 +77,7 @@ class OpenAIBackend(Backend):
         """What was sent and what it cost since the backend was opened."""
         return self._budget.usage
 
-    def estimate(self, requests: Sequence[Request]) -> Estimate:
+    def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Tokens and cost of asking each request once, every answer being as long as it may be."""
         return self._budget.estimate(requests)
 

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from judges.answers import BLANKS, Answer, Request
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.published import seconds_of
 from lm_factuality.ground.thinking import content_of
 
 if TYPE_CHECKING:
@@ -180,6 +179,15 @@ class Server:
     def _hidden(self, text: str) -> str:
         """``text`` without the key, if the server should have repeated it."""
         return text.replace(self._key, "***") if len(self._key) >= 8 else text
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """Return the seconds that a ``Retry-After`` header asks for, None if they are no number."""
+    try:
+        seconds = float(retry_after or "")
+    except ValueError:
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _quoted(text: str) -> str:

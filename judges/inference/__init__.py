@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from judges.lexical.model import load_model as load_lexical_model
-from judges.lexical.words import Passage
+from judges.lexical.words import ReadPassage
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 
@@ -31,7 +31,7 @@ class Titled(Protocol):
 
 
 @dataclass(frozen=True)
-class Pair:
+class EntailmentPair:
     """A claim (the hypothesis) and the passages that are to support it together (the premise)."""
 
     claim: str
@@ -39,7 +39,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Support:
+class WindowSupport:
     """What a model says of a pair."""
 
     probability: float | None
@@ -54,13 +54,15 @@ class Support:
 class Entailment:
     """Says whether premises entail claims."""
 
-    def __init__(self, identity: str, ask: Callable[[Sequence[Pair]], list[bool | None]]) -> None:
+    def __init__(
+        self, identity: str, ask: Callable[[Sequence[EntailmentPair]], list[bool | None]]
+    ) -> None:
         """``identity`` is all that can change a verdict; ``ask`` is given each pair once."""
         self.identity = identity
-        self.known: dict[Pair, bool | None] = {}
+        self.known: dict[EntailmentPair, bool | None] = {}
         self._ask = ask
 
-    def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
+    def entail(self, pairs: Sequence[EntailmentPair]) -> list[bool | None]:
         """Whether the passages of each pair entail its claim. None where there is no verdict."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
         if new:
@@ -198,10 +200,10 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
         return Entailment(model.identity, model.entail)
     lexical = load_lexical_model()
 
-    def by_words(pairs: Sequence[Pair]) -> list[bool | None]:
+    def by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:
         verdicts: list[bool | None] = []
         for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
-            passages = [Passage(passage.text, passage.title) for passage in pair.passages]
+            passages = [ReadPassage(passage.text, passage.title) for passage in pair.passages]
             verdicts.append(lexical.judge(pair.claim, passages).is_supported)
         return verdicts
 

@@ -14,7 +14,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from judges.inference import FAMILIES, Pair, Support, Windows, family_of
+from judges.inference import FAMILIES, EntailmentPair, Windows, WindowSupport, family_of
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 
@@ -79,12 +79,12 @@ class SupportModel:
             )
         self._support = support
 
-    def entail(self, pairs: Sequence[Pair]) -> list[bool | None]:
+    def entail(self, pairs: Sequence[EntailmentPair]) -> list[bool | None]:
         """Whether support is more likely than not. None where there is no verdict."""
         probabilities = [support.probability for support in self.support(pairs)]
         return [None if chance is None else chance > 0.5 for chance in probabilities]
 
-    def support(self, pairs: Sequence[Pair]) -> list[Support]:
+    def support(self, pairs: Sequence[EntailmentPair]) -> list[WindowSupport]:
         """The highest probability that a window of the passages supports the claim.
 
         A claim is never cut.
@@ -111,9 +111,9 @@ class SupportModel:
         for number, probabilities in enumerate(found):
             count = num_windows[number]
             if probabilities:
-                results.append(Support(max(probabilities), count))
+                results.append(WindowSupport(max(probabilities), count))
             else:
-                results.append(Support(None, count, _NEITHER if count else no_room))
+                results.append(WindowSupport(None, count, _NEITHER if count else no_room))
         return results
 
     def _probabilities(

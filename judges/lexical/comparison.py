@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations, groupby, pairwise
 from operator import attrgetter
 
-from judges.lexical.words import NEGATIONS, Passage, Text, Word, read
+from judges.lexical.words import NEGATIONS, ReadPassage, Text, Word, read
 
 _ROOT = 4  # letters that words of one family share: "Sweden" and "Swedish"
 
@@ -18,7 +18,7 @@ class Comparison:
     """What the features of the lexical judge are made of."""
 
     claim_text: str
-    passages: Sequence[Passage]
+    passages: Sequence[ReadPassage]
 
     @cached_property
     def claim(self) -> Text:
@@ -95,7 +95,7 @@ class Comparison:
         return {stem for passage in self.passages for stem in passage.name}
 
     @cached_property
-    def namesakes(self) -> tuple[Passage, ...]:
+    def namesakes(self) -> tuple[ReadPassage, ...]:
         """The passages, if their titles name different things whose names share a word.
 
         It is then unclear of which the claim speaks.

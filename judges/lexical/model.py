@@ -17,7 +17,7 @@ from pydantic import Field
 from scipy.special import expit
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.words import ADDITIVES, KINSHIP, Passage, Text, Word
+from judges.lexical.words import ADDITIVES, KINSHIP, ReadPassage, Text, Word
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -107,7 +107,7 @@ def _has_any(claim: Text, words: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Support:
+class LexicalVerdict:
     """What the judge says of a claim beside its passages."""
 
     probability: float
@@ -145,11 +145,11 @@ class LexicalModel:
         weights = np.array(list(self.coefficients.values()))
         return float(expit(self.intercept + vector(pair, self.coefficients) @ weights))
 
-    def judge(self, claim: str, passages: Sequence[Passage]) -> Support:
+    def judge(self, claim: str, passages: Sequence[ReadPassage]) -> LexicalVerdict:
         """Whether ``passages`` support ``claim``, and why."""
         pair = Comparison(claim, passages)
         probability = self.probability(pair)
-        return Support(probability, probability >= self.threshold, reason(pair))
+        return LexicalVerdict(probability, probability >= self.threshold, reason(pair))
 
 
 def reason(pair: Comparison) -> str:

@@ -146,7 +146,7 @@ def _number(digits: str, suffix: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Passage:
+class ReadPassage:
     """A text that is held against claims."""
 
     text: str
@@ -165,7 +165,7 @@ class Passage:
         return read(_PATTERNS["brackets"].sub(" ", self.title)).stems
 
 
-def parse_passage(text: str) -> Passage:
+def parse_passage(text: str) -> ReadPassage:
     """``text`` as a passage. A first line ``Title: ...`` is its title, as in D-FActScore's data."""
     match = _PATTERNS["titled"].fullmatch(text)
-    return Passage(match["text"], match["title"].strip()) if match else Passage(text)
+    return ReadPassage(match["text"], match["title"].strip()) if match else ReadPassage(text)

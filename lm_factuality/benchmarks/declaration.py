@@ -23,6 +23,7 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
+from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, score_interval
@@ -113,7 +114,10 @@ class Score:
     def covers(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
-    def write(self, value: float) -> str:
+    def write(self, value: float | None) -> str:
+        """Return a value as tables show it, ``-`` where there is none."""
+        if value is None:
+            return "-"
         # Adding zero makes a zero of what is rounded to a negative one.
         return f"{round(self.times * value, self.digits) + 0.0:.{self.digits}f}".replace("-", "−")
 
@@ -262,19 +266,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Published:
-    """A published value of a metric."""
+    """Published scores of a model."""
 
-    model: str
+    __pydantic_config__ = FORBID
+
+    model: Text
     """The name of the model on the Hub."""
 
-    task: str
-    metric: str
+    task: Text
 
-    value: float
-    """Shares are in percent."""
+    scores: Mapping[str, Number]
+    """By metric. Shares are in percent."""
 
-    where: str
-    """Where the value stands."""
+    where: Text
+    """Where the values stand."""
 
     protocol: str = ""
 

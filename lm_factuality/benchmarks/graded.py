@@ -14,11 +14,11 @@ from typing import Any
 from judges.typed import Reply
 from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples, Score
+from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
@@ -26,7 +26,6 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.harness.suite_task import Settings
-from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
 
 
 def graded(
@@ -76,30 +75,21 @@ def graded(
         reference_column=reference,
         prompt=prompt,
         reply=reply,
-        scores=tuple(scores),
+        parts=tuple(scores),
         worst_grade=worst_grade,
         best_grade=best_grade,
         unreadable=unreadable or {},
     )
 
     def method_of(metadata: Mapping[str, Any]) -> GradedAnswers:
-        protocol = str(metadata.get("protocol") or PAPER)
-        protocols = (PAPER, *answers.unreadable)
-        if protocol not in protocols:
-            raise ConfigError(
-                f"{name}: metadata.protocol: found {protocol!r}, expected one of"
-                f" {', '.join(protocols)}"
-            )
-        return replace(answers, protocol=protocol)
+        return replace(answers, protocol=str(metadata.get("protocol") or PAPER))
 
     return judged_benchmark(
         method_of,
         steps=(JudgedStep("grading answers", (), "all scores"),),
         questions=(_question(answers),),
-        scores=_declared_scores(answers.scores),
         headline=headline,
         prompts=prompts,
-        kind=name,
         title=title,
         data=Data(tuple(sources), settings=("protocol",)),
         page=Page(lead=lead, samples=_samples(answers)),
@@ -158,16 +148,6 @@ class GradedTask(JudgedTask):
         return documents
 
 
-def _declared_scores(scores: Sequence[GradeScore]) -> tuple[Score, ...]:
-    """The scores with their worst and best cases, and the count of unscored answers."""
-    declared = []
-    for score in scores:
-        shown = Score(score.name, MEAN, score.measure, score.label, note=score.note)
-        declared += [shown, *shown.bounds()]
-    declared.append(Score("unscored", Aggregation(how_many), higher=False))
-    return tuple(declared)
-
-
 def _samples(answers: GradedAnswers) -> Samples:
     """How the report shows the answers."""
     outcomes = {answers.best_grade: "right", answers.worst_grade: "wrong", None: "unscored"}
@@ -176,10 +156,10 @@ def _samples(answers: GradedAnswers) -> Samples:
         doc, verdict = sample["doc"], verdict_of(sample)
         grade = verdict["grade"]
         parts = {}
-        for score in answers.scores:
-            outcome = score.outcome(grade, doc["index"])
+        for part in answers.parts:
+            outcome = part.outcome(grade, doc["index"])
             if outcome is not None:
-                parts[score.name] = (float(outcome) * outcome.weight, float(outcome.weight))
+                parts[part.score.name] = mean_part(outcome, float(outcome.weight))
         return SampleRow(
             key=key_of(sample, doc["question"]),
             cluster=str(doc["index"]),

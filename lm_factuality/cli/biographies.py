@@ -64,10 +64,6 @@ def cite(
         Literal["rules", "punkt"],
         Option(help="How sentences are found; punkt is ALCE's and needs NLTK's data."),
     ] = "rules",
-    device: Annotated[
-        str | None,
-        Option(help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)."),
-    ] = None,
 ) -> None:
     """Measure whether cited passages support a response.
 
@@ -91,7 +87,7 @@ def cite(
 
     split = find_splitter(sentences)
     responses = read_generations(generations)
-    entailment = load_entailment(nli, device=device)
+    entailment = load_entailment(nli)
     judged = judge_citations(responses, entailment, protocol, split)
     summary = summarise_citations(judged, protocol)
     about = {

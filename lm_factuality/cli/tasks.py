@@ -116,7 +116,6 @@ def validate(
         list[str],
         Argument(metavar="PATH|TASK", help="A task YAML, a CSV, JSONL or Parquet file, or a task."),
     ],
-    include_path: Annotated[list[str] | None, Option(help="Look for task names here too.")] = None,
     run_code: Annotated[
         bool,
         Option(
@@ -141,7 +140,7 @@ def validate(
     from lm_factuality.cli.validation import check_targets
     from lm_factuality.harness.suite_task import shortened
 
-    reports = check_targets(targets, include_path or (), data_dir, run_code)
+    reports = check_targets(targets, data_dir, run_code)
     for report in reports:
         verdict = plural(len(report.problems), "problem") if report.problems else "sound"
         lines = [

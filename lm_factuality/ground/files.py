@@ -7,9 +7,7 @@ leaves the earlier output as it was.
 import contextlib
 import hashlib
 import json
-import math
 import os
-import re
 import shutil
 import socket
 import tempfile
@@ -31,7 +29,6 @@ _BLOCK = 1 << 20  # bytes that are read at once
 _STARTED = time.time()
 # Several machines may share a folder, and number their processes alike.
 _MACHINE = f"{zlib.crc32(socket.gethostname().encode()):08x}"
-_PART = re.compile(rf"\.(?P<name>.*)\.{_MACHINE}\.(?P<pid>\d+)\.part(?P<is_old>\.old)?")
 
 
 @contextmanager
@@ -88,35 +85,36 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
             f"{out}: is there already, and is {problem}; it is left as it is, choose another --out"
         )
     part = _part_of(out)
+    earlier = out.with_name(f".{out.name}.earlier")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _sweep(out.parent)
+        if earlier.exists() and not out.exists():  # a process was killed between two renames
+            earlier.replace(out)
+        for left in (part, earlier):
+            shutil.rmtree(left, ignore_errors=True)
         part.mkdir(mode=0o700)
     except OSError as error:
         raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
     try:
         yield part
         part.chmod(0o755)
-        _put_in_place(part, out)
+        _replace_folder(part, out, earlier)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _put_in_place(part: Path, out: Path) -> None:
+def _replace_folder(part: Path, out: Path, earlier: Path) -> None:
     """Rename a folder. What was there is moved aside first, and comes back if that fails."""
-    old = part.with_name(f"{part.name}.old")
     try:
         if out.exists():
-            out.replace(old)
-        try:
-            part.replace(out)
-        except OSError:
-            if old.exists():
-                old.replace(out)
-            raise
+            out.replace(earlier)
+        part.replace(out)
     except OSError as error:
+        if earlier.exists():
+            earlier.replace(out)
         raise DataError(f"{out}: cannot be replaced: {error}; choose another folder") from error
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(earlier, ignore_errors=True)
 
 
 def _part_of(path: Path) -> Path:
@@ -125,46 +123,33 @@ def _part_of(path: Path) -> Path:
 
 @cache
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder, once a process.
+    """Remove what killed processes of this machine left half-written in a folder, once a process.
 
-    What one of them had moved aside comes back.
+    In containers an earlier process may have had this one's number. What it left is older.
     """
-    for path in folder.glob(".*.part*"):
-        part = _PART.fullmatch(path.name)
-        if part is None:
-            continue
+    for path in folder.glob(f".*.{_MACHINE}.*.part"):
+        pid = path.suffixes[-2].removeprefix(".")
         with contextlib.suppress(OSError):  # another process was faster, or it is not ours
-            if _is_being_written(path, int(part["pid"])):
+            is_ours = pid == str(os.getpid()) and path.stat().st_mtime > _STARTED
+            if is_ours or _is_alive(int(pid)):
                 continue
-            whole = folder / part["name"]
-            if part["is_old"] and not whole.exists():
-                path.replace(whole)
-            elif path.is_dir():
+            if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
 
 
-def _is_being_written(path: Path, pid: int) -> bool:
-    if pid == os.getpid():  # in containers, an earlier process may have had the same number
-        return path.stat().st_mtime > _STARTED
-    return is_alive(pid)
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether a process of this machine runs.
+def _is_alive(pid: int) -> bool:
+    """Tell whether another process of this machine runs.
 
     On Windows, where asking would end it, the answer is always yes.
     """
-    if os.name == "nt":
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
+    if pid == os.getpid():
         return False
-    except PermissionError:
-        return True
-    return True
+    try:
+        return os.name == "nt" or os.kill(pid, 0) is None
+    except ProcessLookupError:
+        return False
 
 
 def write_text(path: Path, text: str) -> None:
@@ -259,38 +244,14 @@ def parse_json(text: str, is_shared: bool = True) -> Any:
     raise ValueError(too_deep)
 
 
-def num_values(content: Any, most: int, sizes: dict[int, int] | None = None) -> int:
-    """Return how many values YAML holds when its aliases are followed.
-
-    Args:
-        content: What the YAML holds.
-        most: The result is more than this where an alias stands for what it is in.
-        sizes: The values within lists and mappings that were counted, by `id`.
-    """
-    sizes = {} if sizes is None else sizes
-    if not isinstance(content, dict | list):
-        return 1
-    if id(content) not in sizes:
-        sizes[id(content)] = most + 1
-        within = sum(num_values(value, most, sizes) for value in _values_in(content))
-        sizes[id(content)] = 1 + within
-    return sizes[id(content)]
-
-
-def not_finite(content: Any, where: str = "") -> Iterator[str]:
-    """Yield the places of numbers that are not finite, which JSON does not have.
-
-    Example:
-        ``scores.values[2]``
-    """
-    if isinstance(content, float) and not math.isfinite(content):
-        yield where
-    elif isinstance(content, dict):
-        for key, value in content.items():
-            yield from not_finite(value, f"{where}.{key}" if where else str(key))
-    elif isinstance(content, list):
-        for index, value in enumerate(content):
-            yield from not_finite(value, f"{where}[{index}]")
+def num_values(content: Any, most: int) -> int:
+    """Return how many values YAML holds when its aliases are followed, or more than ``most``."""
+    count = 0
+    remaining = [content]
+    while remaining and count <= most:
+        remaining.extend(_values_in(remaining.pop()))
+        count += 1
+    return count
 
 
 def _values_in(content: Any) -> Iterable[Any]:

@@ -6,8 +6,10 @@ state. matplotlib takes long to import, so it is imported only where something i
 
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -18,14 +20,10 @@ from lm_factuality.ground.model_names import OTHER, size_label
 MOST_ROWS = 40  # of a plot of rows; the table beneath has all
 MOST_SERIES = 8  # that have a colour of their own
 
-# The light theme of look.css. A page replaces each colour by the theme's variable.
-_INK = "#1d2126"
-_LINE = "#e2dfd8"
-_SERIES = ("#2f5bd0", "#b35c00", "#1a7f4b", "#b3267d", "#6f4bb8", "#0b7285", "#8a6d00", "#5c646d")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_STYLE = Path(__file__).with_name("plots.mplstyle")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
 _LONGEST_LABEL = 30  # characters
-_REFERENCE_STYLE = {"color": _INK, "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
+_REFERENCE_STYLE = {"color": "#1d2126", "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
 _LABEL_PLACES = ((7, 4, "left"), (-7, 4, "right"), (0, -16, "center"))
 """Offsets around a point, in points, and where the text is anchored."""
 
@@ -94,21 +92,18 @@ class Plot:
 
         Equal plots have equal ids, so that a page does not change from run to run.
         """
-        import matplotlib as mpl
-
         file = io.StringIO()
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.title}):
-            self.figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
+        with _look({"svg.hashsalt": self.title}):
+            self.figure.savefig(file, format="svg", metadata=no_metadata)
         svg = file.getvalue()
         svg = svg[svg.index(">", svg.index("<svg")) + 1 :]
         svg = re.sub(r"<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
-        svg = re.sub(r"<[^>]+>", lambda tag: _page_tag(tag[0], self.id), svg)
         box = " ".join(f"{72 * inches:g}" for inches in self.figure.get_size_inches())
         return Markup(  # noqa: S704  matplotlib's
             f'<svg viewBox="0 0 {box}" role="img" aria-labelledby="{self.id}-title {self.id}-desc">'
             f'<title id="{self.id}-title">{escape(self.title)}</title>'
-            f'<desc id="{self.id}-desc">{escape(self.description)}</desc>{svg}'
+            f'<desc id="{self.id}-desc">{escape(self.description)}</desc>{_for_page(svg, self.id)}'
         )
 
 
@@ -120,7 +115,6 @@ def scatter(
     *,
     by_size: bool = False,
     reference: Reference = None,
-    diagonal: bool = False,
 ) -> Plot:
     """Plot points with their intervals. Labels that would overlap are left out.
 
@@ -128,30 +122,28 @@ def scatter(
         by_size: The x axis is the number of parameters, on a logarithmic scale, and a line joins
             the points of a group.
         reference: A height, in percent, that gets a line.
-        diagonal: Both axes are percentages, and a line shows where they are equal.
     """
-    figure, axes = _figure(3.5)
     groups = sorted({point.group for point in points})
-    for number, group in enumerate(groups):
-        members = [point for point in points if point.group == group]
-        members.sort(key=lambda point: point.x.value)
-        is_line = by_size and not group.startswith(OTHER)
-        style = {"linestyle": "-" if is_line else "none", "linewidth": 1.2, "elinewidth": 1.2}
-        _draw_series(axes, number, group, [(point.x, point.y) for point in members], style)
-    if by_size:
-        _set_size_axis(axes)
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.margins(0.16)
-    if diagonal:
-        axes.axline((0, 0), slope=1, **_REFERENCE_STYLE)
-        axes.set(xlim=(-3, 103), ylim=(-3, 103))
-    if reference is not None:
-        name, height = reference
-        axes.axhline(height, **_REFERENCE_STYLE)
-        _write(axes, name, (1, height), axes.get_yaxis_transform(), "right")
-    if len(groups) > 1:
-        _add_legend(axes)
-    _label_points(figure, axes, points)
+    with _look():
+        figure, axes = _figure(3.5)
+        for group in groups:
+            members = [point for point in points if point.group == group]
+            members.sort(key=lambda point: point.x.value)
+            is_line = by_size and not group.startswith(OTHER)
+            places = [(point.x, point.y) for point in members]
+            _draw_series(axes, group, places, "-" if is_line else "none")
+        if by_size:
+            _set_size_axis(axes)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.margins(0.16)
+        if reference is not None:
+            name, height = reference
+            axes.axhline(height, **_REFERENCE_STYLE)
+            place = (1, height)
+            axes.annotate(name, place, xycoords=axes.get_yaxis_transform(), ha="right", va="bottom")
+        if len(groups) > 1:
+            _add_legend(figure)
+        _label_points(figure, axes, points)
 
     x_text: Callable[[float], str] = size_label if by_size else "{:.2f}".format
     rows = [
@@ -180,26 +172,30 @@ def dots(
     rows = rows[:MOST_ROWS]
     most_dots = max((len(dots) for _, dots in rows), default=1)
     height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most_dots, 8))
-    figure, axes = _figure(height, vertical=False)
-    if reference is not None:
-        name, value = reference
-        axes.axvline(value, **_REFERENCE_STYLE)
-        _write(axes, name, (value, 1), axes.get_xaxis_transform(), "center")
-
     step = min(0.8 / max(most_dots, 1), 0.22)  # between the dots of a row, where rows are 1 apart
-    for number, name in enumerate(series):
-        places = []
-        for height, (_, dots) in enumerate(rows):
-            if name in dots:
-                names = [other for other in series if other in dots]
-                offset = names.index(name) - (len(names) - 1) / 2
-                places.append((dots[name], Dot(height + step * offset)))
-        _draw_series(axes, number, name, places, {"linestyle": "none", "elinewidth": 1.4})
-    axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel(x_label)
-    if len(series) > 1:
-        _add_legend(axes, above=reference is not None)
+    with _look():
+        figure, axes = _figure(height)
+        axes.grid(visible=False, axis="y")
+        axes.spines.left.set_visible(False)
+        if reference is not None:
+            name, value = reference
+            axes.axvline(value, **_REFERENCE_STYLE)
+            place = (value, 1)
+            axes.annotate(
+                name, place, xycoords=axes.get_xaxis_transform(), ha="center", va="bottom"
+            )
+        for name in series:
+            places = []
+            for height, (_, dots) in enumerate(rows):
+                if name in dots:
+                    names = [drawn for drawn in series if drawn in dots]
+                    offset = names.index(name) - (len(names) - 1) / 2
+                    places.append((dots[name], Dot(height + step * offset)))
+            _draw_series(axes, name, places, "none")
+        axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
+        axes.set(xlabel=x_label, ylim=(len(rows) - 0.5, -0.5))
+        if len(series) > 1:
+            _add_legend(figure)
 
     return Plot(figure, title, ("", *series), table)
 
@@ -207,57 +203,41 @@ def dots(
 def _cell(dot: Dot | None) -> str:
     if dot is None:
         return "–"
-    if dot.low is None or dot.high is None:
-        return f"{dot.value:.1f}"
-    return f"{dot.value:.1f} ({dot.interval})"
+    interval = "" if dot.interval == "–" else f" ({dot.interval})"
+    return f"{dot.value:.1f}{interval}"
 
 
-def _draw_series(
-    axes: Any,
-    number: int,
-    name: str,
-    places: Sequence[tuple[Dot, Dot]],
-    style: Mapping[str, Any],
-) -> None:
-    """Draw the dots of a series. After the eighth series colours recur with other markers."""
-    xs = [x for x, _ in places]
-    ys = [y for _, y in places]
+def _look(settings: Mapping[str, Any] | None = None) -> AbstractContextManager[None]:
+    """Return the settings of matplotlib under which figures are made and saved."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(settings, _STYLE)
+
+
+def _figure(height: float) -> tuple[Any, Any]:
+    """Return a figure of a height in inches, and its axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, height))
+    return figure, figure.add_subplot()
+
+
+def _draw_series(axes: Any, name: str, places: Sequence[tuple[Dot, Dot]], line: str) -> None:
+    xs, ys = zip(*places, strict=True) if places else ((), ())
     axes.errorbar(
         [x.value for x in xs],
         [y.value for y in ys],
         xerr=_error_bars(xs),
         yerr=_error_bars(ys),
-        markersize=6,
-        capsize=0,
         label=_plain(name),
-        color=_SERIES[number % len(_SERIES)],
-        marker=_MARKERS[(number + number // len(_SERIES)) % len(_MARKERS)],
-        **style,
+        linestyle=line,
     )
 
 
-def _error_bars(dots: Iterable[Dot]) -> Any:
+def _error_bars(dots: Sequence[Dot]) -> Any:
     """Return what matplotlib wants: all reaches below, all above; None if no dot has any."""
     reaches = [dot.reach for dot in dots]
     return list(zip(*reaches, strict=True)) if any(map(any, reaches)) else None
-
-
-def _figure(height: float, vertical: bool = True) -> tuple[Any, Any]:
-    """Return a figure of a height in inches, and its axes in the look of the pages."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_facecolor("none")
-    axes.grid(axis="both" if vertical else "x", color=_LINE, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom" or (vertical and side == "left"))
-        spine.set_color(_LINE)
-    axes.tick_params(color=_LINE, labelcolor=_INK, labelsize=9, length=0, which="both")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.label.set(size=9.5, color=_INK)
-    return figure, axes
 
 
 def _set_size_axis(axes: Any) -> None:
@@ -287,73 +267,54 @@ def _label_points(figure: Any, axes: Any, points: Sequence[Point]) -> None:
                 (point.x.value, point.y.value),
                 (x, y),
                 textcoords="offset points",
-                fontsize=8.5,
                 ha=anchor,
-                color=_INK,
             )
             box = text.get_window_extent()
             is_inside = all(frame.contains(*corner) for corner in box.corners())
-            own_mark_left_out = taken[:number] + taken[number + 1 :]
-            if is_inside and not box.count_overlaps(own_mark_left_out):
+            marks_of_others = taken[:number] + taken[number + 1 :]
+            if is_inside and not box.count_overlaps(marks_of_others):
                 taken.append(box)
                 break
             text.remove()
 
 
-def _write(axes: Any, text: str, place: tuple[float, float], transform: Any, anchor: str) -> None:
-    axes.text(
-        *place,
-        _plain(text),
-        transform=transform,
-        fontsize=8.5,
-        color=_INK,
-        alpha=0.8,
-        ha=anchor,
-        va="bottom",
-    )
-
-
-def _add_legend(axes: Any, above: bool = False) -> None:
-    """Add a legend over the axes, in as many columns as fit; ``above`` the name of a line."""
-    longest = max(map(len, axes.get_legend_handles_labels()[1]))
-    axes.legend(
-        frameon=False,
-        fontsize=9,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.06 if above else 1.0),
-        ncols=max(1, min(3, 50 // (4 + longest))),
-        handletextpad=0.4,
-        labelcolor=_INK,
-    )
+def _add_legend(figure: Any) -> None:
+    """Add a legend over the axes, in as many columns as fit."""
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    columns = 50 // (4 + max(map(len, labels)))
+    figure.legend(loc="outside upper center", ncols=max(1, min(3, columns)))
 
 
 def _plain(label: str) -> str:
     """Return a label that matplotlib shows as it is.
 
-    It takes text between dollar signs for a formula and leaves labels that begin with an
-    underscore out of a legend. XML has no control characters.
+    It leaves labels that begin with an underscore out of a legend. XML has no control characters.
     """
     text = "".join(letter if letter.isprintable() else " " for letter in label)
     if len(text) > _LONGEST_LABEL:
         text = f"…{text[1 - _LONGEST_LABEL :]}"
-    if text.startswith("_"):
-        text = f"\u200b{text}"
-    return text.replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text
 
 
-def _page_tag(tag: str, prefix: str) -> str:
-    """Rewrite a tag of matplotlib's for a page.
+def _for_page(svg: str, prefix: str) -> str:
+    """Rewrite matplotlib's SVG for a page.
 
     Styles become attributes, colours become the page's variables, and ids get a prefix, since a
     page has several plots.
     """
-    tag = re.sub(
-        r' style="([^"]*)"', lambda style: "".join(map(_attribute, style[1].split(";"))), tag
+    import matplotlib as mpl
+
+    style = mpl.rc_params_from_file(_STYLE)
+    svg = re.sub(
+        r' style="([^"]*)"', lambda match: "".join(map(_attribute, match[1].split(";"))), svg
     )
-    tag = tag.replace(f'"{_INK}"', '"currentColor"').replace(f'"{_LINE}"', '"var(--line)"')
-    for number, colour in enumerate(_SERIES, start=1):
-        tag = tag.replace(f'"{colour}"', f'"var(--series-{number})"')
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", tag)
+    variables = {style["text.color"]: "currentColor", style["grid.color"]: "var(--line)"}
+    colours = style["axes.prop_cycle"].by_key()["color"][:MOST_SERIES]
+    for number, colour in enumerate(colours, start=1):
+        variables[colour] = f"var(--series-{number})"
+    for colour, variable in variables.items():
+        svg = svg.replace(f'"{colour}"', f'"{variable}"')
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
 
 
 def _attribute(declaration: str) -> str:

@@ -44,37 +44,52 @@ def read_text(path: Path, expected: str) -> str:
 
 
 def lines_of(path: Path, expected: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that is not blank, as `every_line` does."""
-    for number, line in every_line(path, expected):
-        if not line.isspace():
-            yield number, line.removesuffix("\n")
-
-
-def every_line(path: Path, expected: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line with its end, one in memory at a time.
-
-    Lines end at line feeds alone, since models write other line ends too.
+    """Yield the number and the text of each line that is not blank.
 
     Raises:
         DataError: As `read_text`, when the line is reached that cannot be read.
     """
+    for number, line in every_line(path, expected):
+        problem = not_utf8(line)
+        if problem:
+            raise DataError(f"{path}:{number}: {problem}")
+        if not line.isspace():
+            yield number, line.removesuffix("\n")
+
+
+def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple[int, str]]:
+    """Yield the number and the text of each line with its end, one in memory at a time.
+
+    Bytes that are not UTF-8 are left in, as Python escapes them.
+
+    Args:
+        path: The file, gzipped or not.
+        expected: What the file should be, for errors.
+        newline: Where lines end, as of `open`. By default that is at line feeds alone, since
+            models write other line ends too.
+
+    Raises:
+        DataError: The file cannot be read, or the line that is reached is too long.
+    """
     number = 0
     try:
-        with _open_text(path, "surrogateescape") as file:
+        with _open_text(path, "surrogateescape", newline) as file:
             for number, line in enumerate(iter(lambda: file.readline(MOST_LINE + 1), ""), start=1):
                 if len(line) > MOST_LINE:
                     raise DataError(
                         f"{path}:{number}: a line of more than {MOST_LINE:,} characters; {expected}"
                     )
-                wrong = None if line.isascii() else _NOT_UTF8.search(line)
-                if wrong:
-                    byte = f"0x{ord(wrong[0]) & 0xFF:02x}"
-                    raise DataError(
-                        f"{path}:{number}: byte {byte} is not UTF-8; save the file as UTF-8"
-                    )
                 yield number, line
     except _UNREADABLE as error:
         raise _unreadable(path, f"{path}:{number + 1}", error, expected) from error
+
+
+def not_utf8(text: str) -> str:
+    """Say which byte of a text was not UTF-8, or nothing."""
+    byte = None if text.isascii() else _NOT_UTF8.search(text)
+    if byte is None:
+        return ""
+    return f"byte 0x{ord(byte[0]) & 0xFF:02x} is not UTF-8; save the file as UTF-8"
 
 
 def read_lines(
@@ -120,12 +135,12 @@ def to_model(model: type[Item], record: Any) -> Item:
 
 
 @contextmanager
-def _open_text(path: Path, errors: str) -> Iterator[TextIO]:
+def _open_text(path: Path, errors: str, newline: str = "\n") -> Iterator[TextIO]:
     """Open a file for reading; ``errors`` says what becomes of bytes that are not UTF-8."""
     with path.open("rb") as file:
         is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
         with gzip.open(file) if is_gzipped else file as content:
-            yield io.TextIOWrapper(content, "utf-8-sig", errors, newline="\n")
+            yield io.TextIOWrapper(content, "utf-8-sig", errors, newline)
 
 
 def _unreadable(path: Path, where: str, error: Exception, expected: str) -> DataError:

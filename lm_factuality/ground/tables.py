@@ -16,14 +16,14 @@ from typing import Any
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
-from lm_factuality.ground.records import every_line, lines_of
+from lm_factuality.ground.records import every_line, not_utf8
 
 _BATCH = 256  # rows of a Parquet file in memory
 _EXPECTED = "fetch or write the file again"
 
 
 @dataclass(frozen=True)
-class Record:
+class TableRow:
     """A row of a table."""
 
     location: str
@@ -36,12 +36,12 @@ class Record:
 class Table:
     """The rows of a file, and what is broken about it."""
 
-    records: tuple[Record, ...]
+    records: tuple[TableRow, ...]
     problems: tuple[str, ...] = ()
     """Sentences, each of which names the line."""
 
 
-Reader = Callable[[Path], Iterator[Record | str]]
+Reader = Callable[[Path], Iterator[TableRow | str]]
 """Yields the rows of a file, one in memory at a time.
 
 In place of a row that cannot be read it yields a sentence that says why.
@@ -66,7 +66,7 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     records = []
     problems = []
     for row in reader(path):
-        if isinstance(row, Record):
+        if isinstance(row, TableRow):
             records.append(row)
         else:
             problems.append(row)
@@ -75,9 +75,7 @@ def read_table(path: Path, otherwise: Reader | None = None) -> Table:
     return Table(tuple(records), tuple(problems))
 
 
-def csv_rows(
-    path: Path, repeated_columns: bool = False, delimiter: str = ","
-) -> Iterator[Record | str]:
+def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     """Yield the rows of a CSV file with a header, gzipped or not. An empty line is no row.
 
     Quoted cells may hold line breaks, unless tabs delimit them: most writers of TSV quote nothing,
@@ -85,60 +83,66 @@ def csv_rows(
 
     Args:
         path: The file.
-        repeated_columns: Whether columns may have the same name.
         delimiter: What stands between cells.
     """
     csv.field_size_limit(sys.maxsize)
-    lines = (line for _, line in every_line(path, _EXPECTED))
+    lines = (line for _, line in every_line(path, _EXPECTED, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     between = "tabs" if delimiter == "\t" else "commas"
     header: list[str] = []
-    start = 1  # the first line of the row
+    end = 0  # the last line of the rows so far
     try:
         for cells in reader:
-            if not header:
+            start, end = end + 1, reader.line_num
+            problem = not_utf8("".join(cells))
+            is_header = not header
+            if is_header:
                 header = cells
-                counts = Counter(filter(None, header))
+                counts = Counter(filter(None, cells))
                 repeated = sorted(name for name, count in counts.items() if count > 1)
-                if repeated and not repeated_columns:
-                    yield f"{path}:1: columns named more than once: {', '.join(repeated)}"
-            elif cells and len(cells) != len(header):
-                yield (
-                    f"{path}:{start}: {len(cells)} cells, expected {len(header)} as in the header,"
-                    f" with {between} between them"
+                if repeated:
+                    problem = f"columns named more than once: {', '.join(repeated)}"
+            elif len(cells) != len(header):
+                problem = (
+                    f"{len(cells)} cells, expected {len(header)} as in the header, with {between}"
+                    " between them"
                 )
-            elif delimiter == "\t" and reader.line_num > start:
-                yield (
-                    f"{path}:{start}: a cell with a double quote that ends on another line;"
-                    " expected quotes in pairs"
+            elif delimiter == "\t" and end > start:
+                problem = (
+                    "a cell with a double quote that ends on another line; expected quotes in pairs"
                 )
-            elif cells:
-                yield Record(f"{path}:{start}", dict(zip(header, cells, strict=True)))
-            start = reader.line_num + 1
+            if problem and cells:
+                yield f"{path}:{start}: {problem}"
+            elif cells and not is_header:
+                yield TableRow(f"{path}:{start}", dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         yield (
-            f"{path}:{start}: not valid CSV: {error}; expected cells with {between} or quotes to be"
-            " in double quotes"
+            f"{path}:{end + 1}: not valid CSV: {error}; expected cells with {between} or quotes to"
+            " be in double quotes"
         )
     except DataError as error:
         yield str(error)
 
 
-def jsonl_rows(path: Path) -> Iterator[Record | str]:
+def jsonl_rows(path: Path) -> Iterator[TableRow | str]:
     """Yield the objects of a file with one in each line, which may be gzipped.
 
     Empty lines are passed over.
     """
     try:
-        for number, line in lines_of(path, _EXPECTED):
+        for number, line in every_line(path, _EXPECTED):
+            if line.isspace():
+                continue
             where = f"{path}:{number}"
+            problem = not_utf8(line)
             try:
                 values = parse_json(line, is_shared=False)
             except ValueError as error:
-                yield f"{where}: not valid JSON: {error}; expected an object per line"
-                continue
-            if isinstance(values, dict):
-                yield Record(where, values)
+                problem = problem or f"not valid JSON: {error}; expected an object per line"
+            if problem:
+                yield f"{where}: {problem}"
+            elif isinstance(values, dict):
+                yield TableRow(where, values)
             else:
                 kind = type(values).__name__
                 yield f"{where}: found a JSON {kind}, expected an object per line"
@@ -148,7 +152,7 @@ def jsonl_rows(path: Path) -> Iterator[Record | str]:
 
 def parquet_rows(
     path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
-) -> Iterator[Record | str]:
+) -> Iterator[TableRow | str]:
     """Yield the rows of a Parquet file.
 
     Args:
@@ -168,7 +172,7 @@ def parquet_rows(
             for batch in table.iter_batches(_BATCH, columns=names):
                 for values in batch.to_pylist():
                     row += 1
-                    yield Record(f"{path}, row {row}", values)
+                    yield TableRow(f"{path}, row {row}", values)
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         after = f" after row {row}" if row else ""
         yield f"{path}: not a readable Parquet file{after}: {error}; write or fetch the file again"

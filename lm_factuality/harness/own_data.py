@@ -6,7 +6,7 @@ from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import Source, blob_id, locate
-from lm_factuality.ground.tables import FORMATS, Record, read_table
+from lm_factuality.ground.tables import FORMATS, TableRow, read_table
 
 INLINE = "inline"  # what lm_eval calls the source of a YAML that it was given by path
 # where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets
@@ -51,7 +51,7 @@ def find_data(
 
 def read_records(
     config: Mapping[str, Any], expected: str
-) -> tuple[Sequence[Record], dict[str, Any]]:
+) -> tuple[Sequence[TableRow], dict[str, Any]]:
     """Read the rows of the table, or of the dataset of the Hub, that a YAML names.
 
     Of a dataset of the Hub, the rows are those of the split ``test_split``, or of its only split.
@@ -95,12 +95,12 @@ def read_records(
         raise DataError(f"{task}: test_split: found {split!r}, expected one of {', '.join(splits)}")
     rows = splits[split]
     records = [
-        Record(f"{path}, row {number}", values) for number, values in enumerate(rows, start=1)
+        TableRow(f"{path}, row {number}", values) for number, values in enumerate(rows, start=1)
     ]
     return records, {"dataset": path, "fingerprint": rows._fingerprint}
 
 
-def text_in(record: Record, column: str) -> str:
+def text_in(record: TableRow, column: str) -> str:
     """The text in a column of a row.
 
     Raises:

@@ -27,7 +27,6 @@ from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.prefix_cache import try_prefix_cache
 
 logger = logging.getLogger(__name__)
 
@@ -209,10 +208,6 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
     answers: dict[int, Answer] = cached(lm, "loglikelihood", [request.key for request in encoded])
     missing = [place for place in range(len(encoded)) if place not in answers]
     rest = [encoded[place] for place in missing]
-    if rest and is_a(lm, "VLLM"):
-        longest = _longest_input(lm)
-        prompts = ([*request.context, *request.continuation][-longest:] for request in rest)
-        try_prefix_cache(lm, prompts)
     on_server = is_a(lm, "TemplateAPI")
     score_rest = _score_on_server if on_server else _score_tokens
     answers.update(zip(missing, score_rest(lm, rest, disable_tqdm), strict=True))

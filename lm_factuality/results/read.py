@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import not_finite, parse_json, sha256_of, write_json
+from lm_factuality.ground.files import parse_json, sha256_of, write_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.records import read_text, to_model
 from lm_factuality.harness.outputs import (
@@ -27,6 +27,7 @@ from lm_factuality.harness.outputs import (
     date_in_name,
     number_of,
 )
+from lm_factuality.results.settings import model_arguments
 from lm_factuality.scores.statistics import NOT_DEFINED
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
@@ -83,12 +84,10 @@ def read_correction(path: Path) -> Correction:
     try:
         content = parse_json(read_text(path, _AGAIN))
         correction = to_model(Correction, content)
-        wrong = list(not_finite(content))
         for name, score in correction.scores.items():
-            if not score.low <= score.value <= score.high:
-                wrong.append(name)
-        if wrong:
-            raise ValueError(f"{wrong[0]}: no finite number inside its interval")
+            is_finite = math.isfinite(score.low + score.high + score.stderr)
+            if not (is_finite and score.low <= score.value <= score.high):
+                raise ValueError(f"{name}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: no corrected scores: {error}; {_AGAIN}") from error
     return correction
@@ -178,7 +177,7 @@ class _Content(BaseModel):
     counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
 
 
-class _Metadata(BaseModel):
+class SuiteMetadata(BaseModel):
     """What is read of the metadata of a suite's task."""
 
     data: _Object | None = None
@@ -228,14 +227,10 @@ def _with_options(backend: str, config: Mapping[str, Any]) -> str:
 
     Of a folder, such as an index, the last part is shown.
     """
-    arguments = config.get("model_args")
-    if not isinstance(arguments, Mapping):
-        texts = str(arguments or "").split(",")
-        arguments = dict(text.split("=", 1) for text in texts if "=" in text)
     options = [backend]
-    for key in sorted(arguments):
+    for key, argument in sorted(model_arguments(config).items()):
         if key not in _LOADING:
-            value = str(arguments[key]).rstrip("/").rpartition("/")[2]
+            value = str(argument).rstrip("/").rpartition("/")[2]
             options.append(f"{key}={value}")
     return " ".join(options).strip()
 
@@ -246,7 +241,7 @@ def _task(path: Path, content: _Content, name: str) -> TaskResult:
     config = content.configs[name]
     metadata = to_model(_Object, config.get("metadata") or {})
     if "suite_version" in metadata:
-        to_model(_Metadata, metadata)
+        to_model(SuiteMetadata, metadata)
     counts = (content.counts or {}).get(name, {})
     effective = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     return TaskResult(

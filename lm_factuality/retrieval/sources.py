@@ -29,7 +29,7 @@ class Source:
     """A source that was opened."""
 
     record: SourceRecord
-    rows: Iterable[tables.Record | str]
+    rows: Iterable[tables.TableRow | str]
     """Its rows, and in place of a row that cannot be read a sentence that says why."""
 
     def passages(self, fields: Fields) -> Iterator[Passage]:
@@ -104,7 +104,7 @@ def _open_dataset(name: str) -> Source:
 
     numbered = enumerate(rows, start=1)
     return Source(
-        record, (tables.Record(f"{name}, row {number}", values) for number, values in numbered)
+        record, (tables.TableRow(f"{name}, row {number}", values) for number, values in numbered)
     )
 
 

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.tables import card_figures
 from factor_gen.cli import main
 from tests.conftest import TASKS
 from tests.factor_gen.audit.rows import on_true, synthetic
@@ -135,14 +133,3 @@ def test_lines_that_cannot_be_read_are_named(
     table.write_text(table.read_text(encoding="utf-8") + "one,two\n", encoding="utf-8")
     assert main(["audit", str(table), "--sample", "20", "--verbose"]) == 0
     assert "lines that cannot be read and are left out: 1" in capsys.readouterr().out
-
-
-def test_a_card_gets_every_baseline_that_is_shown(table: Path) -> None:
-    figures = card_figures(read_benchmark(str(table)).rows)
-    assert figures["most spaces before punctuation"]["pairs won"] > 0.6
-    assert "above chance by" in str(figures["most spaces before punctuation"]["verdict"])
-    floor = figures.pop("knowing nothing (the floor)")
-    assert floor == {"rows": 40, "of all choices": floor["of all choices"]}
-    assert {tuple(each) for each in figures.values()} == {
-        ("rows", "pairs won", "95% interval", "of all choices", "verdict")
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,13 +42,12 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(
     said = capsys.readouterr().out
     assert "what became of 6 documents" in said
     assert "the text is empty" in said
-    assert f"{out}/corpus.csv: the rows" in said
+    assert f"{out}/corpus.csv" in said
     assert (
         f"lm-factuality run --model hf-tree --model_args pretrained=gpt2 --include_path {out} --tasks corpus"
         in said
     )
     assert f"factor-gen audit {out}/corpus.csv" in said
-    assert '"factor-gen build corpus.yaml --out corpus"' in (out / "manifest.json").read_text()
 
 
 @pytest.mark.usefixtures("tiny")
@@ -79,7 +79,8 @@ def test_what_the_generator_wrote_in_vain_is_told(
     path = write_corpus(tmp_path, documents=3)
     assert run(str(path), "--out", str(tmp_path / "out"), "--workers", "1") == 0
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert printed.index(["no", "such", "words", "15"]) < printed.index(["no", "edit", "6"])
+    assert ["no", "such", "words", "15"] in printed
+    assert ["no", "edit", "6"] in printed
 
 
 @pytest.mark.usefixtures("tiny")
@@ -88,7 +89,8 @@ def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[
     options = ["--documents", "3", "--seed", "4", "--workers", "1"]
     assert run(str(path), "--out", str(out), *options) == 0
     assert "what became of 3 documents" in capsys.readouterr().out
-    assert "--documents 3 --seed 4" in (out / "manifest.json").read_text()
+    settings = json.loads((out / "manifest.json").read_text())["settings"]
+    assert (settings["corpus"]["documents"], settings["seed"]) == (3, 4)
 
 
 @pytest.mark.parametrize(

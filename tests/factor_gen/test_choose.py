@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from factor_gen.choose import Chosen, choose_rows, compounds
+from factor_gen.choose import ChosenRow, choose_rows, compounds
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
@@ -28,7 +28,7 @@ def example(
 
 def chosen(
     examples: Iterable[Example], seed: int = 0, **settings: object
-) -> list[Chosen | Example]:
+) -> list[ChosenRow | Example]:
     return list(choose_rows(ChooseSettings(**settings), seed, examples))  # type: ignore[arg-type]
 
 
@@ -38,10 +38,10 @@ def test_the_doubtful_are_taken_where_others_are_too_few(least_types: int, is_su
     (row,) = chosen(
         [example([*(candidate(f"It is {n}.") for n in range(3)), doubtful])], min_types=least_types
     )
-    assert isinstance(row, Chosen)
+    assert isinstance(row, ChosenRow)
     assert (doubtful not in row.contradictions) is is_sure
     (row,) = chosen([example([candidate("It is 1."), candidate("It is 2."), doubtful])])
-    assert isinstance(row, Chosen)
+    assert isinstance(row, ChosenRow)
     assert doubtful in row.contradictions
 
 
@@ -55,7 +55,7 @@ def test_the_less_doubtful_come_first() -> None:
     }
     each = [replace(candidate(text), doubtful=doubtful) for text, doubtful in texts.items()]
     for row in chosen(example(each, str(n), "It is so old.") for n in range(10)):
-        assert isinstance(row, Chosen)
+        assert isinstance(row, ChosenRow)
         assert sorted(found.doubtful for found in row.contradictions) == [0, 0, 1]
 
 
@@ -63,7 +63,7 @@ def test_no_more_doubtful_than_the_settings_allow() -> None:
     each = [replace(candidate(f"It is {doubtful}."), doubtful=doubtful) for doubtful in (0, 1, 2)]
     for most_doubtful, is_row in ((0, False), (1, False), (2, True)):
         (row,) = chosen([example(each)], most_doubtful=most_doubtful)
-        assert isinstance(row, Chosen) is is_row
+        assert isinstance(row, ChosenRow) is is_row
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
@@ -77,13 +77,13 @@ def test_types_last_as_long_as_they_can(pick: str) -> None:
         pick=pick,
     )
     for row in rows:
-        assert isinstance(row, Chosen)
+        assert isinstance(row, ChosenRow)
         assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
     two = chosen(
         [example([*(candidate(f"It is {n}.") for n in range(5)), candidate("It was.", "link")])],
         pick=pick,
     )
-    assert isinstance(two[0], Chosen)
+    assert isinstance(two[0], ChosenRow)
     assert Counter(each.type for each in two[0].contradictions) == {"entity": 2, "link": 1}
 
 
@@ -96,14 +96,16 @@ def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
         candidate("She is.", "coreference"),
     ]
     rows = chosen([example([*many, *rare], str(n)) for n in range(20)], pick=pick, min_types=3)
-    kinds = [{each.type for each in row.contradictions} for row in rows if isinstance(row, Chosen)]
+    kinds = [
+        {each.type for each in row.contradictions} for row in rows if isinstance(row, ChosenRow)
+    ]
     assert [len(each) for each in kinds] == [3] * 20
     assert {"link", "circumstance", "coreference"} < set().union(*kinds)
     for row in chosen([example([*many, *rare])], pick=pick, contradictions=5):
-        assert isinstance(row, Chosen)
+        assert isinstance(row, ChosenRow)
         assert {each.type for each in row.contradictions} == set(ERROR_TYPES)
     (row,) = chosen([example([*many, *rare])], pick=pick, contradictions=30)
-    assert isinstance(row, Chosen)
+    assert isinstance(row, ChosenRow)
     assert len({each.text for each in row.contradictions}) == 30
 
 
@@ -130,13 +132,13 @@ def test_no_two_edit_the_same_words_unless_nothing_else_is_left(pick: str) -> No
     ]
     for seed in range(10):
         (row,) = chosen([example(found, completion=true)], seed, pick=pick)
-        assert isinstance(row, Chosen)
+        assert isinstance(row, ChosenRow)
         changed = [
             next(old for old, _ in edits if old not in each.text) for each in row.contradictions
         ]
         assert sorted(changed) == ["Monday", "Oslo", "nine"]
     (row,) = chosen([example([*found[:2], found[3]], completion=true)], pick=pick)
-    assert isinstance(row, Chosen)
+    assert isinstance(row, ChosenRow)
     assert {each.text for each in row.contradictions} == {
         each.text for each in [*found[:2], found[3]]
     }
@@ -163,7 +165,7 @@ def test_an_example_that_is_done_with_passes_as_it_is() -> None:
 
 
 def test_the_seed_decides() -> None:
-    def rows(seed: int, pick: str) -> list[Chosen | Example]:
+    def rows(seed: int, pick: str) -> list[ChosenRow | Example]:
         return chosen(
             [example((candidate(f"It is {n}.") for n in range(12)), str(m)) for m in range(5)],
             seed,
@@ -205,12 +207,12 @@ def biased_examples(count: int) -> list[Example]:
     return found
 
 
-def worst_leak(rows: Iterable[Chosen | Example]) -> float:
+def worst_leak(rows: Iterable[ChosenRow | Example]) -> float:
     """The accuracy of the best surface statistic."""
     texts = [
         [row.example.completion, *(each.text for each in row.contradictions)]
         for row in rows
-        if isinstance(row, Chosen)
+        if isinstance(row, ChosenRow)
     ]
     return max(
         sum(shares([sign * statistic(text) for text in row])[0] for row in texts) / len(texts)
@@ -219,13 +221,13 @@ def worst_leak(rows: Iterable[Chosen | Example]) -> float:
     )
 
 
-def word_excess(rows: Iterable[Chosen | Example]) -> float:
+def word_excess(rows: Iterable[ChosenRow | Example]) -> float:
     """How many words a contradiction has too many or too few of, on average, next to a third of the
     true completion's."""
     heap: Counter[str] = Counter()
     count = 0
     for row in rows:
-        if isinstance(row, Chosen):
+        if isinstance(row, ChosenRow):
             count += 1
             for each in row.contradictions:
                 heap.update(each.text.split())
@@ -241,7 +243,7 @@ def test_a_balanced_choice_gives_less_away_than_a_random_one() -> None:
     assert word_excess(balanced) < 0.8 * word_excess(by_lot)
 
 
-def most_central(row: Chosen) -> str:
+def most_central(row: ChosenRow) -> str:
     """Which of the choices has the fewest words that it shares with no other."""
     texts = [row.example.completion, *(each.text for each in row.contradictions)]
     words = [set(text.split()) for text in texts]
@@ -254,7 +256,9 @@ def test_the_true_completion_is_no_oftener_in_the_middle_than_the_others(pick: s
     examples = biased_examples(200)
     rows = {
         hide: [
-            row for row in chosen(examples, pick=pick, hide_centre=hide) if isinstance(row, Chosen)
+            row
+            for row in chosen(examples, pick=pick, hide_centre=hide)
+            if isinstance(row, ChosenRow)
         ]
         for hide in (True, False)
     }
@@ -281,5 +285,5 @@ def test_edits_that_touch_cannot_be_made_together() -> None:
         (1, 0): "The blue house fell in 1900.",
     }
     (row,) = chosen([example(edits, completion="The red house rose in 1900.")], hide_centre=True)
-    assert isinstance(row, Chosen)
+    assert isinstance(row, ChosenRow)
     assert {each.text for each in row.contradictions} == {each.text for each in edits}

@@ -102,7 +102,6 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
             "corpus: {path: a, dataset: b}\ngenerate: rules",
             "corpus is .*; expected files, .* or a dataset",
         ),
-        ("corpus: {path: a, split: test}\ngenerate: rules", "corpus.split is for a dataset"),
         ("corpus: {path: 3}\ngenerate: rules", "corpus.path is 3; expected a valid string"),
         (
             "corpus: {path: a, documents: 0}\ngenerate: rules",
@@ -166,36 +165,8 @@ def test_an_include_that_comes_back_is_refused(write: Write) -> None:
             "choose.hide_centre is 'true'; expected a valid boolean",
         ),
         (
-            "corpus: a\ngenerate: {generator: rules, judge: x}",
-            "generate.judge is for the generator llm",
-        ),
-        (
-            "corpus: a\ngenerate: {generator: rules, prompts: x}",
-            "generate.prompts is for the generator llm",
-        ),
-        (
-            "corpus: a\ngenerate: {generator: rules, context: 9}",
-            "generate.context is for the generator llm",
-        ),
-        (
             SHORT + "types: {tagger: spaci}",
             "types.tagger is 'spaci'; expected 'pattern' or 'spacy'",
-        ),
-        (
-            SHORT + "types: {model: en_core_web_lg}",
-            "types.model is for the tagger spacy, and the tagger is pattern",
-        ),
-        (
-            "corpus: {path: '*.txt', text: body}\ngenerate: rules",
-            "corpus.text is for tables, and a text file",
-        ),
-        (
-            "corpus: {path: a.MD, id: name}\ngenerate: rules",
-            "corpus.id is for tables, and a text file",
-        ),
-        (
-            "corpus: {path: ., text: body}\ngenerate: rules",
-            "corpus.text is for tables, and a text file",
         ),
         (SHORT + "choose: {contradictions: 0}", "choose.contradictions is 0"),
         (SHORT + "name: my corpus", "name is 'my corpus'; expected letters, digits, _ and - alone"),
@@ -240,16 +211,6 @@ def test_the_description_is_json_without_this_machines_folders(
     }
     assert "engine" not in about
     assert "workers" not in about
-
-
-def test_what_an_include_says_for_another_generator_is_passed_over(write: Write) -> None:
-    write(
-        "generate: {generator: llm, judge: a-server, context: 20}\ntypes: {tagger: spacy, model: large}\ncorpus: a.jsonl",
-        "base.yaml",
-    )
-    settings = load_build(write("include: base.yaml\ngenerate: rules\ntypes: {tagger: pattern}\n"))
-    assert describe(settings)["generate"] == {"generator": "rules", "per_type": 4}
-    assert "model" not in describe(settings)["types"]
 
 
 def test_all_paths_of_an_include_start_from_it(write: Write, tmp_path: Path) -> None:

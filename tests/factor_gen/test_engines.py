@@ -13,7 +13,6 @@ import yaml
 from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
-from factor_gen.ray_engine import share_gpus
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
 from factor_gen.stages import STAGES, StageFailed, group_stages
 from tests.factor_gen.corpora import contents, write_corpus
@@ -48,7 +47,7 @@ def test_processes_and_a_stopped_build_draw_what_one_process_draws(tmp_path: Pat
     settings = real(tmp_path, documents=40)
     build(replace(settings, workers=1), tmp_path / "one")
     expected = contents(tmp_path / "one")
-    assert b'"draw":2' in expected["stages/shards/part-00002.jsonl"]
+    assert b'"number":2' in expected["stages/shards/part-00002.jsonl"]
 
     build(replace(settings, workers=2), tmp_path / "two")
     assert contents(tmp_path / "two") == expected
@@ -76,10 +75,10 @@ def test_ray_makes_the_same_by_real_rules_though_a_stage_fails_and_an_actor_dies
     ):
         build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
     monkeypatch.setenv(
-        TROUBLE, f"types raise-once article-9 {trouble};generate die-once article-26 {trouble}"
+        TROUBLE, f"types die-once article-9 {trouble};generate die-once article-26 {trouble}"
     )
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray", opener=open_troubled)
-    assert {path.name for path in trouble.iterdir()} == {"types-raise-once", "generate-die-once"}
+    assert {path.name for path in trouble.iterdir()} == {"types-die-once", "generate-die-once"}
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
@@ -94,7 +93,7 @@ def test_ray_makes_the_same_with_the_filter_of_a_model(checkpoint: Path, tmp_pat
     assert contents(tmp_path / "ray") == contents(tmp_path / "local")
 
 
-def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(
+def test_stages_with_models_have_workers_of_their_own(
     settings: BuildSettings,
 ) -> None:
     assert group_stages(settings) == [(False, [*STAGES])]
@@ -103,13 +102,8 @@ def test_stages_with_models_have_actors_of_their_own_and_share_the_gpus(
     )
     assert group_stages(with_models) == [
         (False, ["select", "types"]),
-        (True, ["generate"]),
-        (True, ["filter"]),
+        (True, ["generate", "filter"]),
     ]
-    assert share_gpus(0, 2, 8) == (8, 0)
-    assert share_gpus(1, 2, 8) == (1, 0.5)
-    assert share_gpus(6, 2, 8) == (3, 1)
-    assert share_gpus(6, 2, 2) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factor_gen.choose import Chosen, choose_rows
+from factor_gen.choose import ChosenRow, choose_rows
 from factor_gen.config import load_build
+from factor_gen.corpus import distinct
 from factor_gen.output.write import make_row
 from factor_gen.pipeline import build
-from factor_gen.records import Example, whole
+from factor_gen.records import Document, whole
 from factor_gen.settings import (
     BuildSettings,
     ChooseSettings,
@@ -171,12 +172,12 @@ def test_no_text_crashes_a_stage_or_comes_out_malformed(
     text = whole(between.join([*pieces, END]))
     cut = random.Random(seed).randrange(len(text))
     for each in (text, text[:cut], text[cut:]):
-        examples = [Example("d", prefix=each)]
+        examples = list(distinct([Document("d", each)]))
         for stage in stages:
             examples = stage.run(examples)
             assert [example.doc_id for example in examples] == ["d"]
         for item in choose_rows(ChooseSettings(), 0, examples):
-            if isinstance(item, Chosen):
+            if isinstance(item, ChosenRow):
                 row = make_row(item)
                 choices = tuple(
                     str(row[name])

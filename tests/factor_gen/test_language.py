@@ -12,12 +12,13 @@ import yaml
 
 from factor_gen.cli import main
 from factor_gen.config import load_build
+from factor_gen.corpus import distinct
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
 from factor_gen.generate.llm.parse import Contradictions, parse
 from factor_gen.generate.rules.listed import LANGUAGES, candidates, lines
 from factor_gen.language import RULES, identified, in_language
 from factor_gen.records import ERROR_TYPES, LINK, Document, Example
-from factor_gen.select import Select, failed
+from factor_gen.select import Select
 from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
@@ -64,9 +65,13 @@ def test_a_corpus_in_another_language_is_refused_with_what_to_write():
 def test_a_sentence_in_another_language_is_passed_over():
     text = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
     for seed in range(5):
-        example = Select(SelectSettings(), seed, "de").run([Example("one", prefix=text)])[0]
+        example = Select(SelectSettings(), seed, "de").run(
+            list(distinct([Document("one", text)], language="de"))
+        )[0]
         assert example.completion == TEXTS["de"]
-    left = Select(SelectSettings(), 0, "es").run([Example("one", prefix=text)])[0]
+    left = Select(SelectSettings(), 0, "es").run(
+        list(distinct([Document("one", text)], language="es"))
+    )[0]
     assert left.unused == "select: no sentence in the language es"
 
 
@@ -99,8 +104,9 @@ def test_sentences_end_as_the_language_has_it(language, text, expected):
     ],
 )
 def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
-    found = failed(sentence, SelectSettings(), language)
-    assert (found is None) if reason is None else (found is not None and reason in found[1])
+    (document,) = distinct([Document("one", f"x\n{sentence}")], language=language)
+    (example,) = Select(SelectSettings(position="last"), 0, language).run([document])
+    assert example.completion == sentence if reason is None else reason in example.unused
 
 
 @pytest.mark.parametrize(
@@ -204,13 +210,10 @@ def _build(tmp_path: Path, **settings: object) -> Path:
     [
         ({"corpus": {"path": "mill.jsonl", "language": "fr"}}, r"rules for en, de, zh and not for 'fr'; the generator llm asks a model"),
         ({"corpus": {"path": "mill.jsonl", "language": "German"}}, r"language.*ISO 639-1"),
-        ({"corpus": {"path": "mill.jsonl", "language": "de"}, "types": "entity", "filter": {"nli": "none"}}, r"filter: gpt2 reads English, not .de."),
-        ({"corpus": {"path": "mill.jsonl", "language": "de"}, "types": {"tagger": "pattern"}}, r"types\.tagger is for English"),
+        ({"corpus": {"path": "mill.jsonl", "language": "de"}, "filter": {"nli": "none"}}, r"filter: gpt2 reads English, not .de."),
     ],
 )  # fmt: skip
 def test_what_is_not_there_for_a_language_is_refused(tmp_path, settings, message):
-    if "types" in settings and settings["types"] == "entity":
-        settings = {**settings, "types": {"types": ["entity"]}}
     with pytest.raises(ConfigError, match=message):
         load_build(_build(tmp_path, **settings))
 

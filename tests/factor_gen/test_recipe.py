@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from factor_gen.config import describe, load_build
-from factor_gen.corpus import read_documents
+from factor_gen.corpus import distinct, read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
-from factor_gen.records import Example
+from factor_gen.records import Document
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -243,7 +243,7 @@ def test_the_papers_recipes_on_stand_ins(tmp_path: Path, name: str) -> None:
     assert (built.documents, dict(built.filtered)) == (documents, filtered)
     assert 0 < built.rows <= documents
     manifest = json.loads(built.files["manifest"].read_text(encoding="utf-8"))
-    assert manifest["corpus"].get("left_out", {}) == filtered
+    assert manifest["counts"]["filtered"] == filtered
     card = built.files["card"].read_text(encoding="utf-8")
     assert all(f"{count} rows: {reason}" in card for reason, count in filtered.items())
     first = contents(tmp_path / "out")
@@ -285,12 +285,11 @@ def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     """As 69 of the published 236 do; none holds the label."""
     stand_in(tmp_path, "expert")
     documents = read_documents(load_build(small(tmp_path, "expert", dataset="expert")))
-    examples = [Example(document.id, prefix=document.text) for document in documents]
-    rows = Select(SelectSettings(), 0).run(examples)
+    rows = Select(SelectSettings(), 0).run(list(distinct(documents)))
     assert len(rows) == 8
     assert not any(row.unused or "Asnwer" in row.completion for row in rows)
     text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
-    (row,) = Select(SelectSettings(), 0).run([Example("d", prefix=text)])
+    (row,) = Select(SelectSettings(), 0).run(list(distinct([Document("d", text)])))
     assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
 
 

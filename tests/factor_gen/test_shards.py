@@ -13,7 +13,7 @@ import pytest
 
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
-from factor_gen.records import Candidate, Example
+from factor_gen.records import Candidate, Draw, Example, Sentence
 from factor_gen.settings import (
     BuildSettings,
     ChooseSettings,
@@ -21,7 +21,7 @@ from factor_gen.settings import (
     SelectSettings,
     TypesSettings,
 )
-from factor_gen.shards import Shard, ShardFolder, prepare, rank, split, types_of_goal
+from factor_gen.shards import ShardFolder, draw_sentences, prepare, rank, split, types_of_goal
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import DataError
 from tests.conftest import half_written
@@ -56,12 +56,8 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     folder = ShardFolder(tmp_path / "shards")
     folder.write(0, EXAMPLES)
     text = folder.part(0).read_text(encoding="utf-8")
-    lines = text.split("\n")
     for damaged, problem in (
-        (text[:-5], r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"),
-        (lines[0], "damaged"),
-        ("\n".join(lines[1:]), "damaged"),
-        ("", "damaged"),
+        (text[:-5], r"(?s)part-00000\.jsonl:2: damaged .*remove .*shards"),
         ("[]\n" + text, ":1: damaged"),
         ('{"doc": 1}\n' + text, ":1: damaged"),
     ):
@@ -141,8 +137,14 @@ def test_three_sure_contradictions_of_two_types_are_enough(
     kinds: str, doubts: Mapping[int, int], choose: Mapping[str, int], is_enough: bool
 ) -> None:
     settings = replace(SETTINGS, choose=ChooseSettings(**choose))
-    shard = Shard(0, [Example("d", "A text.")], settings)
-    assert shard.go_on([draw(kinds, doubts)]) is not is_enough
+    draws = draw_sentences([Example("d", "A text.")], settings)
+    next(draws)
+    if is_enough:
+        with pytest.raises(StopIteration):
+            draws.send([draw(kinds, doubts)])
+    else:
+        _, (document,) = draws.send([draw(kinds, doubts)])
+        assert document.draw.number == 2
 
 
 def test_two_types_are_wanted_where_rows_of_them_can_be_had() -> None:
@@ -167,37 +169,39 @@ def test_draws_are_ranked_by_how_far_they_got() -> None:
 
 def test_documents_without_a_row_are_drawn_from_where_the_last_draw_ended() -> None:
     repeated = Example("a").drop("read", "the id of another document")
-    documents = [Example(name, f"The text of {name}.", repeated=(4,)) for name in "abcde"]
-    shard = Shard(0, [*documents, repeated], SETTINGS, groups=2)
+    documents = [
+        Example(name, f"The text of {name}.", sentences=(Sentence(0, 14),)) for name in "abcde"
+    ]
+    draws = draw_sentences([*documents, repeated], SETTINGS, groups=2)
 
-    assert shard.go_on(shard.examples)
-    assert shard.group == 1
-    assert shard.go_on(
+    _, first = next(draws)
+    assert draws.send(first) == (1, first)
+    group, second = draws.send(
         [
             replace(draw("eep"), doc_id="a"),
-            replace(draw("eee", spans=(0, 4, 5, 18), tried=1), doc_id="b"),
+            replace(draw("eee"), doc_id="b", draw=Draw(tried=1)),
             Example("c").drop("select", "no sentence of 10 words or more"),
-            replace(draw("", spans=(0, 18), tried=2), doc_id="d").drop("generate", "nothing"),
-            Example("e", tried=3).drop("types", "nothing to edit"),
+            replace(draw(""), doc_id="d", draw=Draw(tried=2)).drop("generate", "nothing"),
+            Example("e", draw=Draw(tried=3)).drop("types", "nothing to edit"),
             repeated,
         ]
     )
 
-    assert shard.group == 0
-    assert shard.examples == [
-        replace(documents[1], draw=2, spans=(0, 4, 5, 18), tried=1),
-        replace(documents[3], draw=2, spans=(0, 18), tried=2),
-        replace(documents[4], draw=2, tried=3),
+    assert group == 0
+    assert second == [
+        replace(documents[1], draw=Draw(2, tried=1)),
+        replace(documents[3], draw=Draw(2, tried=2)),
+        replace(documents[4], draw=Draw(2, tried=3)),
     ]
 
 
 def test_the_best_draw_is_kept_with_the_counts_of_all() -> None:
-    shard = Shard(0, [Example(name, "A text.") for name in "abcd"], SETTINGS)
+    documents = [Example(name, "A text.") for name in "abcd"]
 
-    def end_draw(number: int, examples: Mapping[str, Example]) -> bool:
-        return shard.go_on(
-            [replace(example, doc_id=name, draw=number) for name, example in examples.items()]
-        )
+    def drawn(number: int, examples: Mapping[str, Example]) -> list[Example]:
+        return [
+            replace(example, doc_id=name, draw=Draw(number)) for name, example in examples.items()
+        ]
 
     first_draw = {
         "a": draw("ee", lost={"no change": 1}),
@@ -207,14 +211,18 @@ def test_the_best_draw_is_kept_with_the_counts_of_all() -> None:
     }
     second = draw("eel", lost={"no change": 2, "other": 1})
     nothing_left = Example("c").drop("select", "no other sentence")
-    assert end_draw(1, first_draw)
-    assert end_draw(2, {"a": second, "b": draw("eeee"), "c": draw("e")})
-    assert not end_draw(3, {"b": draw("ep"), "c": nothing_left})
+    draws = draw_sentences(documents, SETTINGS)
+    next(draws)
+    draws.send(drawn(1, first_draw))
+    draws.send(drawn(2, {"a": second, "b": draw("eeee"), "c": draw("e")}))
+    with pytest.raises(StopIteration) as end:
+        draws.send(drawn(3, {"b": draw("ep"), "c": nothing_left}))
 
-    kept = [(example.doc_id, example.draw, example.draws) for example in shard.results]
+    best = end.value.value
+    kept = [(example.doc_id, example.draw.number, example.draw.total) for example in best]
     assert kept == [("a", 2, 2), ("b", 1, 3), ("c", 2, 2), ("d", 1, 0)]
-    assert dict(shard.results[0].lost) == {"no change": 3, "other": 1}
-    assert shard.results[3].unused == "select: too short"
+    assert dict(best[0].lost) == {"no change": 3, "other": 1}
+    assert best[3].unused == "select: too short"
 
 
 class Meagre(TinyStage):

@@ -33,12 +33,23 @@ def test_rows_know_their_lines_behind_a_line_break_in_a_cell(tmp_path):
 
 def test_every_bad_line_is_reported(tmp_path):
     path = tmp_path / "t.jsonl"
-    path.write_bytes(b'{"a": 1}\n{"a": \n[1]\n{"a": "caf\xe9"}\n')
+    path.write_bytes(b'{"a": 1}\n{"a": \n[1]\n{"a": "caf\xe9"}\n5\n')
     problems = read_table(path).problems
-    assert len(problems) == 3
+    assert len(problems) == 4
     assert problems[0].startswith(f"{path}:2: not valid JSON")
     assert problems[1].startswith(f"{path}:3: found a JSON list")
     assert problems[2].startswith(f"{path}:4: byte 0xe9 is not UTF-8")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_bad_row_of_a_csv_file_is_reported(tmp_path, end):
+    path = tmp_path / "t.csv"
+    path.write_text(end.join(["a,b", "caf\xe9,1", "1", "good,2", ""]), encoding="latin-1")
+    table = read_table(path)
+    assert [dict(row.values) for row in table.records] == [{"a": "good", "b": "2"}]
+    assert len(table.problems) == 2
+    assert table.problems[0].startswith(f"{path}:2: byte 0xe9 is not UTF-8")
+    assert table.problems[1].startswith(f"{path}:3: 1 cells, expected 2 as in the header")
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):

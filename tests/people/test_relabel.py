@@ -73,7 +73,7 @@ def assert_stays(task, sample):
 def test_every_item_can_be_answered_as_the_judge_did_and_ids_are_its_own(runs):
     for name in ("gen", "felm", "bio"):
         pool = read_pool([runs], name)
-        questions = {each.name: each for each in pool.benchmark.people.questions}
+        questions = {each.name: each for each in pool.questions}
         for unit in pool.units:
             assert len({item.id for item in unit.items}) == len(unit.items)
             for item in unit.items:

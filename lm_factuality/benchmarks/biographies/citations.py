@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from judges.inference import Entailment, Pair
+from judges.inference import Entailment, EntailmentPair
 from lm_factuality.benchmarks.biographies.types import Generation
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
@@ -220,7 +220,7 @@ def judge_citations(
         for number, passages in queries:
             response, sentence = flat[number]
             texts = tuple(response.passages[passage] for passage in passages)
-            pairs.append(Pair(sentence.claim, texts))
+            pairs.append(EntailmentPair(sentence.claim, texts))
         for query, verdict in zip(queries, entailment.entail(pairs), strict=True):
             verdicts[query] = bool(verdict) if protocol == "code" else verdict
 

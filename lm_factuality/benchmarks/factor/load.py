@@ -22,7 +22,7 @@ from lm_factuality.benchmarks.factor.rows import (
 )
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.tables import FORMATS, Record, Table, read_table
+from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ def _load_dataset(yaml: TableYaml, path: str) -> tuple[Table, dict[str, Any]]:
         dataset = dataset[yaml.test_split]
     name = f"{path}[{yaml.test_split}]"
     records = [
-        Record(f"{name}, row {number}", dict(values))
+        TableRow(f"{name}, row {number}", dict(values))
         for number, values in enumerate(dataset, start=1)
     ]
     problems = () if records else (f"{name}: no rows; expected at least one",)

@@ -70,6 +70,7 @@ class FactorGeneration(JudgedMethod):
     prompt_names = (PROMPT,)
     document: ClassVar[type] = _Document
     identity = ("doc_id",)
+    scores = tally.SCORES
 
     def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
         if len(doc["mean_logprob"]) != len(doc["choices"]):

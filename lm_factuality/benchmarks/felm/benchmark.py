@@ -35,7 +35,6 @@ from lm_factuality.benchmarks.felm.rows import FELM, RULES
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.plots import dots
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, texts
@@ -93,15 +92,11 @@ def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str
 
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
-    dots_of = [(f"{run.model.label}, {run.result.task}", run.dots(_SHOWN[:2])) for run in entries]
-    rows = [(name, scores) for name, scores in dots_of if scores]
-    labels = [score.label for score in _SHOWN[:2]]
     values = {
         "table": TABLE4,
         "blocks": _blocks(entries),
         "runs": [(entry, _method_in_words(entry.result)) for entry in entries],
         "scores": _SHOWN,
-        "drawing": dots("F1 of finding errors", "F1, %", rows, labels) if rows else None,
     }
     return [render(f"{__package__}/page.html", **values)]
 

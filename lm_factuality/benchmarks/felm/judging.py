@@ -42,6 +42,7 @@ from lm_factuality.harness.own_data import find_data
 from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
+CLAIM_TOKENS = 1500  # that a judge may write for a row, as in appendix D
 
 
 def judge_rows(
@@ -76,13 +77,12 @@ def judge_rows(
     return judged
 
 
-def extract_claims(judge: Judge, rows: Sequence[FelmRow], tokens: int) -> list[RowClaims]:
+def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     """Return the claims of every row, or its problem.
 
     Args:
         judge: The judge that extracts them.
         rows: The rows.
-        tokens: How many the judge may write for a row.
     """
     replies = judge.ask_typed(
         CLAIM_PROMPT,
@@ -91,7 +91,7 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow], tokens: int) -> list[R
         "claims",
         felm_rows.check_claims,
         samples=1,
-        max_tokens=tokens,
+        max_tokens=CLAIM_TOKENS,
     )
     return [
         felm_rows.to_claims(row, reply, judge.name)

@@ -21,7 +21,7 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source, locate
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.settings import Strict
-from lm_factuality.ground.tables import Record, Table, read_table
+from lm_factuality.ground.tables import Table, TableRow, read_table
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
@@ -249,7 +249,7 @@ def _items(cell: Any) -> list[Any]:
 def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, JsonObject]:
     """Read LongFact's prompts on the topics of a task."""
     sources = {source.name: source for source in SOURCES}
-    records: list[Record] = []
+    records: list[TableRow] = []
     problems: list[str] = []
     is_published = True
     for topic in task.metadata.topics or _BLOBS[which]:
@@ -263,6 +263,6 @@ def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Tab
         for number, record in enumerate(table.records):
             prompt = record.values.get("prompt")
             values = {"prompt": prompt, "topic": topic, "id": f"{topic}-{number}"}
-            records.append(Record(record.location, values))
+            records.append(TableRow(record.location, values))
     about = {"source": f"longfact_{which}", "is_published": is_published}
     return Table(tuple(records), tuple(problems)), about

@@ -6,13 +6,15 @@
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import anyio
 import httpx
 
-from lm_factuality.ground.published import tls_context
 from lm_factuality.retrieval.references.links import Address, DeadLink, Endpoint, normalise, resolve
 
+# By certifi's list, or by that of ``SSL_CERT_FILE``.
+tls_context = cache(httpx.create_ssl_context)
 _GZIP = "gzip"
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # zlib's number for data with the header and check of gzip

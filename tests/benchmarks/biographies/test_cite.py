@@ -10,7 +10,7 @@ from collections import defaultdict
 
 import pytest
 
-from judges.inference import Entailment, Pair
+from judges.inference import Entailment, EntailmentPair
 from lm_factuality.benchmarks.biographies.citations import (
     cited_sentences,
     find_splitter,
@@ -266,7 +266,7 @@ def read_log(path):
             claim = (
                 re.sub(r" ?\[\d+", "", entry["claim"]).replace(" |", "").replace("]", "").strip()
             )
-            verdicts[Pair(claim, tuple(passages[place] for place in places))] = bool(
+            verdicts[EntailmentPair(claim, tuple(passages[place] for place in places))] = bool(
                 entry["model_output"]
             )
     return content, generations, verdicts

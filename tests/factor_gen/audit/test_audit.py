@@ -18,7 +18,7 @@ from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.baselines import CENTRAL, CLASSIFIER, surface
 from factor_gen.audit.evaluate import evaluate
 from factor_gen.audit.read import read_benchmark
-from factor_gen.audit.records import Audit
+from factor_gen.audit.records import BenchmarkAudit
 from factor_gen.audit.tables import baseline_table, conclusion, shape_table
 from factor_gen.surface import STATISTICS, Ledger
 from lm_factuality.benchmarks.factor.rows import Row, make_row
@@ -27,15 +27,15 @@ from tests.factor_gen.audit.rows import Change, on_false, on_true, row, syntheti
 
 
 @pytest.fixture(scope="module")
-def clean() -> Audit:
+def clean() -> BenchmarkAudit:
     return audit_rows(synthetic())
 
 
-def test_nothing_is_found_where_choices_are_drawn_alike(clean: Audit) -> None:
-    assert clean.leaks == ()
+def test_nothing_is_found_where_choices_are_drawn_alike(clean: BenchmarkAudit) -> None:
+    assert clean.leaks == []
     assert {flag.reason for flag in clean.flags} <= {"edit of more than half of the words"}
     learned = clean.baseline(CLASSIFIER)
-    assert learned.wins_low <= 0.5 <= learned.wins_high
+    assert learned.pairs.low <= 0.5 <= learned.pairs.high
     first, floor, _ = conclusion(clean, "clean")
     assert first.startswith(
         "clean: no blind baseline tells true completions from contradictions; the best, "
@@ -94,8 +94,8 @@ def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldo
 
     found = audit_rows(synthetic(160, edits, share=1))
     words = [found.baseline(f"{end} words") for end in ("most", "least")]
-    assert sum(each.accuracy for each in words) == pytest.approx(0.25, abs=0.06)
-    assert sum(each.wins for each in words) == pytest.approx(1)
+    assert sum(each.picks.value for each in words) == pytest.approx(0.25, abs=0.06)
+    assert sum(each.pairs.value for each in words) == pytest.approx(1)
     assert not any(each.is_above_chance for each in words)
 
     def change(texts: list[str], dice: random.Random) -> list[str]:
@@ -105,7 +105,7 @@ def test_edits_that_say_nothing_are_above_no_chance_though_the_true_one_is_seldo
     leaking = audit_rows(synthetic(160, change, share=1))
     most = leaking.baseline("most words")
     assert most.is_above_chance
-    assert "most words" in leaking.leaks
+    assert most in leaking.leaks
     first, floor, _ = conclusion(leaking, "planted")
     assert first.startswith("planted: gives true completions away: ")
     assert "chance 50%, p < 0.001" in first
@@ -118,7 +118,7 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
     taken = (
         Ledger(3)._taken(texts[0], texts[1:], np.array([[0, 1, 2]])).reshape(len(STATISTICS) + 1, 4)
     )
-    found = {each.name: each.accuracy for each in evaluate([*surface(rows)], rows)}
+    found = {each.name: each.picks.value for each in evaluate([*surface(rows)], rows)}
     orders = [
         *((f"least {name}", f"most {name}") for name in STATISTICS),
         ("first in sorted order", "last in sorted order"),
@@ -129,7 +129,9 @@ def test_places_are_counted_as_the_choice_of_contradictions_counts_them() -> Non
         assert (found[least], found[most]) == pytest.approx((shares[0], shares[-1]))
 
 
-def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Audit) -> None:
+def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(
+    clean: BenchmarkAudit,
+) -> None:
     def edits(texts: list[str], _: random.Random) -> list[str]:
         return [
             texts[0],
@@ -137,7 +139,7 @@ def test_a_true_one_in_the_middle_of_its_edits_is_told_with_a_way_out(clean: Aud
         ]
 
     found = audit_rows(synthetic(40, edits, share=1))
-    assert found.baseline(CENTRAL).accuracy == 1
+    assert found.baseline(CENTRAL).picks.value == 1
     advice = conclusion(found, "edits")[1]
     assert "Comparing them finds it in 100.0%" in advice
     assert "hide_centre: true" in advice
@@ -151,12 +153,10 @@ def test_copies_count_once() -> None:
     )
     assert (found.rows, found.sampled) == (65, 20)
     assert all(each.documents <= 20 for each in found.baselines)
-    assert "45 rows repeat others and count once in baselines" in found.notes
 
 
-def test_places_mean_nothing_where_the_true_one_has_its_own(clean: Audit) -> None:
+def test_places_mean_nothing_where_the_true_one_has_its_own(clean: BenchmarkAudit) -> None:
     assert not [each.name for each in clean.baselines if each.name.startswith("choice")]
-    assert any("place of its own" in note for note in clean.notes)
 
 
 def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothing_that_is_seen() -> (
@@ -164,16 +164,17 @@ def test_a_vocabulary_of_contradictions_is_found_by_the_classifier_and_by_nothin
 ):
     change = on_false(lambda text: text.replace("spring", "winter"))  # of the same length
     found = audit_rows(synthetic(100, change, share=0.6))
-    assert CLASSIFIER in found.leaks
-    assert not [name for name in found.leaks if name.startswith(("most", "least"))]
-    assert found.baseline(CLASSIFIER).accuracy > 0.6
+    leaks = [leak.name for leak in found.leaks]
+    assert CLASSIFIER in leaks
+    assert not [name for name in leaks if name.startswith(("most", "least"))]
+    assert found.baseline(CLASSIFIER).picks.value > 0.6
 
 
-def test_the_same_rows_and_seed_give_the_same_audit(clean: Audit) -> None:
+def test_the_same_rows_and_seed_give_the_same_audit(clean: BenchmarkAudit) -> None:
     assert audit_rows(synthetic()).to_json() == clean.to_json()
 
 
-def test_baselines_see_a_sample_and_say_so(clean: Audit) -> None:
+def test_baselines_see_a_sample_and_say_so(clean: BenchmarkAudit) -> None:
     found = audit_rows(synthetic(), sample=40)
     assert found.rows == 150
     assert found.sampled == 40
@@ -191,7 +192,7 @@ def test_one_document_has_no_others_to_learn_from() -> None:
     )
     assert CLASSIFIER not in {each.name for each in found.baselines}
     assert any("one document" in note for note in found.notes)
-    verdicts = {verdict for name, pairs, *_, verdict in baseline_table(found, "one").rows if pairs}
+    verdicts = {row[-1] for row in baseline_table(found, "one").rows}
     assert verdicts == {"too few documents to tell"}
     assert (
         conclusion(found, "one")[0]
@@ -205,7 +206,7 @@ def test_types_are_counted_and_rows_that_cannot_be_scored_left_out() -> None:
     rows.append(make_row("file:9", "d9", None, ["a b", "c d"], 0, ["", ""]))
     found = audit_rows(rows)
     assert found.types == {"entity": 8, "link": 4}
-    assert (found.rows, found.unscorable, found.sampled) == (5, 1, 4)
+    assert (found.rows, found.sampled) == (5, 4)
     assert found.flags[-1].reason == "cannot be scored"
 
 
@@ -237,23 +238,25 @@ def test_no_text_breaks_the_audit(rows: list[Row]) -> None:
     found = audit_rows(rows)
     json.dumps(found.to_json(), allow_nan=False)
     assert all(
-        each.rows == 0 or (0 <= each.accuracy <= 1 and 0 <= each.wins <= 1)
+        each.rows == 0 or (0 <= each.picks.value <= 1 and 0 <= each.pairs.value <= 1)
         for each in found.baselines
     )
     assert len(conclusion(found, "any")) in (2, 3)
 
 
 @pytest.fixture(scope="module")
-def expert(shared: Path) -> tuple[list[Row], Audit]:
+def expert(shared: Path) -> tuple[list[Row], BenchmarkAudit]:
     rows = read_benchmark(str(shared / "data" / "factor" / "expert_factor.csv")).rows
     return list(rows), audit_rows(rows)
 
 
-def test_expert_gives_most_answers_away_by_spacing(expert: tuple[list[Row], Audit]) -> None:
+def test_expert_gives_most_answers_away_by_spacing(
+    expert: tuple[list[Row], BenchmarkAudit],
+) -> None:
     _, found = expert
     assert (found.rows, found.documents) == (236, 175)
     spaces = found.baseline("most spaces before punctuation")
-    assert spaces.accuracy == pytest.approx(0.740, abs=5e-4)
+    assert spaces.picks.value == pytest.approx(0.740, abs=5e-4)
     assert spaces.is_above_chance
     only_true = [
         flag
@@ -261,7 +264,7 @@ def test_expert_gives_most_answers_away_by_spacing(expert: tuple[list[Row], Audi
         if flag.reason == "only the true one has a space before punctuation"
     ]
     assert len(only_true) == 148
-    assert found.baseline("most central (least summed edit distance)").accuracy == pytest.approx(
+    assert found.baseline("most central (least summed edit distance)").picks.value == pytest.approx(
         0.843, abs=5e-4
     )
     assert (found.distance.mean, found.distance.deviation) == pytest.approx(
@@ -270,7 +273,7 @@ def test_expert_gives_most_answers_away_by_spacing(expert: tuple[list[Row], Audi
 
 
 def test_normalised_spacing_leaves_only_double_spaces_of_expert_to_find(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, expert: tuple[list[Row], Audit]
+    shared: Path, monkeypatch: pytest.MonkeyPatch, expert: tuple[list[Row], BenchmarkAudit]
 ) -> None:
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(shared / "data" / "factor"))
     published, _ = expert
@@ -281,6 +284,6 @@ def test_normalised_spacing_leaves_only_double_spaces_of_expert_to_find(
         for before, after in zip(row_before.choices, row_after.choices, strict=True):
             assert after == re.sub(r"\s+([.,;:!?])", r"\1", before)
     audit = audit_rows(cleaned)
-    assert audit.leaks == (CLASSIFIER,)
-    assert audit.baseline("most spaces before punctuation").wins == 0.5
-    assert audit.floor.accuracy == pytest.approx(0.158, abs=0.005)
+    assert [leak.name for leak in audit.leaks] == [CLASSIFIER]
+    assert audit.baseline("most spaces before punctuation").pairs.value == 0.5
+    assert audit.floor.value == pytest.approx(0.158, abs=0.005)

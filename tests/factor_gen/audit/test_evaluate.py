@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from scipy.stats import binomtest
 
 from factor_gen.audit.evaluate import evaluate, won
-from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, Baseline, Scores
+from factor_gen.audit.records import (
+    COMPARES,
+    LEARNED,
+    SURFACE,
+    BlindBaseline,
+    ChoiceScores,
+    EstimatedShare,
+)
 from factor_gen.audit.tables import verdict
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.statistics import Outcome, bootstrap_interval
@@ -27,9 +33,9 @@ def _rows(count: int, each: int = 1) -> list[Row]:
 _ROWS = _rows(40)
 
 
-def _scores(right: int, family: str = SURFACE, count: int = 40) -> Scores:
+def _scores(right: int, family: str = SURFACE, count: int = 40) -> ChoiceScores:
     """The first so many rows right, the others wrong."""
-    return Scores(
+    return ChoiceScores(
         "test",
         family,
         [[2.0, 1, 0, 0] if number < right else [1.0, 2, 0, 0] for number in range(count)],
@@ -42,9 +48,10 @@ def test_the_test_of_pairs_is_the_sign_test_where_rows_are_documents_and_nothing
 ) -> None:
     pairs = [row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
     (found,) = evaluate(
-        [Scores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])], pairs
+        [ChoiceScores("test", SURFACE, [[float(number < right), 0.5] for number in range(40)])],
+        pairs,
     )
-    assert found.wins == found.accuracy == right / 40
+    assert found.pairs.value == found.picks.value == right / 40
     assert found.p == pytest.approx(
         binomtest(right, 40, 0.5, alternative="greater").pvalue, abs=0.006
     )
@@ -55,7 +62,7 @@ def test_pairs_are_won_by_thirds_and_ties_are_halves() -> None:
         won(values, 0) for values in ([2, 1, 0, 0], [1, 2, 0, 1], [0, 0, 0, 0], [0, 1, 2, 3])
     ] == [1, 0.5, 0.5, 0]
     (found,) = evaluate([_scores(20)], _ROWS)  # a third of the pairs is lost in the other rows
-    assert (found.accuracy, found.wins) == (0.5, pytest.approx((1 + 2 / 3) / 2))
+    assert (found.picks.value, found.pairs.value) == (0.5, pytest.approx((1 + 2 / 3) / 2))
 
 
 def test_the_interval_is_the_clustered_bootstrap_one() -> None:
@@ -63,8 +70,8 @@ def test_the_interval_is_the_clustered_bootstrap_one() -> None:
     (found,) = evaluate([_scores(17)], rows)
     picked = [Outcome(float(number < 17), each.doc_id) for number, each in enumerate(rows)]
     wins = [Outcome(1.0 if number < 17 else 2 / 3, each.doc_id) for number, each in enumerate(rows)]
-    assert (found.low, found.high) == pytest.approx(bootstrap_interval(picked), abs=0.02)
-    assert (found.wins_low, found.wins_high) == pytest.approx(bootstrap_interval(wins), abs=0.02)
+    assert found.picks[1:] == pytest.approx(bootstrap_interval(picked), abs=0.02)
+    assert found.pairs[1:] == pytest.approx(bootstrap_interval(wins), abs=0.02)
 
 
 @pytest.mark.parametrize(("documents", "is_told"), [(1, False), (9, False), (10, True)])
@@ -73,22 +80,22 @@ def test_few_documents_do_not_tell_however_much_their_rows_give_away(
 ) -> None:
     rows = _rows(20 * documents, each=20)
     (found,) = evaluate([_scores(len(rows), count=len(rows))], rows)
-    assert found.accuracy == 1
+    assert found.picks.value == 1
     if is_told:
         assert found.p < 0.001  # all alike in and between documents is no likeness within them
         return
     assert math.isnan(found.p)
     assert not found.is_above_chance
     assert verdict(found) == "too few documents to tell"
-    assert math.isnan(found.low) == (documents == 1)
+    assert math.isnan(found.picks.low) == (documents == 1)
 
 
 def test_documents_that_differ_and_are_alike_within_count_as_so_many_rows() -> None:
     """Of 20 documents 13 are right in all rows: as 13 of 20 rows."""
     rows = _rows(400, each=20)
 
-    def scores(right: int, count: int) -> Scores:
-        return Scores(
+    def scores(right: int, count: int) -> ChoiceScores:
+        return ChoiceScores(
             "test",
             SURFACE,
             [[2.0, 1, 0, 0] if number < right else [0.0, 2, 1, 1] for number in range(count)],
@@ -107,38 +114,42 @@ def test_copies_under_other_names_are_one_document() -> None:
 def test_what_is_learned_is_tested_by_its_forward_scores() -> None:
     wrong = [[0.0, 1, 2, 3]] * 40
     (found,) = evaluate(
-        [Scores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])], _ROWS
+        [ChoiceScores("test", LEARNED, _scores(40).values, forward=[*[None] * 8, *wrong[8:]])],
+        _ROWS,
     )
-    assert (found.accuracy, found.rows) == (1, 40)
+    assert (found.picks.value, found.rows) == (1, 40)
     assert found.p > 0.99
 
 
 def test_little_is_a_slight_leak() -> None:
-    found = Baseline(
-        "test", SURFACE, 736, 736, 0.507, 0.503, 0.511, 0.256, 0.253, 0.261, 0.0001, 0.002
-    )
-    assert verdict(found) == "slight leak, above chance by 0.7 points, p = 0.002"
-    assert verdict(replace(found, wins=0.56)) == "above chance by 6.0 points, p = 0.002"
+    def leak(share: float) -> BlindBaseline:
+        pairs = EstimatedShare(share, 0.503, 0.571)
+        return BlindBaseline("test", SURFACE, 736, 736, pairs, pairs, p=0.0001, corrected=0.002)
+
+    assert verdict(leak(0.507)) == "slight leak, above chance by 0.7 points, p = 0.002"
+    assert not leak(0.507).is_leak
+    assert verdict(leak(0.56)) == "above chance by 6.0 points, p = 0.002"
+    assert leak(0.56).is_leak
 
 
 def test_ties_are_broken_by_lot() -> None:
-    (found,) = evaluate([Scores("tie", SURFACE, [[1.0, 1, 0, 0]] * 40)], _ROWS)
-    assert found.accuracy == 0.5
-    (level,) = evaluate([Scores("all alike", SURFACE, [[1.0, 1, 1, 1]] * 40)], _ROWS)
-    assert (level.accuracy, level.p, level.is_above_chance) == (0.25, 1.0, False)
+    (found,) = evaluate([ChoiceScores("tie", SURFACE, [[1.0, 1, 0, 0]] * 40)], _ROWS)
+    assert found.picks.value == 0.5
+    (level,) = evaluate([ChoiceScores("all alike", SURFACE, [[1.0, 1, 1, 1]] * 40)], _ROWS)
+    assert (level.picks.value, level.p, level.is_above_chance) == (0.25, 1.0, False)
 
 
 def test_rows_without_scores_are_in_no_figure() -> None:
-    (found,) = evaluate([Scores("half", SURFACE, [[1.0, 0, 0, 0]] * 20 + [None] * 20)], _ROWS)
-    assert (found.rows, found.accuracy) == (20, 1.0)
-    (none,) = evaluate([Scores("nothing", SURFACE, [None] * 40)], _ROWS)
+    (found,) = evaluate([ChoiceScores("half", SURFACE, [[1.0, 0, 0, 0]] * 20 + [None] * 20)], _ROWS)
+    assert (found.rows, found.picks.value) == (20, 1.0)
+    (none,) = evaluate([ChoiceScores("nothing", SURFACE, [None] * 40)], _ROWS)
     assert none.rows == 0
-    assert math.isnan(none.accuracy)
+    assert math.isnan(none.picks.value)
 
 
-def test_families_that_count_are_corrected_together_and_those_that_compare() -> None:
-    families = (SURFACE, SURFACE, LEARNED, COMPARES, COMPARES)
+def test_baselines_that_count_are_corrected_together() -> None:
+    families = (SURFACE, SURFACE, LEARNED, COMPARES)
     values = [[2.0, 1, 0, 0] if number < 26 else [0.0, 2, 1, 1] for number in range(40)]
-    found = evaluate([Scores("test", family, values) for family in families], _ROWS)
+    found = evaluate([ChoiceScores("test", family, values) for family in families], _ROWS)
     assert 0 < found[0].p < 0.1
-    assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 2, 2)]
+    assert [each.corrected for each in found] == [times * found[0].p for times in (3, 3, 3, 1)]

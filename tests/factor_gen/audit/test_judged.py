@@ -55,7 +55,7 @@ def test_shares_are_of_what_was_scored_and_the_rest_is_counted() -> None:
     found = judge_rows(judge, rows, seed=0, count=4)
     assert judge.asked == [(prompt, 12) for prompt in PROMPTS.values()]
     assert [each.name for each in found] == list(PROMPTS)
-    assert [(each.scored, each.share) for each in found] == [(8, 0.5)] * 3
+    assert [(each.scored, each.share.value) for each in found] == [(8, 0.5)] * 3
     assert found[0].unscored == {"no JSON object": 4}
 
 
@@ -77,7 +77,7 @@ def test_the_audits_own_prompts_reach_a_server(tmp_path: Path) -> None:
             found = judge_rows(judge, synthetic(3), seed=0)
     finally:
         server.close()
-    assert [each.share for each in found] == [1.0, 0.0, 1.0]
+    assert [each.share.value for each in found] == [1.0, 0.0, 1.0]
     assert sum(server.attempts.values()) == 27
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from factor_gen.choose import Chosen
-from factor_gen.output.card import Provenance
+from factor_gen.choose import ChosenRow
+from factor_gen.output.write import Provenance
 from factor_gen.records import CIRCUMSTANCE, ENTITY, PREDICATE, Candidate, Example
 from factor_gen.settings import BuildSettings, CorpusSettings, FilterSettings, GenerateSettings
 
@@ -28,7 +28,7 @@ def make_settings(**changes: object) -> BuildSettings:
 
 def make_chosen(
     number: int = 0, prefix: str = "The harbour is old. ", completion: str = "", **changes: object
-) -> Chosen:
+) -> ChosenRow:
     completion = (
         completion or f"Its first keeper came from the north in {1700 + number} and never left it."
     )
@@ -57,11 +57,11 @@ def make_chosen(
         "candidates": found,
         **changes,
     }
-    return Chosen(Example(**values), found[:3])  # type: ignore[arg-type]
+    return ChosenRow(Example(**values), found[:3])  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def items() -> list[Chosen | Example]:
+def items() -> list[ChosenRow | Example]:
     """Three rows and four documents that gave none, two of them for the same reason."""
     return [
         make_chosen(0),
@@ -79,7 +79,6 @@ def items() -> list[Chosen | Example]:
 @pytest.fixture
 def provenance() -> Provenance:
     return Provenance(
-        settings={"name": "harbours", "seed": 7, "select": {"min_words": 10}},
         corpus={"files": [{"name": "harbours.jsonl", "bytes": 12, "sha256": "00"}]},
         stages={"select": {"min_words": 10}},
     )

@@ -13,9 +13,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from judges.inference import Pair, family_of, load_entailment
+from judges.inference import EntailmentPair, family_of, load_entailment
 from judges.inference.models import load_model
-from judges.lexical.words import Passage
+from judges.lexical.words import ReadPassage
 from lm_factuality.ground.errors import ConfigError, ModelError
 
 TEXT = "Ada Lind was a painter who taught at the school in the north."
@@ -25,7 +25,11 @@ CLAIMS = (
     "She flew mail to the islands in 1870.",
     "Ada",
 )
-PAIRS = [Pair(claim, (Passage(TEXT, title),)) for claim in CLAIMS for title in ("", "Ada Lind")]
+PAIRS = [
+    EntailmentPair(claim, (ReadPassage(TEXT, title),))
+    for claim in CLAIMS
+    for title in ("", "Ada Lind")
+]
 PREMISES = [
     f"Title: {pair.passages[0].title}\n{TEXT}" if pair.passages[0].title else TEXT for pair in PAIRS
 ]
@@ -120,15 +124,18 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
         f"Ada Lind was a {word} who taught at the school."
         for word in ("painter", "pilot", "mail", "school") * 12
     ]
-    long = Passage(" ".join(sentences), "Ada Lind")
+    long = ReadPassage(" ".join(sentences), "Ada Lind")
     model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
-    (found,) = model.support([Pair(CLAIMS[0], (long,))])
+    (found,) = model.support([EntailmentPair(CLAIMS[0], (long,))])
     assert found.windows > 8
-    each = [model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0] for part in sentences]
+    each = [
+        model.support([EntailmentPair(CLAIMS[0], (ReadPassage(part, "Ada Lind"),))])[0]
+        for part in sentences
+    ]
     assert all(one.windows == 1 for one in each)
     windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
     near = [
-        model.support([Pair(CLAIMS[0], (Passage(part, "Ada Lind"),))])[0].probability
+        model.support([EntailmentPair(CLAIMS[0], (ReadPassage(part, "Ada Lind"),))])[0].probability
         for part in windows
     ]
     if found.probability is not None:
@@ -181,7 +188,7 @@ def test_entailment_is_support_that_is_likelier_than_not(folders):
 
 def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
     (found,) = load_model(str(folders["nli"]), device="cpu").support(
-        [Pair("Ada " * 2000, (Passage(TEXT, ""),))]
+        [EntailmentPair("Ada " * 2000, (ReadPassage(TEXT, ""),))]
     )
     assert (found.probability, found.windows) == (None, 0)
     assert found.problem.startswith("the claim leaves no room for passages in")

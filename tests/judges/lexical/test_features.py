@@ -7,7 +7,7 @@ import pytest
 from bench.lexical.evaluate import split_passages
 from judges.lexical.comparison import Comparison
 from judges.lexical.model import FEATURES, common_order, vector
-from judges.lexical.words import Passage, parse_passage, read
+from judges.lexical.words import ReadPassage, parse_passage, read
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from judges.lexical.words import Passage, parse_passage, read
 )
 def test_numbers(claim, passage, missing):
     assert [
-        word.text for word in Comparison(claim, [Passage(passage)]).missing if word.is_number
+        word.text for word in Comparison(claim, [ReadPassage(passage)]).missing if word.is_number
     ] == missing
 
 
@@ -39,7 +39,7 @@ def test_numbers(claim, passage, missing):
     ],
 )
 def test_names(claim, passage, missing):
-    found = Comparison(claim, [Passage(passage)]).missing_names
+    found = Comparison(claim, [ReadPassage(passage)]).missing_names
     assert [" ".join(word.text for word in name) for name in found] == missing
 
 
@@ -54,7 +54,7 @@ def test_names(claim, passage, missing):
     ],
 )
 def test_negation(claim, passage, differs):
-    assert Comparison(claim, [Passage(passage)]).negation_differs is differs
+    assert Comparison(claim, [ReadPassage(passage)]).negation_differs is differs
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_negation(claim, passage, differs):
 )
 def test_namesakes_are_titles_that_share_a_word(titles, are):
     pair = Comparison(
-        "She was born in 1990.", [Passage("Born in 1990.", title) for title in titles]
+        "She was born in 1990.", [ReadPassage("Born in 1990.", title) for title in titles]
     )
     assert bool(pair.namesakes) is are
 
 
 def test_words_of_one_family_are_related():
-    pair = Comparison("The Swedish spy had a secret.", [Passage("A spy from Sweden")])
+    pair = Comparison("The Swedish spy had a secret.", [ReadPassage("A spy from Sweden")])
     assert [word.text for word in pair.missing] == ["Swedish", "secret"]
     assert [word.text for word in pair.unrelated] == ["secret"]
 
@@ -90,7 +90,7 @@ def test_words_of_one_family_are_related():
     ],
 )
 def test_words_count_together_in_neighbouring_sentences(passages, share):
-    pair = Comparison("She won the prize in Lund.", [Passage(text) for text in passages])
+    pair = Comparison("She won the prize in Lund.", [ReadPassage(text) for text in passages])
     assert pair.together == pytest.approx(share)
 
 
@@ -130,10 +130,10 @@ def test_citation_marks_are_no_words():
 
 def test_passages_of_a_joined_text():
     assert split_passages("Title: A\nfirst\nline\nTitle: B\nsecond") == (
-        Passage("first\nline", "A"),
-        Passage("second", "B"),
+        ReadPassage("first\nline", "A"),
+        ReadPassage("second", "B"),
     )
-    assert parse_passage("no title\nhere") == Passage("no title\nhere")
+    assert parse_passage("no title\nhere") == ReadPassage("no title\nhere")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from lm_factuality.ground.published import tls_context
+from lm_factuality.retrieval.references.connection import tls_context
 from lm_factuality.retrieval.references.links import DeadLink
 from tests.retrieval.references.conftest import PAGE, page
 
@@ -107,7 +107,6 @@ def secure_site(site, tmp_path, monkeypatch):
     context.sni_callback = lambda _, name, __: site.names.append(name)
     site.socket = context.wrap_socket(site.socket, server_side=True)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
-    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     tls_context.cache_clear()
     yield site
     tls_context.cache_clear()
