@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
+    SKIP,
     Answers,
     Item,
     People,
@@ -158,6 +159,8 @@ def judged_benchmark(
     headline: str,
     scoring: Mapping[str, Any] | None = None,
     prompts: Path | None = None,
+    optional: str = "",
+    unchanged: tuple[str, ...] = (),
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -169,29 +172,37 @@ def judged_benchmark(
         headline: The name of the score that the benchmark is about.
         scoring: Other fields of `Scoring`.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
+        optional: The kind of question that people may leave out.
+        unchanged: The scores that no answer of people changes.
         **parts: Other fields of `Benchmark`.
     """
     method = method_of({})
 
+    def method_of_run(result: TaskResult) -> JudgedMethod:
+        # Only the judge needs the pages, and results have no path to them.
+        return method_of({**result.metadata, "knowledge": None})
+
     def recount(task: TaskResult, rows: Rows) -> Recount:
-        of_task = method_of(task.metadata)
+        of_task = method_of_run(task)
         return Recount(of_task.recount, of_task.unfounded)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
         response = next(iter(responses_of(sample)), "")
-        return method_of(result.metadata).items(sample["doc"], verdict_of(sample), response)
+        return method_of_run(result).items(sample["doc"], verdict_of(sample), response)
 
     def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        texts = [answers[item.id] for item in items(result, sample)]
-        of_task = method_of(result.metadata)
+        texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
+        of_task = method_of_run(result)
         return as_verdict(of_task.relabelled(sample["doc"], verdict_of(sample), texts))
+
+    relabel = relabelling(items, change, recount, optional=optional)
 
     scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
         scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
         judging=Judging(method_of, tuple(steps), prompts),
-        people=People(tuple(questions), items, relabelling(items, change, recount)),
+        people=People(tuple(questions), items, relabel, unchanged=unchanged),
         **parts,
     )
 
@@ -240,15 +251,23 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     for name, entry in summary.items():
         score = find_score(scores, name)
         if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = score.write(entry["value"])
+            value = _shown(score, entry["value"])
             interval = score.between(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [score.write(entry[end]) for end in ("worst", "best") if end in entry]
+            bounds = [_shown(score, entry[end]) for end in ("worst", "best") if end in entry]
             label = replace(score, label=score.label or name).titled
             rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
         elif entry:
-            counts = counted(entry) if isinstance(entry, Mapping) else entry
+            counts = entry
+            if isinstance(entry, Mapping):
+                counts = counted(entry)
+            elif isinstance(entry, list):
+                counts = "; ".join(map(str, entry))
             notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
     return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
+
+
+def _shown(score: Score, value: float | None) -> str:
+    return "-" if value is None else score.write(value)
 
 
 def count(reasons: Iterable[str | None]) -> dict[str, int]:

@@ -160,7 +160,7 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
 def _find_generation(task: str, metadata: str, are_generations: bool) -> "Generation":
     """Return how a task's generations are judged, with the settings given."""
     from lm_factuality.benchmarks import find_generation
-    from lm_factuality.benchmarks.biographies.judging import AmbigBio
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _read_metadata(metadata)
     known = {*getattr(find_generation(task), "about", ())} - {"knowledge_identity"}

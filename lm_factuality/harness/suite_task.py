@@ -83,6 +83,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     )
 
     problem_key: ClassVar[str] = ""  # the key of documents that says why a row cannot be scored
+    seam = ""  # where the first row's prefix and completion meet, if it has both
 
     def __init__(
         self,
@@ -318,20 +319,25 @@ def check_built(
     built = build(task, config, data_dir)
     documents = list(built.eval_docs)
     key = getattr(task, "problem_key", "")
-    problems = (
-        f"{target}: row {number}: {doc[key]}"
+    problems = [
+        f"{doc.get('location', f'{target}: row {number}')}: {doc[key]}"
         for number, doc in enumerate(documents)
         if doc.get(key)
-    )
-    example = ((shortened(str(built.instances[0].args[0]), keep_end=True), ""),)
-    return Report(target, tuple(problems), len(documents), len(built.instances), example)
+    ]
+    requests = built.instances
+    example = []
+    for request in requests:
+        if request.doc_id == requests[0].doc_id:
+            context, continuation, *_ = (*request.args, "")
+            is_text = isinstance(continuation, str)
+            example.append((_end_of(str(context)), continuation if is_text else ""))
+    seam = getattr(built, "seam", "")
+    return Report(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
 
 
-def shortened(text: str, keep_end: bool = False) -> str:
-    """As much of a text as a report shows."""
-    if len(text) <= _LONGEST_EXAMPLE:
-        return text
-    return f"... {text[-_LONGEST_EXAMPLE:]}" if keep_end else f"{text[:_LONGEST_EXAMPLE]} ..."
+def _end_of(text: str) -> str:
+    """Return as much of a text as a report shows."""
+    return text if len(text) <= _LONGEST_EXAMPLE else f"... {text[-_LONGEST_EXAMPLE:]}"
 
 
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "error", "message"),
     [
-        ({"linking": "best"}, ConfigError, "linking: found 'best'"),
+        ({"linking": "best"}, ConfigError, "linking is 'best'; expected 'greedy' or 'hungarian'"),
         ({"demonstrations": "none"}, ConfigError, "demonstrations: found 'none'"),
         ({"prompts": "/nowhere"}, ConfigError, "AmbigBio_default_with_ambig.json: no such file"),
         ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),

@@ -318,5 +318,5 @@ def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_y
     results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
     assert results["n-samples"]["my_factor"]["effective"] == 3
     factor_yaml("other", dataset_path=str(repository), test_split="dev")
-    with pytest.raises(ConfigError, match="test_split is 'dev', but .* has the splits test"):
+    with pytest.raises(DataError, match="test_split: found 'dev', expected one of test"):
         evaluate("surface-baseline", ["other"], tmp_path, {"rule": "random"})

@@ -12,16 +12,16 @@ first number, three citations a sentence at most, and ``[0]`` as the last passag
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from judges.inference import Entailment, EntailmentPair
-from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import Outcome, average, bootstrap_interval, defined, mean
 
 Protocol = Literal["fixed", "code"]
@@ -63,7 +63,7 @@ class CitedSentence:
 
 
 def cited_sentences(
-    generation: Generation, protocol: Protocol, split: Splitter = split_sentences
+    generation: GeneratedText, protocol: Protocol, split: Splitter = split_sentences
 ) -> list[CitedSentence]:
     """Return the sentences of a response, none of a thought without an end.
 
@@ -164,7 +164,7 @@ def _as_alce(sentence: str, passages: int) -> CitedSentence:
 class JudgedCitations:
     """A response and its sentences, as a protocol reads them."""
 
-    generation: Generation
+    generation: GeneratedText
     sentences: tuple[CitedSentence, ...]
     protocol: Protocol
 
@@ -190,16 +190,18 @@ class JudgedCitations:
         return _share(verdicts, unscored)
 
 
+_FIGURES = {
+    "citation_recall": JudgedCitations.recall,
+    "citation_precision": JudgedCitations.precision,
+}
+
+
 def _share(verdicts: Sequence[bool | None], unscored: bool | None) -> float | None:
     return average(unscored if verdict is None else verdict for verdict in verdicts)
 
 
-Query = tuple[int, tuple[int, ...]]
-"""A sentence, by its number among those of all responses, and passages that may entail it."""
-
-
 def judge_citations(
-    generations: Sequence[Generation],
+    generations: Sequence[GeneratedText],
     entailment: Entailment,
     protocol: Protocol = "fixed",
     split: Splitter = split_sentences,
@@ -210,61 +212,64 @@ def judge_citations(
     passage alone; then the others without those that do not suffice. Under ``code`` no verdict
     counts as not entailed.
     """
-    sentences = [cited_sentences(generation, protocol, split) for generation in generations]
-    responses = list(zip(generations, sentences, strict=True))
-    flat = [(response, sentence) for response, cited in responses for sentence in cited]
-    verdicts: dict[Query, bool | None] = {}
+    cited = [cited_sentences(generation, protocol, split) for generation in generations]
+    while True:
+        pairs = _Verdicts(entailment.known, protocol)
+        judged = []
+        for generation, sentences in zip(generations, cited, strict=True):
+            judged.append(
+                JudgedCitations(
+                    generation,
+                    tuple(_judged(sentence, generation, pairs) for sentence in sentences),
+                    protocol,
+                )
+            )
+        if not pairs.missing:
+            return judged
+        entailment.entail(pairs.missing)
 
-    def entail(queries: Sequence[Query]) -> None:
-        pairs = []
-        for number, passages in queries:
-            response, sentence = flat[number]
-            texts = tuple(response.passages[passage] for passage in passages)
-            pairs.append(EntailmentPair(sentence.claim, texts))
-        for query, verdict in zip(queries, entailment.entail(pairs), strict=True):
-            verdicts[query] = bool(verdict) if protocol == "code" else verdict
 
-    joint = [(number, cited.citations) for number, (_, cited) in enumerate(flat) if cited.citations]
-    entail(joint)
-    several = [query for query in joint if verdicts[query] and len(query[1]) > 1]
-    entail([(number, (passage,)) for number, cited in several for passage in cited])
-    without = []
-    for number, cited in several:
-        for place, passage in enumerate(cited):
-            if verdicts[number, (passage,)] is False:
-                without.append((number, cited[:place] + cited[place + 1 :]))
-    entail(without)
+@dataclass(frozen=True)
+class _Verdicts:
+    """The verdicts that there are, and the pairs that have yet to be asked about."""
 
-    numbers = count()
-    return [
-        JudgedCitations(
-            response,
-            tuple(_judged(sentence, next(numbers), verdicts) for sentence in cited),
-            protocol,
-        )
-        for response, cited in responses
-    ]
+    known: Mapping[EntailmentPair, bool | None]
+    protocol: Protocol
+    missing: list[EntailmentPair] = field(default_factory=list)
+
+    def on(self, pair: EntailmentPair) -> bool | None:
+        """Return whether the passages of a pair entail its claim; None if that is not known."""
+        if pair not in self.known:
+            self.missing.append(pair)
+            return None
+        verdict = self.known[pair]
+        return bool(verdict) if self.protocol == "code" else verdict
 
 
 def _judged(
-    sentence: CitedSentence, number: int, verdicts: Mapping[Query, bool | None]
+    sentence: CitedSentence, generation: GeneratedText, verdicts: _Verdicts
 ) -> CitedSentence:
     """Add the verdicts to a sentence."""
+
+    def entailed_by(passages: Sequence[int]) -> bool | None:
+        texts = tuple(generation.passages[passage] for passage in passages)
+        return verdicts.on(EntailmentPair(sentence.claim, texts))
+
     cited = sentence.citations
-    is_supported = verdicts[number, cited] if cited else False
+    is_supported = entailed_by(cited) if cited else False
     precise = []
     for place, passage in enumerate(cited):
         is_precise = is_supported
         if is_supported and len(cited) > 1:
-            is_precise = verdicts[number, (passage,)]
+            is_precise = entailed_by([passage])
             if is_precise is False:
-                others = verdicts[number, cited[:place] + cited[place + 1 :]]
+                others = entailed_by(cited[:place] + cited[place + 1 :])
                 is_precise = None if others is None else not others
         precise.append(is_precise)
     return replace(sentence, is_supported=is_supported, precise=tuple(precise))
 
 
-def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:
+def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
     """Return means over responses as fractions, with intervals that bootstrap the names.
 
     ``unscored`` counts what there is no verdict on, with the worst and the best value of each mean.
@@ -273,18 +278,20 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
     means = {}
     intervals = {}
     bounds: dict[str, dict[str, float | None]] = {"worst": {}, "best": {}}
-    for name in ("recall", "precision"):
-        key = f"citation_{name}"
+    for name, figure in _FIGURES.items():
         outcomes = []
         for response in judged:
-            value = getattr(response, name)()
+            value = figure(response)
             outcomes.append(None if value is None else Outcome(value, response.generation.name))
-        means[key] = defined(mean(outcomes))
-        intervals[key] = [defined(end) for end in bootstrap_interval(outcomes, resamples=2000)]
+        means[name] = defined(mean(outcomes))
+        intervals[name] = [defined(end) for end in bootstrap_interval(outcomes, resamples=2000)]
         for end, values in bounds.items():
-            values[key] = average(getattr(response, name)(end == "best") for response in judged)
+            values[name] = average(figure(response, end == "best") for response in judged)
     sentences = [sentence for response in judged for sentence in response.sentences]
-    are_citing = [[each.is_citing for each in response.sentences] for response in judged]
+    are_citing = [
+        any(sentence.is_citing for sentence in r.sentences) for r in judged if r.sentences
+    ]
+    protocol = judged[0].protocol
     return {
         "protocol": protocol,
         "choices": load_yaml(__package__, "choices.yaml")["citations"][protocol],
@@ -294,10 +301,8 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "num_citations": sum(len(sentence.precise) for sentence in sentences),
         "sentences_without_citation": sum(not sentence.is_citing for sentence in sentences),
         "dangling_citations": sum(sentence.num_dangling for sentence in sentences),
-        "responses_without_sentence": are_citing.count([]),
-        "responses_without_citation": sum(
-            bool(of_response) and not any(of_response) for of_response in are_citing
-        ),
+        "responses_without_sentence": len(judged) - len(are_citing),
+        "responses_without_citation": are_citing.count(False),
         "unscored": {
             "sentences": sum(sentence.is_supported is None for sentence in sentences),
             "citations": sum(sentence.precise.count(None) for sentence in sentences),
@@ -307,7 +312,7 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
     }
 
 
-def to_record(judged: JudgedCitations) -> dict[str, Any]:
+def to_record(judged: JudgedCitations) -> JsonObject:
     """Return a response as a line of ``citations.jsonl``.
 
     Citations are numbered from 1, as in the text.

@@ -73,13 +73,13 @@ GROUP_TOKENS = 2048  # that a judge may write: the numbers of all facts, with ro
 _FIXED = 7  # demonstrations that are in every prompt
 # White space is looked at from its beginning alone: from each place in it, a long one would take
 # the square of its length.
-_CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
-_HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
+CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
+_HALFCITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
 
 def without_citations(text: str) -> str:
     """``text`` without [1], [1, 2], [1][2] and a bracket at its end that was never closed."""
-    return re.sub(r"[ \t]{2,}", " ", _HALF_CITATION.sub("", _CITATION.sub("", text))).strip()
+    return re.sub(r"[ \t]{2,}", " ", _HALFCITATION.sub("", CITATION.sub("", text))).strip()
 
 
 def sentences_of(output: str) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ class FactsOfPage(Reply):
 
 
 @dataclass(frozen=True)
-class Pair:
+class FactPair:
     """One fact to hold against the page of one entity."""
 
     fact: str
@@ -99,27 +99,27 @@ class Pair:
 PageOf: TypeAlias = Callable[[str], list[str] | None]
 """Returns the passages of the page with a title, or None if there is none."""
 
-Key = tuple[int, str, str]  # (number of the response, fact, entity)
+PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
-def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[Pair]:
-    """Pair every distinct fact with every entity."""
+def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[FactPair]:
+    """FactPair every distinct fact with every entity."""
     pages = {entity: page_of(entity) for entity in entities}
     pairs = []
     for fact in dict.fromkeys(fact.text for fact in facts):
         for entity, page in pages.items():
             passages = tuple(filter(str.strip, page or ()))
             if passages:
-                pairs.append(Pair(fact, entity, nearest(passages, fact)))
+                pairs.append(FactPair(fact, entity, nearest(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            pairs.append(Pair(fact, entity, (), f"{NO_PAGE}: {why}"))
+            pairs.append(FactPair(fact, entity, (), f"{NO_PAGE}: {why}"))
     return pairs
 
 
 def judge_pairs(
-    judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER
-) -> dict[Key, Judgement]:
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER
+) -> dict[PairKey, Judgement]:
     """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
     judgements = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
@@ -144,7 +144,7 @@ def judge_pairs(
     return judgements
 
 
-def unasked(pair: Pair) -> Judgement:
+def unasked(pair: FactPair) -> Judgement:
     """Return the judgement of a pair that nobody is asked about.
 
     It is not supported, for a fact is supported by what is known of an entity, and nothing is.
@@ -156,7 +156,7 @@ def unasked(pair: Pair) -> Judgement:
     return Judgement(NOT_SUPPORTED, 0.0, pair.problem or "")
 
 
-def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> Plan:
+def plan_pairs(judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER) -> Plan:
     """Plan what `judge_pairs` asks."""
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
@@ -178,11 +178,11 @@ def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) ->
     return replace(whole, most=whole.at_most + singly.at_most)
 
 
-def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
+def _with_choices(pairs: Mapping[PairKey, FactPair]) -> list[dict[str, Any]]:
     return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
 
 
-def _pages(pairs: Mapping[Key, Pair]) -> list[tuple[list[Key], dict[str, Any]]]:
+def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
     """Return the facts of a response that one question can hold, and what the question is about.
 
     The passages are all that any of the facts would be shown singly.

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import generation
-from lm_factuality.benchmarks.biographies.types import Passage, from_record
+from lm_factuality.benchmarks.biographies.method import generation
+from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text, to_model
@@ -68,18 +68,14 @@ class AmbigBioTask(JudgedTask):
             else own_data(config, "JSON as ALCE has it")
         )
         about, self._render = _renderer(metadata)
-        self._method = generation(metadata)
+        method = generation(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return self._method, Settings(texts, {**about, **self._method.about})
+        return method, Settings(texts, {**about, **method.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
         docs = [to_doc(generation) for generation in read_generations([path], outputs=False)]
         return [{**doc, "text": self._render(doc)} for doc in docs]
-
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        (record,) = results
-        return self._method.row_metrics(from_record(record))
 
 
 def _renderer(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], Render]:
@@ -121,7 +117,7 @@ def _renderer(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], Render]:
 class _Demonstration(BaseModel):
     question: str
     answer: str | list[str]
-    docs: list[Passage]
+    docs: list[RetrievedPassage]
 
 
 class _Prompt(BaseModel):
@@ -131,7 +127,7 @@ class _Prompt(BaseModel):
     doc_prompt: str
     demos: list[_Demonstration] = Field(min_length=_SHOTS)
 
-    def write(self, question: str, documents: Sequence[Passage]) -> str:
+    def write(self, question: str, documents: Sequence[RetrievedPassage]) -> str:
         """Return the prompt up to where the answer begins."""
         shown = ""
         for number, document in enumerate(documents[:_DOCUMENTS], start=1):
@@ -176,7 +172,7 @@ def authors_prompt(place: Path, name: str) -> tuple[Render, str]:
         head += prompt.write(demo.question, demo.docs) + answer + prompt.demo_sep
 
     def render(doc: Mapping[str, Any]) -> str:
-        passages = [Passage(**passage) for passage in doc["passages"]]
+        passages = [RetrievedPassage(**passage) for passage in doc["passages"]]
         return head + prompt.write(doc["question"], passages)
 
     return render, hashlib.sha256(path.read_bytes()).hexdigest()[:16]

@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     find_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
+from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, why_undefined
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import Generation, JsonObject
@@ -99,7 +99,8 @@ class FactorGenerationTask(JudgedTask):
         declared = super().aggregation()
 
         def accuracy(rows: Sequence[RowTally]) -> float:
-            if reason := add(rows).why_undefined():
+            reason = why_undefined(add(rows))
+            if reason:
                 logger.warning("%s: no accuracy: %s", self.config.task, reason)
                 self.config.metadata["caution"] = (
                     f"{self.config.metadata.get('caution', '')} No accuracy: {reason}.".strip()

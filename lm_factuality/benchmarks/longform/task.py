@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
-from lm_factuality.benchmarks.biographies.types import from_record
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
     Known,
@@ -39,9 +38,7 @@ class LongFormTask(JudgedTask):
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
-        long_form = self._method = generation(
-            {**task.metadata.model_dump(), "knowledge": knowledge}
-        )
+        long_form = generation({**task.metadata.model_dump(), "knowledge": knowledge})
         about = {
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,
@@ -59,10 +56,6 @@ class LongFormTask(JudgedTask):
                 len(docs),
             )
         return docs
-
-    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        (record,) = results
-        return self._method.row_metrics(from_record(record))
 
     def families(self) -> dict[str, Sequence[str]]:
         return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}

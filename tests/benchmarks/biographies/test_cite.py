@@ -18,14 +18,14 @@ from lm_factuality.benchmarks.biographies.citations import (
     summarise_citations,
     to_record,
 )
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import ConfigError
 
-FIVE = tuple(Passage(f"Ada Lind ({number})", f"text {number}") for number in range(1, 6))
+FIVE = tuple(RetrievedPassage(f"Ada Lind ({number})", f"text {number}") for number in range(1, 6))
 
 
 def generation(output, passages=FIVE, index="0"):
-    return Generation(index, "Tell me a bio of Ada Lind", "Ada Lind", output, tuple(passages))
+    return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, tuple(passages))
 
 
 # what a sentence cites, as numbers in the text: under fixed, under code, dangling under fixed
@@ -174,7 +174,7 @@ def test_no_verdict_is_unscored_with_bounds():
     judged = judge_citations(generations, Table([{1}, {3, 4}, {3}], [{2}, {4}]))
     assert [each.recall() for each in judged] == [1.0, 1.0]
     assert [each.precision() for each in judged] == [1.0, 1.0]
-    summary = summarise_citations(judged, "fixed")
+    summary = summarise_citations(judged)
     unscored = summary["unscored"]
     assert (unscored["sentences"], unscored["citations"]) == (1, 2)
     assert unscored["worst"] == {"citation_recall": 0.75, "citation_precision": 0.5}
@@ -197,7 +197,7 @@ def test_summary_and_record():
     judged = judge_citations(
         [generation("One [1]. Two."), generation("Three."), generation("")], Table([{1}])
     )
-    summary = summarise_citations(judged, "fixed")
+    summary = summarise_citations(judged)
     assert summary["citation_recall"] == 0.25  # a response without a sentence is in no mean
     assert summary["citation_precision"] == 1.0
     counts = {
@@ -220,7 +220,7 @@ def test_summary_and_record():
         "dangling": 0,
     }
     assert (
-        summarise_citations(judge_citations([generation("")], Table([])), "code")["citation_recall"]
+        summarise_citations(judge_citations([generation("")], Table([]), "code"))["citation_recall"]
         is None
     )
 
@@ -247,7 +247,7 @@ def read_log(path):
         entries[entry["qid"]].append(entry)
     generations, verdicts = [], {}
     for number, logged in entries.items():
-        passages = [Passage("not shown", str(place)) for place in range(5)]
+        passages = [RetrievedPassage("not shown", str(place)) for place in range(5)]
         cited = [
             [int(text) - 1 for text in re.findall(r"\[(\d+)", entry["claim"])][:3]
             for entry in logged
@@ -255,10 +255,10 @@ def read_log(path):
         for entry, places in zip(logged, cited, strict=True):
             shown = re.findall(r"Title: (.*)\n(.*(?:\n(?!Title: ).*)*)", entry["passage"][0])
             for place, (title, text) in zip(places, shown, strict=True):
-                passages[place] = Passage(title, text)
+                passages[place] = RetrievedPassage(title, text)
         name = logged[0]["question"].removeprefix("Tell me a bio of ")
         generations.append(
-            Generation(
+            GeneratedText(
                 str(number), logged[0]["question"], name, logged[0]["output"], tuple(passages)
             )
         )

@@ -144,12 +144,12 @@ BROKEN = {
     "no decisions": ({"score": 1.0}, "decisions is missing; found .*score"),
     "lengths": (
         {**SOUND, "global_decisions": []},
-        "1 entries in 'decisions' but 0 in 'global_decisions'",
+        "'decisions' and 'global_decisions' have different lengths",
     ),
     "one null": ({**SOUND, "global_decisions": [None]}, "entry 0: expected facts in both lists"),
     "no facts": (
         {"decisions": [[]], "global_decisions": [[]]},
-        "entry 0: expected facts in both lists",
+        r"decisions\[0\] is \[\]",
     ),
     "no responses": (
         {"decisions": [None], "global_decisions": [None]},
