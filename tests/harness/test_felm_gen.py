@@ -100,20 +100,23 @@ def verdicts_in(folder: Path) -> list[dict]:
 
 def expect_the_same(metrics: dict, summary: dict) -> None:
     """lm_eval's metrics are those of ``summary``."""
-    for name in [key for key, value in summary.items() if "segment" in value]:
-        for level in ("segment", "response"):
-            suffix = "" if name == "ALL" else f"_{name}"
-            rate = summary[name][level]["error_rate"]
-            found = metrics[f"{level}_error_rate{suffix},judge"]
-            assert found == ("N/A" if rate is None else rate)
-            if name == "ALL":
-                assert metrics[f"{level}_error_rate_stderr,judge"] == summary[name][level]["stderr"]
-                assert metrics[f"{level}_error_rate_worst,judge"] == summary[name][level]["worst"]
-                assert metrics[f"{level}_error_rate_best,judge"] == summary[name][level]["best"]
-    for kind, number in summary["ALL"]["error_types"].items():
+    figures = {
+        name: figure
+        for name, figure in summary.items()
+        if isinstance(figure, dict) and "value" in figure
+    }
+    assert {"segment_error_rate", "response_error_rate"} < set(figures)
+    for name, figure in figures.items():
+        value = figure["value"]
+        assert metrics[f"{name},judge"] == ("N/A" if value is None else value)
+        for end in {"worst", "best"} & set(figure):
+            assert metrics[f"{name}_{end},judge"] == figure[end]
+    level = "segment_error_rate"
+    assert metrics[f"{level}_stderr,judge"] == figures[level]["stderr"]
+    for kind, number in summary["wrong_segments"].items():
         assert metrics[f"errors_{kind},judge"] == number
-    assert metrics["unscored,judge"] == summary["ALL"]["unscored"]
-    assert metrics["no_answer,judge"] == summary["ALL"]["no_answer"]
+    unscored = metrics["unscored,judge"] + metrics["no_answer,judge"]
+    assert unscored == sum(summary["unscored"].values())
 
 
 def test_with_the_lexical_judge(run, tmp_path, caplog):
@@ -133,7 +136,7 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
     ]
     assert metrics["unscored,judge"] == 2
     assert metrics["segment_error_rate_best,judge"] < metrics["segment_error_rate,judge"] < 1
-    expect_the_same(metrics, FELM_GEN.summarise([], verdicts))
+    expect_the_same(metrics, FELM_GEN.summarise([{}] * len(verdicts), verdicts))
     about = results["configs"]["felm_gen"]["metadata"]
     assert about["judge"] == about["judge_config"]["name"] == "lexical"
     assert set(about["judge_config"]["prompt_hashes"]) == {
@@ -198,7 +201,7 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_
     assert all(server.attempts[prompt] == 1 for prompt in answered)
     out = Path(command[command.index("--out") + 1])
     resumed = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    assert resumed["ALL"]["segment"]["error_rate"] == pytest.approx(1 / 3)
+    assert resumed["segment_error_rate"]["value"] == pytest.approx(1 / 3)
     assert resumed["about"]["judge_usage"]["stored"] == 3
 
     assert (
@@ -252,9 +255,8 @@ def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
         )
         == 0
     )
-    assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"][
-        "scored"
-    ] == len(ROWS)
+    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["segment_error_rate"]["rows"] == len(ROWS)
 
 
 def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch, caplog):

@@ -43,7 +43,7 @@ class FelmGenTask(JudgedTask):
                 "domain": row.domain,
                 "prompt": row.prompt,
                 "text": row.prompt.strip(),
-                "reference_texts": list(filter(str.strip, texts(row))),
+                "reference_texts": list(filter(str.strip, texts[row.index])),
             }
             for row in rows
         ]
