@@ -25,7 +25,6 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
-from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, score_interval
 
@@ -346,8 +345,8 @@ class Data:
 class Judging:
     """What a judge decides in the tasks of a benchmark."""
 
-    generation: Callable[[Mapping[str, Any]], Generation]
-    """Makes the judged method from the settings in a task's metadata."""
+    generation: Callable[[Mapping[str, Any]], Any]
+    """Makes the `JudgedMethod` from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()
     """The decisions of the judge that a certificate can be about."""
