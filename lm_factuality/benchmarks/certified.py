@@ -10,14 +10,37 @@ from lm_factuality.benchmarks.certifiable import (
     mapping,
 )
 
-_WITHOUT_EFFECT = frozenset(
-    "name prompt_hashes base_url api_key_env tokenizer max_tokens_name schema batch_size device"
-    " concurrency timeout total_timeout max_retries requests_per_minute tokens_per_minute"
-    " max_cost prices".split()
-)
+_WITHOUT_EFFECT = {
+    "name",
+    "prompt_hashes",
+    "base_url",
+    "api_key_env",
+    "tokenizer",
+    "max_tokens_name",
+    "schema",
+    "batch_size",
+    "device",
+    "concurrency",
+    "timeout",
+    "total_timeout",
+    "max_retries",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "max_cost",
+    "prices",
+}
 """Keys of a judge's description that cannot change its answers, or that are compared apart."""
 
-_KEYS = "identity judge setting suite_version prompt_hashes data scores intervals".split()
+_KEYS = (
+    "identity",
+    "judge",
+    "setting",
+    "suite_version",
+    "prompt_hashes",
+    "data",
+    "scores",
+    "intervals",
+)
 
 
 def all_settings() -> dict[str, Certifiable]:

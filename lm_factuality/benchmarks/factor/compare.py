@@ -11,10 +11,10 @@ from itertools import permutations
 from typing import NamedTuple
 
 from lm_factuality.benchmarks.chosen import both_ways, figure, newest
-from lm_factuality.benchmarks.declaration import Run, Table
+from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import Pair, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
 from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground.model_names import size_in_name
 from lm_factuality.harness.outputs import number_of
@@ -68,7 +68,7 @@ class Disagreement:
     """It has the higher accuracy."""
 
     units: tuple[str, ...]
-    gap: Pair
+    gap: RunPair
 
 
 class Gain(NamedTuple):
@@ -76,10 +76,10 @@ class Gain(NamedTuple):
 
     without: Point
     with_it: Point
-    pair: Pair
+    pair: RunPair
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     """Return perplexities on the same corpora, and gains by retrieval."""
     points, notes = points_of_runs(runs)
     for run in runs:
@@ -87,7 +87,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
     result = list(_agreement(points, notes))
     if not result and notes:
-        result.append(Table("", (), (), notes))
+        result.append(ComparisonTable("", (), (), notes))
     retrieval = gains(points)
     if retrieval:
         result.append(_gain_table(retrieval))
@@ -175,7 +175,7 @@ def tau(points: Sequence[Point], unit: str) -> tuple[float | None, int]:
     return (value if math.isfinite(value) else None), len(pairs)
 
 
-def difference(first: Point, second: Point) -> Pair:
+def difference(first: Point, second: Point) -> RunPair:
     """Compare the accuracies of two models.
 
     Returns:
@@ -195,7 +195,7 @@ def difference(first: Point, second: Point) -> Pair:
     if a.stderr is not None and b.stderr is not None:
         stderr = math.hypot(a.stderr, b.stderr) / 100
         p = normal_p(value, stderr)
-    return Pair(a.value / 100, b.value / 100, value, stderr, p, 0, 0, 0)
+    return RunPair(a.value / 100, b.value / 100, value, stderr, p, 0)
 
 
 def disagreements(points: Sequence[Point]) -> list[Disagreement]:
@@ -292,7 +292,7 @@ _GAIN_COLUMNS = (
 )
 
 
-def _agreement(points: Sequence[Point], notes: Sequence[str]) -> Iterator[Table]:
+def _agreement(points: Sequence[Point], notes: Sequence[str]) -> Iterator[ComparisonTable]:
     """Show how far perplexity and accuracy rank models alike, and every pair that they do not."""
     rows = []
     taus = [_TAU]
@@ -317,10 +317,12 @@ def _agreement(points: Sequence[Point], notes: Sequence[str]) -> Iterator[Table]
     if not pairs:
         taus.append("No pair of models on which the two disagree.")
     heading = "\nAccuracy and perplexity on one corpus, as measured"
-    yield Table(heading, _AGREEMENT_COLUMNS, rows, [*taus, *notes])
+    yield ComparisonTable(heading, _AGREEMENT_COLUMNS, rows, [*taus, *notes])
     if pairs:
         heading = f"\nPairs of models on which the two disagree, as measured: {len(pairs)}"
-        yield Table(heading, _PAIR_COLUMNS, [_pair_row(pair) for pair in pairs], [_PAIR_NOTE])
+        yield ComparisonTable(
+            heading, _PAIR_COLUMNS, [_pair_row(pair) for pair in pairs], [_PAIR_NOTE]
+        )
 
 
 def _with_stderr(estimate: Estimate | None, digits: int) -> str:
@@ -371,10 +373,10 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
     )
 
 
-def _gain_table(retrieval: Sequence[Gain]) -> Table:
+def _gain_table(retrieval: Sequence[Gain]) -> ComparisonTable:
     rows = []
     for without, with_it, pair in retrieval:
         accuracies = [_with_stderr(point.accuracy, 1) for point in (without, with_it)]
         rows.append((with_it.task, with_it.model, *accuracies, *written(pair, ACCURACY)))
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
-    return Table("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])
+    return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

@@ -12,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score, bounds_of
+from lm_factuality.benchmarks.declaration import (
+    ACCURACY,
+    BITS_PER_BYTE,
+    SHARE,
+    Score,
+    ScoreRange,
+    bounds_of,
+)
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
@@ -146,7 +153,7 @@ def _plain_mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-_MARGIN_MEASURE = Measure("margin", -math.inf, math.inf)
+_MARGIN_MEASURE = ScoreRange(-math.inf, math.inf)
 _OF_GOLD = Aggregation(
     lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
 )
@@ -181,14 +188,14 @@ SCORES = (
     Score(
         "choice_prob",
         MEAN,
-        Measure("choice_probability"),
+        SHARE,
         "Choice probability",
         note="of the true one, given that one of them follows",
     ),
     Score(
         "brier_score",
         MEAN,
-        Measure("brier_score", 0.0, 2.0),
+        ScoreRange(0.0, 2.0),
         "Brier score",
         False,
         1,
@@ -198,7 +205,7 @@ SCORES = (
     Score(
         "pairwise_acc",
         MEAN,
-        Measure("pairwise_accuracy"),
+        SHARE,
         "Pairwise accuracy",
         note="share of contradictions beaten; chance is 50%",
     ),

@@ -21,7 +21,6 @@ from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     DIFFERENCE,
     SHARE,
-    Measure,
     Score,
     bounds_of,
 )
@@ -361,16 +360,16 @@ SCORES = (
     Score(
         "auroc",
         Aggregation(auroc, auroc_stderr),
-        Measure("auroc"),
+        SHARE,
         "AUROC",
         times=1,
         digits=3,
     ),
-    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3),
+    Score("brier", MEAN, SHARE, "Brier score", False, 1, 3),
     Score(
         "ece",
         _CALIBRATION,
-        Measure("calibration_error"),
+        SHARE,
         "Calibration error",
         False,
         1,
