@@ -40,7 +40,7 @@ def load_build(path: str | Path) -> BuildSettings:
     """
     file = find_config(Path(path))
     content, files = _read_with_includes(file)
-    content = {"name": file.stem, "generate": {}, **content, "folder": file.parent, "yamls": files}
+    content = {"name": file.stem, **content, "folder": file.parent, "yamls": files}
     return read_settings(BuildSettings, content, str(file))
 
 

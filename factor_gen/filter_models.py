@@ -7,7 +7,6 @@ contradictions pass would then depend on the machine and on the other documents 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
@@ -27,20 +27,6 @@ _TOKENS_OF_TEXT = 64
 """Typical of a sentence. A vocabulary of 50,000 gives 200 kB of numbers for each token."""
 _TOKENS_OF_PAIR = 256
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Compute without TensorFloat-32, whose products have 10 bits of 23, on a GPU."""
-    products = torch.get_float32_matmul_precision()
-    convolutions = torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(products)
-        torch.backends.cudnn.allow_tf32 = convolutions
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -69,26 +55,22 @@ class FluencyModel:
     the text's first token has a probability too.
     """
 
-    def __init__(
-        self,
-        name: str,
-        revision: str | None = None,
-        batch_size: int = 32,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, settings: FluencySettings) -> None:
         """Load the model.
 
         Raises:
             ModelError: There is no such model here, or it has no token to begin with.
         """
+        name = settings.model
+        revision = settings.revision
         with loading(
             f"the language model {name!r}",
             "or its folder, or turn the filter off with fluency: none",
         ):
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
             loaded = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPE)
-        self.model: Any = loaded.to(device or default_device()).eval()
-        self.budget = batch_size * _TOKENS_OF_TEXT
+        self.model: Any = loaded.to(default_device()).eval()
+        self.budget = settings.batch_size * _TOKENS_OF_TEXT
         self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
         self._start: Any = self._tokenizer.bos_token_id
         if self._start is None:
@@ -99,10 +81,10 @@ class FluencyModel:
                 " in it"
             )
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
-        with torch.inference_mode(), full_precision():
+        with torch.inference_mode():
             self._engine = find_engine(self.model, vocabulary, min(self._window, 1024))
 
-    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
+    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
         """Return log p(c) / |c| of each text c after its context.
 
         A beginning that several texts share is computed once: contradictions are edits of one
@@ -118,35 +100,32 @@ class FluencyModel:
             the window.
         """
         rows = self.encode(texts, contexts)
-        with torch.inference_mode(), full_precision():
+        with torch.inference_mode():
             means = iter(self._means([row for row in rows if row is not None]))
         return [math.nan if row is None else next(means) for row in rows]
 
     def encode(
-        self, texts: Sequence[str], contexts: Sequence[str] = ()
+        self, texts: Sequence[str], contexts: Sequence[str]
     ) -> list[tuple[list[int], int] | None]:
         """Return the tokens of each text after its context, and how many are the text's.
 
         It is None where there is nothing to score, or too much.
         """
-        contexts = [context.rstrip() for context in contexts] or [""] * len(texts)
-        spaced = [
-            f" {text}" if context else text for text, context in zip(texts, contexts, strict=True)
-        ]
         rows: list[tuple[list[int], int] | None] = []
-        for near, tokens in zip(self._tokenise(contexts), self._tokenise(spaced), strict=True):
+        for text, context in zip(texts, contexts, strict=True):
+            before = self._tokenise(context.rstrip())
+            tokens = self._tokenise(f" {text}" if before else text)
             room = self._window - 1 - len(tokens)
             if not tokens or room < 0:
                 rows.append(None)
                 continue
-            near = near[max(0, len(near) - room) :]
-            rows.append(([self._start, *near, *tokens], len(tokens)))
+            before = before[max(0, len(before) - room) :]
+            rows.append(([self._start, *before, *tokens], len(tokens)))
         return rows
 
-    def _tokenise(self, texts: list[str]) -> list[list[int]]:
-        """Return the tokens of each text, without those that begin or end one."""
-        encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)
-        tokens: list[list[int]] = encoded["input_ids"]
+    def _tokenise(self, text: str) -> list[int]:
+        """Return the tokens of a text, without those that begin or end one."""
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return tokens
 
     def _means(self, rows: Sequence[tuple[list[int], int]]) -> list[float]:
@@ -155,12 +134,7 @@ class FluencyModel:
         forest = plant([tokens for tokens, _ in rows], [size for _, size in rows])
         # the same passes on every machine, so that a score is the same to the last digit kept
         budget = Budget(self.budget, self.budget)
-        with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
-
-            def show(position: int) -> None:
-                bar.update(position - bar.n)
-
-            scores = score(forest, self._engine, budget, progress=show)
+        scores = score(forest, self._engine, budget)
         return [float(scores.logprobs[targets].mean()) for targets in forest.answers]
 
     def _mean_alone(self, tokens: list[int], size: int) -> float:
@@ -171,7 +145,7 @@ class FluencyModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ContradictionPair:
     """A completion and a contradiction of it."""
 
     context: str
@@ -186,13 +160,7 @@ Encoded = Mapping[str, list[int]]
 class NliModel:
     """A sequence classifier with a label for contradiction."""
 
-    def __init__(
-        self,
-        name: str,
-        revision: str | None = None,
-        batch_size: int = 32,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, settings: NliSettings) -> None:
         """Load the model.
 
         Raises:
@@ -200,14 +168,14 @@ class NliModel:
                 called contradiction.
         """
         self.model, self._tokenizer, self._window = load_classifier(
-            name, revision, device, dtype=DTYPE
+            settings.model, settings.revision, dtype=DTYPE
         )
-        self.budget = batch_size * _TOKENS_OF_PAIR
-        self._label = find_label(name, self.model.config.id2label, _CONTRADICTION_LABELS)
+        self.budget = settings.batch_size * _TOKENS_OF_PAIR
+        self._label = find_label(settings.model, self.model.config.id2label, _CONTRADICTION_LABELS)
         # pairs are counted before they are padded, of which tokenizers warn
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
-    def contradictions(self, pairs: Sequence[Pair]) -> list[float]:
+    def contradictions(self, pairs: Sequence[ContradictionPair]) -> list[float]:
         """Return the probability that each contradiction contradicts its completion.
 
         It is NaN where the two do not fit into the model's window even without context.
@@ -216,17 +184,16 @@ class NliModel:
         places = [place for place, row in enumerate(rows) if row is not None]
         fitting = [row for row in rows if row is not None]
         probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
-        bar = tqdm(total=len(fitting), desc="contradictory?", unit=" texts", delay=2)
-        with torch.inference_mode(), full_precision(), bar:
+        groups = list(batches([len(row["input_ids"]) for row in fitting], self.budget))
+        with torch.inference_mode():
             # nothing is fetched from a GPU before all batches are on their way
-            for batch in batches([len(row["input_ids"]) for row in fitting], self.budget):
+            for batch in tqdm(groups, desc="contradictory?", unit=" batches", delay=2):
                 logits = self.model(**self.inputs([fitting[place] for place in batch])).logits
                 of_batch = logits.float().softmax(dim=-1)[:, self._label]
                 probabilities[[places[place] for place in batch]] = of_batch
-                bar.update(len(batch))
         return probabilities.tolist()
 
-    def encode(self, pairs: Sequence[Pair]) -> list[Encoded | None]:
+    def encode(self, pairs: Sequence[ContradictionPair]) -> list[Encoded | None]:
         """Return what the tokenizer makes of each premise and hypothesis; None if it is too long.
 
         A pair that is too long loses tokens of its context, from the left, as many on each side.

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,6 @@ NOT_SCORED = "not scored"
 LESS_FLUENT = "less fluent than others of its type"
 _DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
 _DTYPE = "float32"  # what the models compute in: see factor_gen.filter_models
-_KEYS = {
-    "nli": ("threshold", "coreference", "context"),
-    "fluency": ("margin", "best", "context"),
-}
-"""The settings of each filter that decide its output."""
 
 
 class Filters:
@@ -40,10 +35,8 @@ class Filters:
 
     name = "filter"
 
-    def __init__(self, settings: FilterSettings, device: str | None = None) -> None:
-        """Take the settings; ``device`` is the GPU, if there is one, unless it is named."""
+    def __init__(self, settings: FilterSettings) -> None:
         self._settings = settings
-        self._device = device
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -53,14 +46,13 @@ class Filters:
             ModelError: A model cannot be had.
         """
         fingerprint: dict[str, Any] = {}
-        for name, keys in _KEYS.items():
-            section = getattr(self._settings, name)
+        for name, section in (("nli", self._settings.nli), ("fluency", self._settings.fluency)):
             if section is None:
                 fingerprint[name] = OFF
                 continue
-            settings = {key: getattr(section, key) for key in keys}
             identity = model_identity(section.model, section.revision)
-            fingerprint[name] = {**identity, "dtype": _DTYPE, **settings}
+            fingerprint[name] = {**asdict(section), **identity, "dtype": _DTYPE}
+            del fingerprint[name]["batch_size"]
         return fingerprint
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -83,13 +75,13 @@ class Filters:
         return [next(results) if example.candidates else example for example in examples]
 
     def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
-        from factor_gen.filter_models import Pair
+        from factor_gen.filter_models import ContradictionPair
 
         pairs = []
         for example in examples:
             context = last_words(example.prefix, nli.context)
             for candidate in example.candidates:
-                pairs.append(Pair(context, example.completion, candidate.text))
+                pairs.append(ContradictionPair(context, example.completion, candidate.text))
         scores = iter(self._nli.contradictions(pairs))
         results = []
         for example in examples:
@@ -98,8 +90,8 @@ class Filters:
                 score = _rounded(next(scores))
                 is_coreference = candidate.type == COREFERENCE
                 threshold = nli.coreference if is_coreference else nli.threshold
-                checked = _check(candidate, score, threshold, NOT_CONTRADICTORY)
-                candidates.append(replace(checked, contradiction=score))
+                reason = _rejection(candidate, score, threshold, NOT_CONTRADICTORY)
+                candidates.append(replace(candidate, contradiction=score, rejected=reason))
             results.append(replace(example, candidates=tuple(candidates)))
         return results
 
@@ -119,8 +111,8 @@ class Filters:
             candidates = []
             for candidate in example.candidates:
                 score = _rounded(next(scores) - original)
-                checked = _check(candidate, score, -fluency.margin, NOT_FLUENT)
-                candidates.append(replace(checked, fluency=score))
+                reason = _rejection(candidate, score, -fluency.margin, NOT_FLUENT)
+                candidates.append(replace(candidate, fluency=score, rejected=reason))
             if fluency.best is not None:
                 candidates = _keep_most_fluent(candidates, fluency.best)
             results.append(replace(example, candidates=tuple(candidates)))
@@ -130,34 +122,31 @@ class Filters:
     def _nli(self) -> NliModel:
         from factor_gen.filter_models import NliModel
 
-        nli = self._settings.nli or NliSettings()
-        return NliModel(nli.model, nli.revision, nli.batch_size, self._device)
+        return NliModel(self._settings.nli or NliSettings())
 
     @cached_property
     def _fluency(self) -> FluencyModel:
         from factor_gen.filter_models import FluencyModel
 
-        fluency = self._settings.fluency or FluencySettings()
-        return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
+        return FluencyModel(self._settings.fluency or FluencySettings())
 
 
 def _rounded(score: float) -> float | None:
     return None if math.isnan(score) else round(score, _DIGITS)
 
 
-def _check(candidate: Candidate, score: float | None, threshold: float, reason: str) -> Candidate:
-    """Reject a candidate for ``reason`` if its score is too low; what rejected it before stays."""
+def _rejection(candidate: Candidate, score: float | None, threshold: float, reason: str) -> str:
+    """Return why a candidate may not be chosen; what rejected it before stays the reason."""
     if candidate.rejected or (score is not None and score > threshold):
-        return candidate
-    return replace(candidate, rejected=NOT_SCORED if score is None else reason)
+        return candidate.rejected
+    return NOT_SCORED if score is None else reason
 
 
 def _keep_most_fluent(candidates: Sequence[Candidate], best: int) -> list[Candidate]:
     """Reject the candidates that are less fluent than the ``best`` of their type."""
-    order = sorted(range(len(candidates)), key=lambda place: -(candidates[place].fluency or 0))
     kept: Counter[str] = Counter()
     results = list(candidates)
-    for place in order:
+    for place in sorted(range(len(results)), key=lambda place: -(results[place].fluency or 0)):
         candidate = candidates[place]
         if candidate.rejected:
             continue

@@ -14,6 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.choose import choose_rows
+from factor_gen.config import describe
 from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
@@ -40,8 +41,6 @@ from lm_factuality.ground.packages import need
 
 _CONTEXT_BYTES = 8_000_000
 """How much of a corpus is read for the contexts of its words, in shards evenly spread."""
-_READING = ("config", "split", "text", "id", "documents", "unwrap", "language")
-"""The settings of the corpus that decide what is read from its files."""
 
 
 def build(
@@ -115,25 +114,19 @@ def _prepare_folders(
     fingerprints: Mapping[str, Mapping[str, Any]],
 ) -> list[ShardFolder]:
     """Return the folders of the documents and of the finished shards."""
-    reading = {name: getattr(settings.corpus, name) for name in _READING}
-    reading |= {
-        "where": {name: condition.said for name, condition in settings.corpus.where.items()},
-        "corpus": record,
-        "shard": settings.shard,
-        "cleaning": CLEANING,
-    }
+    reading = describe(settings)["corpus"]
+    for name in ("license", "source"):
+        reading.pop(name, None)
+    reading |= {"corpus": record, "shard": settings.shard, "cleaning": CLEANING}
+    choose = settings.choose
     running = {
-        f"{name}.{key}": value
-        for name, fingerprint in fingerprints.items()
-        for key, value in fingerprint.items()
-    }
-    running |= {
+        **fingerprints,
         "documents": reading,
         "draws": settings.select.draws,
         "goal": [
-            settings.choose.contradictions,
-            settings.choose.min_types,
-            settings.choose.most_doubtful,
+            choose.contradictions,
+            choose.min_types,
+            choose.most_doubtful,
             types_of_goal(settings),
         ],
     }

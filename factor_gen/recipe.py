@@ -39,14 +39,12 @@ class Condition:
     """
 
     __pydantic_config__ = FORBID
-    equals: Scalar | None = None
     one_of: Annotated[tuple[Scalar, ...], Field(min_length=1)] | None = None
     prefix: Text | None = None
     contains: Text | None = None
     at_least: Number | Integer | None = None
     at_most: Number | Integer | None = None
     since: Day | None = None
-    until: Day | None = None
 
     @model_validator(mode="after")
     def _check_content(self) -> Condition:
@@ -67,7 +65,7 @@ class Condition:
             words, is_met = _CHECKS[name]
             if value is None or not is_met(value, expected):
                 values = expected if isinstance(expected, tuple) else (expected,)
-                return f"{words} {', '.join(map(str, values))}"
+                return f"{words} {' or '.join(map(str, values))}"
         return ""
 
 
@@ -91,21 +89,19 @@ def _day(value: Any) -> str:
 
 
 _CHECKS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "equals": ("is not", _is_same),
-    "one_of": ("is none of", lambda value, options: any(_is_same(value, x) for x in options)),
+    "one_of": ("is not", lambda value, options: any(_is_same(value, x) for x in options)),
     "prefix": ("does not begin with", lambda value, start: str(value).startswith(start)),
     "contains": ("does not hold", lambda value, text: text in str(value)),
     "at_least": ("is not at least", lambda value, least: _number(value) >= least),
     "at_most": ("is not at most", lambda value, most: _number(value) <= most),
     "since": ("has no date since", lambda value, day: _day(value) >= day),
-    "until": ("has no date until", lambda value, day: "" < _day(value) <= day),
 }
 
 
 def _read_short_form(value: Any) -> Any:
-    if isinstance(value, list):
-        return {"one_of": value}
-    return {"equals": value} if isinstance(value, str | int | float | date) else value
+    if isinstance(value, str | int | float | date):
+        value = [value]
+    return {"one_of": value} if isinstance(value, list) else value
 
 
 Where = Mapping[str, Annotated[Condition, BeforeValidator(_read_short_form)]]

@@ -17,11 +17,10 @@ from transformers import AutoModelForCausalLM
 from bench.timing import Record, seconds_of, take_turns
 from factor_gen.filter_models import (
     DTYPE,
+    ContradictionPair,
     FluencyModel,
     NliModel,
-    Pair,
     batches,
-    full_precision,
 )
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
@@ -51,7 +50,7 @@ def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
         texts, bare = (
             _bare_nli(each.nli, examples) if each.nli else _bare_fluency(each.fluency, examples)
         )
-        stage = Filters(each, None)
+        stage = Filters(each)
         ways = {
             "filter": partial(seconds_of, partial(stage.run, examples)),
             "bare": partial(seconds_of, bare),
@@ -124,9 +123,9 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, Callable[[], None]]:
-    model = NliModel(settings.model, settings.revision, settings.batch_size, None)
+    model = NliModel(settings)
     pairs = [
-        Pair(last_words(each.prefix, settings.context), each.completion, one.text)
+        ContradictionPair(last_words(each.prefix, settings.context), each.completion, one.text)
         for each in examples
         for one in each.candidates
     ]
@@ -142,17 +141,19 @@ def _bare_fluency(
     settings: FluencySettings | None, examples: Sequence[Example]
 ) -> tuple[int, Callable[[], None]]:
     assert settings is not None
-    tokens = FluencyModel(settings.model, settings.revision, settings.batch_size, None)
+    tokens = FluencyModel(settings)
     model = AutoModelForCausalLM.from_pretrained(
         settings.model, revision=settings.revision, dtype=DTYPE
     )
     model = model.to(tokens.model.device).eval()
-    texts = [
-        text
-        for each in examples
-        for text in (each.completion, *(one.text for one in each.candidates))
-    ]
-    rows = [row for row, _ in filter(None, tokens.encode(list(dict.fromkeys(texts))))]
+    texts = list(
+        dict.fromkeys(
+            text
+            for each in examples
+            for text in (each.completion, *(one.text for one in each.candidates))
+        )
+    )
+    rows = [row for row, _ in filter(None, tokens.encode(texts, [""] * len(texts)))]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]
@@ -166,7 +167,7 @@ def _bare_fluency(
 
 def _forward(model: Any, ready: Sequence[dict[str, Any]]) -> Callable[[], None]:
     def run() -> None:
-        with torch.inference_mode(), full_precision():
+        with torch.inference_mode():
             for inputs in ready:
                 model(**inputs)
 

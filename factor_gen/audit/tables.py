@@ -19,7 +19,7 @@ from factor_gen.audit.records import (
     Property,
 )
 from lm_factuality.benchmarks.declaration import Table
-from lm_factuality.ground.console import interval, plural, shown
+from lm_factuality.ground.console import plural, shown
 
 _PLACES = 3  # locations that a reason names
 _NOTES = (
@@ -65,7 +65,7 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
     pairs = strongest.pairs
     figures = (
-        f"{strongest.name}, {shown(pairs.value)} of pairs ({interval(pairs[1:])}; chance 50%,"
+        f"{strongest.name}, {shown(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
         f" {_p(strongest)})"
     )
     if not audit.leaks:
@@ -82,7 +82,7 @@ def _p(baseline: BlindBaseline) -> str:
 
 
 def _with_interval(share: EstimatedShare) -> str:
-    return f"{shown(share.value)} ({interval(share[1:])})"
+    return f"{shown(share.value)} ({share.interval})"
 
 
 def _flagged(audit: BenchmarkAudit) -> str:
@@ -96,9 +96,9 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
             baseline.name,
             baseline.family,
             shown(baseline.pairs.value),
-            interval(baseline.pairs[1:]),
+            baseline.pairs.interval,
             shown(baseline.picks.value),
-            interval(baseline.picks[1:]),
+            baseline.picks.interval,
             verdict(baseline),
         )
         for baseline in audit.baselines
@@ -179,7 +179,7 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Tab
             (
                 finding.name,
                 shown(finding.share.value),
-                interval(finding.share[1:]),
+                finding.share.interval,
                 str(finding.scored),
                 str(sum(finding.unscored.values())),
                 *map(shown, PROPERTIES[finding.name]),

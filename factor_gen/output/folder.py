@@ -4,12 +4,12 @@ What an earlier build of the same benchmark left there may be replaced, what any
 may not.
 """
 
-import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from factor_gen.settings import BuildSettings
+from factor_gen.shards import read_json
 from lm_factuality.ground.errors import DataError
 
 FORMAT = 1
@@ -49,7 +49,8 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
                     f"{target}: the build reads this file and would write over it; choose"
                     " another --out or name"
                 )
-    name = _benchmark_in(out)
+    manifest = read_json(out / MANIFEST)
+    name = manifest.get("name") if manifest.get("format") == FORMAT else None
     if name == settings.name:
         return
     if name:
@@ -60,15 +61,6 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"
             )
-
-
-def _benchmark_in(out: Path) -> str:
-    """Return the name of the benchmark whose manifest lies in a folder; empty without one."""
-    try:
-        content = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-        return str(content["name"]) if content["format"] == FORMAT else ""
-    except (OSError, ValueError, TypeError, KeyError):
-        return ""
 
 
 def show(out: Path) -> None:

@@ -74,7 +74,7 @@ _PACKAGES = (
     "pyarrow",
     "scikit-learn",
 )
-"""Packages whose version can change the output of a build."""
+"""Packages whose version can change the output of a build, if they are installed."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,11 @@ def _write_descriptions(
         path = folder / name
         if path.exists():
             files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
+    versions = {
+        package.name: package.version
+        for package in metadata.distributions()
+        if package.name in _PACKAGES
+    }
     manifest = {
         "format": FORMAT,
         "name": settings.name,
@@ -236,22 +241,12 @@ def _write_descriptions(
         "settings": describe(settings),
         "corpus": provenance.corpus,
         "stages": provenance.stages,
-        "versions": _versions(),
+        "versions": {"factor_gen": __version__} | versions,
         "counts": counts,
         "audit": audit.to_json(),
         "files": files,
     }
     write_json(folder / MANIFEST, manifest)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"factor_gen": __version__}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
 
 
 def _task_yaml(settings: BuildSettings) -> str:

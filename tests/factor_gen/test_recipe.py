@@ -31,18 +31,18 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
 @pytest.mark.parametrize(
     ("said", "value", "failure"),
     [
-        ({"equals": "en"}, "en", ""),
-        ({"equals": "en"}, "de", "is not en"),
-        ({"equals": 3}, "3", ""),  # as CSV has it
-        ({"equals": 3}, None, "is not 3"),
-        ({"equals": True}, "true", ""),
-        ({"equals": True}, "False", "is not True"),
-        ({"equals": True}, True, ""),
-        ({"equals": False}, "no", ""),  # Norwegian, which YAML reads as false
+        ({"one_of": ("en",)}, "en", ""),
+        ({"one_of": ("en",)}, "de", "is not en"),
+        ({"one_of": (3,)}, "3", ""),  # as CSV has it
+        ({"one_of": (3,)}, None, "is not 3"),
+        ({"one_of": (True,)}, "true", ""),
+        ({"one_of": (True,)}, "False", "is not True"),
+        ({"one_of": (True,)}, True, ""),
+        ({"one_of": (False,)}, "no", ""),  # Norwegian, which YAML reads as false
         ({"one_of": ("en", False)}, "no", ""),
-        ({"one_of": ("en", False)}, "yes", "is none of en, False"),
+        ({"one_of": ("en", False)}, "yes", "is not en or False"),
         ({"one_of": ("en", "fr")}, "fr", ""),
-        ({"one_of": ("en", "fr")}, "de", "is none of en, fr"),
+        ({"one_of": ("en", "fr")}, "de", "is not en or fr"),
         ({"prefix": "https://"}, "https://a", ""),
         ({"prefix": "https://"}, "see https://a", "does not begin with https://"),
         ({"contains": "news"}, "old news", ""),
@@ -62,9 +62,7 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
         ({"since": "2021-10-01"}, f"{REUTERS}idUSKBN20211002", "has no date since 2021-10-01"),
         ({"since": "2021-10-01"}, "/2020/01/01/story-2022-01-01", ""),  # the last one
         ({"since": "2021-10-01"}, datetime.datetime(2022, 1, 2), ""),
-        ({"until": "2021-10-01"}, "2021/10/02", "has no date until 2021-10-01"),
-        ({"until": "2021-10-01"}, "no day", "has no date until 2021-10-01"),
-        ({"since": "2021-01-01", "until": "2021-12-31", "contains": "x"}, "x 2021-06-01", ""),
+        ({"since": "2021-01-01", "contains": "x"}, "x 2021-06-01", ""),
     ],
 )
 def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
@@ -102,11 +100,11 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         ("1", "ONE: First."),
         ("5", ": Fifth."),
     ]  # a null is an empty text
-    assert filtered == {"lang is none of en, fr": 1, "meta.source is not news": 2}
+    assert filtered == {"lang is not en or fr": 1, "meta.source is not news": 2}
     described = describe(settings)
     assert described["corpus"]["where"] == {
         "lang": {"one_of": ["en", "fr"]},
-        "meta.source": {"equals": "news"},
+        "meta.source": {"one_of": ["news"]},
     }
     (tmp_path / "again.yaml").write_text(
         yaml.safe_dump({**described, "name": "my"}), encoding="utf-8"
@@ -120,7 +118,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
         (
             {"where": {"lang": {}}},
-            "says nothing; expected a value, a list of values, or some of equals",
+            "says nothing; expected a value, a list of values, or some of one_of",
         ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
         ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
@@ -293,7 +291,9 @@ def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
 
 
-@pytest.mark.parametrize("said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{equals: 2021-02-11}"])
+@pytest.mark.parametrize(
+    "said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{one_of: [2021-02-11]}"]
+)
 def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> None:
     config = write(
         tmp_path,
