@@ -118,7 +118,7 @@ def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[st
 
 
 def read_documents(
-    settings: BuildSettings, commit: str | None = None, filtered: Counter[str] | None = None
+    settings: BuildSettings, commit: str | None, filtered: Counter[str]
 ) -> Iterator[Document]:
     """Yield the first ``corpus.documents`` documents, in the order of the files.
 
@@ -132,13 +132,12 @@ def read_documents(
             the row by its file and line.
     """
     corpus = settings.corpus
-    counts = Counter[str]() if filtered is None else filtered
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        return islice(_documents(rows, corpus, "", counts), corpus.documents)
+        return islice(_documents(rows, corpus, "", filtered), corpus.documents)
     files = find_files(settings)
     documents = chain.from_iterable(
-        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", counts)
+        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", filtered)
         for doc_id, path in files.items()
     )
     return islice(documents, corpus.documents)
@@ -235,14 +234,12 @@ def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
     value = row.values.get(key)
     if corpus.id is None and value in (None, ""):
         return number
-    if isinstance(value, str) and value.strip():
-        return whole(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise DataError(
-        f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
-        " another column: corpus: {id: NAME}"
-    )
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise DataError(
+            f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
+            " another column: corpus: {id: NAME}"
+        )
+    return whole(str(value))
 
 
 def distinct(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from factor_gen.shards import (
     prepare,
     read_json,
     run_shards,
-    split,
     types_of_goal,
 )
 from factor_gen.stages import READ, STAGES, Opener, StageEngine, StageRunner, open_stage
@@ -151,7 +150,7 @@ def _read_corpus(
     documents = in_language(tqdm(rows, desc=READ, unit=" documents", delay=2), corpus.language)
     examples = distinct(documents, corpus.unwrap, corpus.language)
     count = 0
-    for shard in split(examples, settings.shard):
+    while shard := list(islice(examples, settings.shard)):
         folder.write(count, shard)
         count += 1
     if not count:

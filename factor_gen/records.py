@@ -112,6 +112,12 @@ class Example:
     """Of a whole document, in order."""
     draw: Draw = Draw()
 
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """Which stage gave the document up, and why; empty if none did."""
+        stage, _, reason = self.unused.partition(": ")
+        return stage, reason
+
     def drop(self, stage: str, reason: str) -> Example:
         """Return the example as one that no row comes of; its candidates stay, to be counted."""
         refusal = f"{stage}: {reason}"

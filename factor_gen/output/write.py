@@ -23,7 +23,7 @@ from factor_gen.audit.read import read_benchmark
 from factor_gen.choose import ChosenRow
 from factor_gen.config import describe
 from factor_gen.output.card import dataset_card
-from factor_gen.output.counts import BuiltBenchmark, stage_and_reason
+from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import FORMAT, MANIFEST, PART, file_names, show
 from factor_gen.records import (
     CUT_PREFIX,
@@ -198,7 +198,7 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
 
 
 def _unused_line(example: Example) -> str:
-    stage, reason = stage_and_reason(example)
+    stage, reason = example.refusal
     doc_id = whole(example.doc_id)
     line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draw.total}
     return json.dumps(line, ensure_ascii=False) + "\n"

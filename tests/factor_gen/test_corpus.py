@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ def settings_of(folder: Path, path: str, **keys: Any) -> BuildSettings:
 
 
 def documents(folder: Path, path: str, **keys: Any) -> list[Document]:
-    return list(read_documents(settings_of(folder, path, **keys)))
+    return list(read_documents(settings_of(folder, path, **keys), None, Counter()))
 
 
 def write_table(path: Path) -> None:
@@ -67,13 +68,13 @@ def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
         str(tmp_path / "saved")
     )
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="saved", split="train"))
-    assert [(each.id, each.text) for each in read_documents(settings)] == [
+    assert [(each.id, each.text) for each in read_documents(settings, None, Counter())] == [
         (str(n), t) for n, t in enumerate(TEXTS, start=1)
     ]
     assert {"dataset_dict.json"} <= {each["name"] for each in corpus_record(settings, {})["files"]}
     wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
-        list(read_documents(wrong))
+        list(read_documents(wrong, None, Counter()))
 
 
 def test_a_dataset_of_the_hub_is_read_at_one_commit(
@@ -98,7 +99,7 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
         corpus_record(settings, first) == first
     )  # a build goes on with the commit that it began with
     assert corpus_record(settings, {})["commit"] == "b" * 40
-    assert [each.text for each in read_documents(settings, first["commit"])] == TEXTS
+    assert [each.text for each in read_documents(settings, first["commit"], Counter())] == TEXTS
     assert asked == [
         (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
     ]

@@ -95,7 +95,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         write(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where)
     )
     filtered: Counter[str] = Counter()
-    found = list(read_documents(settings, filtered=filtered))
+    found = list(read_documents(settings, None, filtered))
     assert [(each.id, each.text) for each in found] == [
         ("1", "ONE: First."),
         ("5", ": Fifth."),
@@ -159,7 +159,7 @@ def test_rows_that_a_recipe_does_not_fit_are_named(
 ) -> None:
     settings = load_build(write(tmp_path, ROWS, **corpus))
     with pytest.raises(DataError) as raised:
-        list(read_documents(settings))
+        list(read_documents(settings, None, Counter()))
     assert message in str(raised.value)
 
 
@@ -273,7 +273,9 @@ def test_the_paper_and_the_recipes_agree() -> None:
 
 def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> None:
     stand_in(tmp_path, "expert")
-    found = list(read_documents(load_build(small(tmp_path, "expert", dataset="expert"))))
+    found = list(
+        read_documents(load_build(small(tmp_path, "expert", dataset="expert")), None, Counter())
+    )
     assert found[0].text == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
     assert found[-1].text.startswith("Question: What of test, 3?\n")
     assert len({each.id for each in found}) == 8
@@ -282,7 +284,9 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
 def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     """As 69 of the published 236 do; none holds the label."""
     stand_in(tmp_path, "expert")
-    documents = read_documents(load_build(small(tmp_path, "expert", dataset="expert")))
+    documents = read_documents(
+        load_build(small(tmp_path, "expert", dataset="expert")), None, Counter()
+    )
     rows = Select(SelectSettings(), 0).run(list(distinct(documents)))
     assert len(rows) == 8
     assert not any(row.unused or "Asnwer" in row.completion for row in rows)
@@ -306,7 +310,7 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
         ),
         encoding="utf-8",
     )
-    assert [each.text for each in read_documents(load_build(config))] == ["A."]
+    assert [each.text for each in read_documents(load_build(config), None, Counter())] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
 
 
@@ -326,7 +330,7 @@ def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = load_build(CONFIGS / "news.yaml")
-    found = list(read_documents(settings))
+    found = list(read_documents(settings, None, Counter()))
     assert [each.id for each in found] == [
         f"{REUTERS}n{n}-{day}/"
         for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3)
