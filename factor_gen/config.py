@@ -53,9 +53,6 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
     content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
-    for name in ("source", "where"):
-        if not content["corpus"][name]:
-            del content["corpus"][name]
     for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
         section = _section(content, sections)
         if key in section:

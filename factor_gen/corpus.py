@@ -14,7 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.language import ENGLISH
-from factor_gen.recipe import columns_of, is_template, left_out, render
+from factor_gen.recipe import columns_of, document_text, left_out
 from factor_gen.records import Document, Example, Sentence, whole
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
@@ -204,28 +204,9 @@ def _documents(
         if reason:
             filtered[reason] += 1
             continue
-        text = _text(row, corpus.text)
+        text = document_text(row, corpus.text)
         doc_id = _id(row, corpus, f"{numbered}{number}")
-        yield Document(doc_id, whole(text or ""), row.location)
-
-
-def _text(row: TableRow, source: str) -> str | None:
-    """Return the text in the column ``source``, or what the template ``source`` makes of a row."""
-    if is_template(source):
-        try:
-            return render(source, row.values)
-        except ValueError as error:
-            raise DataError(
-                f"{row.location}: the template of corpus.text {error}; change corpus.text or"
-                " the row"
-            ) from error
-    text = row.values[source]
-    if text is not None and not isinstance(text, str):
-        raise DataError(
-            f"{row.location}: {source!r} is a {type(text).__name__}, expected the text of a"
-            " document"
-        )
-    return text
+        yield Document(doc_id, whole(text), row.location)
 
 
 def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:

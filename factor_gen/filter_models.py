@@ -6,9 +6,9 @@ contradictions pass would then depend on the machine and on the other documents 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -25,27 +25,16 @@ from lm_factuality.models.tree.scorer import Budget, find_engine, score
 DTYPE = torch.float32
 _TOKENS_OF_TEXT = 64
 """Typical of a sentence. A vocabulary of 50,000 gives 200 kB of numbers for each token."""
-_TOKENS_OF_PAIR = 256
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group texts of like length, so that little is computed on padding.
+class EncodedText(NamedTuple):
+    """A text after its context."""
 
-    Args:
-        lengths: The tokens of each text.
-        budget: The tokens of a batch, padding included; one text may have more.
-
-    Yields:
-        The places of the texts of a batch. The longest come first, so that memory runs out at
-        once if it does.
-    """
-    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    start = 0
-    while start < len(order):
-        size = max(1, budget // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
+    tokens: list[int]
+    """Of both, after the token that begins a text."""
+    size: int
+    """How many are the text's and are to be scored."""
 
 
 class FluencyModel:
@@ -101,26 +90,22 @@ class FluencyModel:
         """
         rows = self.encode(texts, contexts)
         with torch.inference_mode():
-            means = iter(self._means([row for row in rows if row is not None]))
-        return [math.nan if row is None else next(means) for row in rows]
+            means = iter(self._means([row for row in rows if row.size]))
+        return [next(means) if row.size else math.nan for row in rows]
 
-    def encode(
-        self, texts: Sequence[str], contexts: Sequence[str]
-    ) -> list[tuple[list[int], int] | None]:
-        """Return the tokens of each text after its context, and how many are the text's.
+    def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
+        """Return the tokens of each text after its context.
 
-        It is None where there is nothing to score, or too much.
+        Of a text without tokens, or with too many, nothing is to be scored.
         """
-        rows: list[tuple[list[int], int] | None] = []
+        rows = []
         for text, context in zip(texts, contexts, strict=True):
             before = self._tokenise(context.rstrip())
             tokens = self._tokenise(f" {text}" if before else text)
             room = self._window - 1 - len(tokens)
-            if not tokens or room < 0:
-                rows.append(None)
-                continue
             before = before[max(0, len(before) - room) :]
-            rows.append(([self._start, *before, *tokens], len(tokens)))
+            size = len(tokens) if room >= 0 else 0
+            rows.append(EncodedText([self._start, *before, *tokens], size))
         return rows
 
     def _tokenise(self, text: str) -> list[int]:
@@ -128,7 +113,7 @@ class FluencyModel:
         tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return tokens
 
-    def _means(self, rows: Sequence[tuple[list[int], int]]) -> list[float]:
+    def _means(self, rows: Sequence[EncodedText]) -> list[float]:
         if self._engine is None:
             return [self._mean_alone(tokens, size) for tokens, size in rows]
         forest = plant([tokens for tokens, _ in rows], [size for _, size in rows])
@@ -154,9 +139,6 @@ class ContradictionPair:
     contradiction: str
 
 
-Encoded = Mapping[str, list[int]]
-
-
 class NliModel:
     """A sequence classifier with a label for contradiction."""
 
@@ -170,7 +152,7 @@ class NliModel:
         self.model, self._tokenizer, self._window = load_classifier(
             settings.model, settings.revision, dtype=DTYPE
         )
-        self.budget = settings.batch_size * _TOKENS_OF_PAIR
+        self._batch_size = settings.batch_size
         self._label = find_label(settings.model, self.model.config.id2label, _CONTRADICTION_LABELS)
         # pairs are counted before they are padded, of which tokenizers warn
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
@@ -181,20 +163,21 @@ class NliModel:
         It is NaN where the two do not fit into the model's window even without context.
         """
         rows = self.encode(pairs)
-        places = [place for place, row in enumerate(rows) if row is not None]
-        fitting = [row for row in rows if row is not None]
+        # the longest come first, so that memory runs out at once if it does
+        fitting = [place for place, row in enumerate(rows) if row]
+        fitting.sort(key=lambda place: -len(rows[place]["input_ids"]))
         probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
-        groups = list(batches([len(row["input_ids"]) for row in fitting], self.budget))
+        starts = range(0, len(fitting), self._batch_size)
         with torch.inference_mode():
             # nothing is fetched from a GPU before all batches are on their way
-            for batch in tqdm(groups, desc="contradictory?", unit=" batches", delay=2):
-                logits = self.model(**self.inputs([fitting[place] for place in batch])).logits
-                of_batch = logits.float().softmax(dim=-1)[:, self._label]
-                probabilities[[places[place] for place in batch]] = of_batch
+            for start in tqdm(starts, desc="contradictory?", unit=" batches", delay=2):
+                places = fitting[start : start + self._batch_size]
+                logits = self.model(**self.inputs([rows[place] for place in places])).logits
+                probabilities[places] = logits.float().softmax(dim=-1)[:, self._label]
         return probabilities.tolist()
 
-    def encode(self, pairs: Sequence[ContradictionPair]) -> list[Encoded | None]:
-        """Return what the tokenizer makes of each premise and hypothesis; None if it is too long.
+    def encode(self, pairs: Sequence[ContradictionPair]) -> list[dict[str, list[int]]]:
+        """Return what the tokenizer makes of each premise and hypothesis; nothing of too long ones.
 
         A pair that is too long loses tokens of its context, from the left, as many on each side.
         """
@@ -205,7 +188,7 @@ class NliModel:
             verbose=False,
         )
         offsets = encoded.pop("offset_mapping")
-        rows: list[Encoded | None] = []
+        rows = []
         for place, pair in enumerate(pairs):
             kept = list(range(len(offsets[place])))
             excess = len(kept) - self._window
@@ -221,10 +204,10 @@ class NliModel:
                 name: [values[place][position] for position in kept]
                 for name, values in encoded.items()
             }
-            rows.append(row if len(kept) <= self._window else None)
+            rows.append(row if len(kept) <= self._window else {})
         return rows
 
-    def inputs(self, rows: Sequence[Encoded]) -> dict[str, torch.Tensor]:
+    def inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         """Return a batch as the model takes it."""
         names = rows[0].keys()
         columns = {name: [row[name] for row in rows] for name in names}

@@ -33,7 +33,7 @@ from factor_gen.shards import (
     run_shards,
     types_of_goal,
 )
-from factor_gen.stages import READ, STAGES, Opener, StageEngine, StageRunner, open_stage
+from factor_gen.stages import READ, STAGES, Opener, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
@@ -94,15 +94,13 @@ def build(
         if unfinished:
             settings_of_stages = _with_contexts(settings, documents, numbers)
             make_engine = RayEngine if settings.engine == "ray" else LocalEngine
-            engine: StageEngine
             with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
                 run_shards(engine, unfinished, documents, shards, settings)
 
-        corpus = {key: value for key, value in record.items() if key != "revision"}
         stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
         examples = chain.from_iterable(map(shards.read, numbers))
         rows = choose_rows(settings.choose, settings.seed, examples)
-        provenance = Provenance(corpus, stages, reading["filtered"])
+        provenance = Provenance(record, stages, reading["filtered"])
         return write_benchmark(settings, rows, out, provenance)
 
 

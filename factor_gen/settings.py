@@ -53,7 +53,7 @@ class SourceSettings:
     documents: Count | None = None
     """How many documents are read at most."""
     license: Text = "unknown"
-    source: Text = ""
+    source: Text | None = None
     """Whom to thank, for the dataset card."""
 
 

@@ -20,9 +20,11 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.choose import standing
+from factor_gen.engine import LocalEngine
+from factor_gen.ray_engine import RayEngine
 from factor_gen.records import Draw, Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, KEPT, READ, StageEngine, StageFailed, describe_shard
+from factor_gen.stages import ALL_STAGES, KEPT, READ, StageFailed, describe_shard
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.settings import adapter_of
@@ -193,7 +195,7 @@ def draw_sentences(
 
 
 def run_shards(
-    engine: StageEngine,
+    engine: LocalEngine | RayEngine,
     numbers: Sequence[int],
     documents: ShardFolder,
     finished: ShardFolder,

@@ -6,7 +6,6 @@ documents, without knowing the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -49,31 +48,6 @@ Opener = Callable[[BuildSettings, str], Stage]
 
 class StageFailed(FactualityError):
     """A stage could not make a shard. The text names the stage, the shard and its documents."""
-
-
-class StageEngine(Protocol):
-    """What runs the stages: :mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine`."""
-
-    groups: Sequence["StageGroup"]
-    capacity: int
-    """How many shards are best under way at the same time."""
-
-    def submit(
-        self, group: int, shard_number: int, examples: Sequence[Example]
-    ) -> Future[list[Example]]:
-        """Take the examples of a shard through a group of stages.
-
-        Args:
-            group: The place of the group in ``groups``.
-            shard_number: The shard, for messages.
-            examples: What the group of stages gets.
-
-        Returns:
-            The examples that come out, or the error.
-        """
-
-    def close(self) -> None:
-        """End what runs, once it is finished with what it is at."""
 
 
 class StageGroup(NamedTuple):

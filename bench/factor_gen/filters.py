@@ -20,7 +20,6 @@ from factor_gen.filter_models import (
     ContradictionPair,
     FluencyModel,
     NliModel,
-    batches,
 )
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
@@ -129,12 +128,22 @@ def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, 
         for each in examples
         for one in each.candidates
     ]
-    rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row is not None]
+    rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row]
     ready = [
         model.inputs([rows[place] for place in batch])
-        for batch in batches([len(row["input_ids"]) for row in rows], model.budget)
+        for batch in batches([len(row["input_ids"]) for row in rows], 256 * settings.batch_size)
     ]
     return len(rows), _forward(model.model, ready)
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the places of texts of like length, whose tokens with padding are within a budget."""
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
 
 
 def _bare_fluency(
@@ -153,7 +162,7 @@ def _bare_fluency(
             for text in (each.completion, *(one.text for one in each.candidates))
         )
     )
-    rows = [row for row, _ in filter(None, tokens.encode(texts, [""] * len(texts)))]
+    rows = [row.tokens for row in tokens.encode(texts, [""] * len(texts)) if row.size]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]

@@ -97,7 +97,6 @@ class Flag:
     """Its place among the rows audited."""
     location: str
     reason: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
     (row, size), (whole, _) = model.encode([TEXTS[0]] * 2, [long, long.removeprefix("Snow fell. ")])
     assert len(row) == window
     assert row == whole  # the beginning is what is cut
-    assert size == len(model.encode([f" {TEXTS[0]}"], [""])[0][0]) - 1
+    assert size == len(model.encode([f" {TEXTS[0]}"], [""])[0].tokens) - 1
     assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx(
         [expected_after(checkpoint, long, TEXTS[0])], abs=1e-5
     )
@@ -131,7 +131,7 @@ def test_a_shared_beginning_is_computed_once(checkpoint):
     scores = alone(model, texts)
     hook.remove()
     lengths = [size for _, size in model.encode(texts, [""] * 3)]
-    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0][1] - 1
+    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0].size - 1
     assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
 
 

@@ -195,7 +195,7 @@ def test_any_text_is_read_back_as_it_was(rows):
         chosen.append(ChosenRow(example, candidates))
 
     with tempfile.TemporaryDirectory() as folder:
-        write_benchmark(make_settings(), chosen, Path(folder), Provenance())
+        write_benchmark(make_settings(), chosen, Path(folder), Provenance({}, {}, {}))
         tables = [read(Path(folder) / f"harbours.{ending}") for ending in ("csv", "parquet")]
 
     for table in tables:
