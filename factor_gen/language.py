@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from factor_gen.records import Document
+from factor_gen.records import Example
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import need
 
@@ -33,7 +33,7 @@ def identified(text: str) -> str:
     return str(code) if likely >= _SURE else ""
 
 
-def in_language(documents: Iterable[Document], language: str) -> Iterator[Document]:
+def in_language(documents: Iterable[Example], language: str) -> Iterator[Example]:
     """Yield documents as they come, and let the first hundred tell their language.
 
     No document is read twice, because a stream may take hours to them.
@@ -45,7 +45,7 @@ def in_language(documents: Iterable[Document], language: str) -> Iterator[Docume
     languages: Counter[str] = Counter()
     remaining = iter(documents)
     for document in islice(remaining, _LOOKED_AT):
-        languages[identified(document.text)] += 1
+        languages[identified(document.prefix)] += 1
         yield document
     del languages[""]  # texts whose language cannot be told speak neither for it nor against it
     if 3 * languages[language] < languages.total():

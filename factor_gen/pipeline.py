@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
-from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
+from factor_gen.corpus import CLEANING, corpus_record, distinct, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
@@ -74,18 +74,15 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        inputs = find_files(settings).values()
-        refuse_to_overwrite(settings, out, [*settings.yamls, *inputs])
+        refuse_to_overwrite(settings, out)
         if restart:
             discard(root)
         record_file = root / "corpus.json"
         record = corpus_record(settings, read_json(record_file))
         write_json(record_file, record)
-        fingerprints = {}
-        for name in STAGES:
-            with closing(StageRunner(settings, opener)) as runner:
-                # a stage that lacks something says so here
-                fingerprints[name] = dict(runner.open(name).fingerprint)
+        with closing(StageRunner(settings, opener)) as runner:
+            # a stage that lacks something says so here
+            fingerprints = {name: dict(runner.open(name).fingerprint) for name in STAGES}
 
         documents, shards = _prepare_folders(settings, root, record, fingerprints)
         reading = _read_corpus(settings, record, documents)
@@ -97,10 +94,9 @@ def build(
             with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
                 run_shards(engine, unfinished, documents, shards, settings)
 
-        stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
         examples = chain.from_iterable(map(shards.read, numbers))
         rows = choose_rows(settings.choose, settings.seed, examples)
-        provenance = Provenance(record, stages, reading["filtered"])
+        provenance = Provenance(record, portable(fingerprints), reading["filtered"])
         return write_benchmark(settings, rows, out, provenance)
 
 

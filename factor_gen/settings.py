@@ -197,8 +197,6 @@ class WorkSettings:
     engine: Literal["local", "ray"] = "local"
     workers: Count | None = None
     """Processes, or Ray's actors of a group of stages; None: as many as there are cores."""
-    yamls: tuple[Path, ...] = field(default=(), compare=False)
-    """The YAML and what it includes."""
     contexts: Path | None = field(default=None, compare=False)
     """Of the corpus, set by the build: see ``rules/contexts.py``."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
-from factor_gen.audit.words import summed_distances
+from factor_gen.audit.words import distance
 from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
@@ -47,8 +47,11 @@ def comparing(rows: Sequence[Row]) -> ChoiceScores:
 
     Spaces before punctuation, which are counted elsewhere, are taken away.
     """
-    distances = [summed_distances(normalise_spacing(row).choices) for row in rows]
-    return ChoiceScores(CENTRAL, COMPARES, _negative(distances))
+    values = []
+    for row in rows:
+        choices = normalise_spacing(row).choices
+        values.append([-sum(distance(choice, other) for other in choices) for choice in choices])
+    return ChoiceScores(CENTRAL, COMPARES, values)
 
 
 def _negative(values: Sequence[Sequence[float]]) -> list[list[float]]:

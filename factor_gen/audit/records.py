@@ -14,12 +14,8 @@ LEARNED = "learned"
 COMPARES = "compares the choices"
 """This family does not count against the file; the others do."""
 
-_TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
-FILES: Sequence[str] = _TABLES["files"]
-"""The published files, of which the paper measured what follows."""
-PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
-DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
-TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
+PAPER: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
+"""What the paper measured on the published files, by table and file."""
 
 FEWEST = 10
 """Documents: fewer say little about others, so that nothing is tested."""

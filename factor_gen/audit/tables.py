@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.records import (
     COMPARES,
-    DISTANCES,
     FEWEST,
-    FILES,
     LEAST_EFFECT,
-    PROPERTIES,
-    TYPES,
+    PAPER,
     BenchmarkAudit,
     BlindBaseline,
     EstimatedShare,
@@ -155,16 +152,17 @@ def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Tab
     measured = (audit.distance.mean, audit.distance.deviation)
     here, *published = (
         f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
-        for mean, deviation in (measured, *DISTANCES)
+        for mean, deviation in (measured, *PAPER["distances"])
     )
     rows = [("edit distance (words)", here, "", *published)]
-    for kind in dict.fromkeys((*TYPES, *audit.types)):
+    published_types = PAPER["types"]
+    for kind in dict.fromkeys((*published_types, *audit.types)):
         shares = [
             shown(counts.get(kind, 0) / sum(counts.values())) if counts else ""
             for counts in (audit.types, types_by_judge)
         ]
-        rows.append((kind, *shares, *map(shown, TYPES.get(kind, [None] * len(FILES)))))
-    columns = ("", "#here", "#by judge", *(f"#{name}" for name in FILES))
+        rows.append((kind, *shares, *map(shown, published_types.get(kind, [None] * 3))))
+    columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
     notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     return Table(title, columns, rows, notes)
@@ -182,11 +180,11 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Tab
                 finding.share.interval,
                 str(finding.scored),
                 str(sum(finding.unscored.values())),
-                *map(shown, PROPERTIES[finding.name]),
+                *map(shown, PAPER["properties"][finding.name]),
             )
         )
         for reason, count in finding.unscored.items():
             notes.append(f"unscored, {finding.name}: {reason}: {count}")
     columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    return Table(title, (*columns, *(f"#{name}" for name in FILES)), cells, notes)
+    return Table(title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes)

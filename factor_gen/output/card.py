@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from factor_gen.audit.records import DISTANCES, FILES, TYPES, BenchmarkAudit
+from factor_gen.audit.records import PAPER, BenchmarkAudit
 from factor_gen.audit.tables import baseline_table
 from factor_gen.config import describe
 from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, portable, whole
@@ -50,9 +50,7 @@ def dataset_card(
             baselines=baseline_table(audit, settings.name),
             goal=types_of_goal(settings),
             yaml=yaml.safe_dump(describe(settings), sort_keys=False, allow_unicode=True),
-            paper_files=FILES,
-            paper_types=TYPES,
-            paper_distances=DISTANCES,
+            paper=PAPER,
             prefix=PREFIX,
             cut_prefix=CUT_PREFIX,
             cut_words=CUT_WORDS,

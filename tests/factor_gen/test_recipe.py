@@ -17,7 +17,7 @@ from factor_gen.config import describe, load_build
 from factor_gen.corpus import distinct, read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
-from factor_gen.records import Document
+from factor_gen.records import Example
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -96,7 +96,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
     )
     filtered: Counter[str] = Counter()
     found = list(read_documents(settings, None, filtered))
-    assert [(each.id, each.text) for each in found] == [
+    assert [(each.doc_id, each.prefix) for each in found] == [
         ("1", "ONE: First."),
         ("5", ": Fifth."),
     ]  # a null is an empty text
@@ -272,9 +272,9 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
     found = list(
         read_documents(load_build(small(tmp_path, "expert", dataset="expert")), None, Counter())
     )
-    assert found[0].text == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
-    assert found[-1].text.startswith("Question: What of test, 3?\n")
-    assert len({each.id for each in found}) == 8
+    assert found[0].prefix == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
+    assert found[-1].prefix.startswith("Question: What of test, 3?\n")
+    assert len({each.doc_id for each in found}) == 8
 
 
 def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     assert len(rows) == 8
     assert not any(row.unused or "Asnwer" in row.completion for row in rows)
     text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
-    (row,) = Select(SelectSettings(), 0).run(list(distinct([Document("d", text)])))
+    (row,) = Select(SelectSettings(), 0).run(list(distinct([Example("d", text)])))
     assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
 
 
@@ -306,7 +306,7 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
         ),
         encoding="utf-8",
     )
-    assert [each.text for each in read_documents(load_build(config), None, Counter())] == ["A."]
+    assert [each.prefix for each in read_documents(load_build(config), None, Counter())] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
 
 
@@ -327,7 +327,7 @@ def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = load_build(CONFIGS / "news.yaml")
     found = list(read_documents(settings, None, Counter()))
-    assert [each.id for each in found] == [
+    assert [each.doc_id for each in found] == [
         f"{REUTERS}n{n}-{day}/"
         for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3)
         if day
