@@ -182,7 +182,7 @@ def evaluate(
     from lm_eval.tasks import TaskManager
 
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
     from lm_factuality.harness.internals import internal
     from lm_factuality.harness.tasks import find_configs, with_suite
     from lm_factuality.results.read import to_results_file
@@ -196,7 +196,7 @@ def evaluate(
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
-    begin_run(Run(has_response_cache=bool(options.get("use_cache"))))
+    begin_run(EvaluationRun(has_response_cache=bool(options.get("use_cache"))))
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)

@@ -16,16 +16,16 @@ from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
-from lm_factuality.benchmarks.judged import judged_benchmark
+from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import responses_of, verdict_of
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 def graded(
@@ -110,11 +110,11 @@ class GradedTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         self._answers: GradedAnswers = self.declared.judging.generation(metadata)
         self._dataset = dict(config)
         own = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, Settings(own, self._answers.about)
+        return self._answers, TaskSettings(own, self._answers.about)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the questions and references.

@@ -41,7 +41,6 @@ from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import (
     Doc,
     Docs,
-    Generation,
     JsonObject,
     Responses,
     Table,
@@ -55,11 +54,15 @@ Subject = TypeVar("Subject")
 Reply = TypeVar("Reply")
 
 
-class JudgedMethod(Generation, abc.ABC):
+class JudgedMethod(abc.ABC):
     """How a judge decides about responses, and what follows from a record of its decisions."""
 
     name: str = ""
     kinds: Sequence[str] = ()
+    """The kinds of questions without an answer to which nothing gets a verdict."""
+
+    prompt_names: Sequence[str] = ()
+    """The prompts that the judge is asked with, whose hashes belong to the results."""
 
     step: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
@@ -87,6 +90,17 @@ class JudgedMethod(Generation, abc.ABC):
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
+    @abc.abstractmethod
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Return a JSON-able record for each document.
+
+        Each has ``unscored``: the reason why there is no verdict, or None.
+        """
+
+    @abc.abstractmethod
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Return the record of a document on which there is no verdict at all for a reason."""
+
     def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
         return [(self.step, judge.rehearse(work))]
@@ -110,7 +124,7 @@ class JudgedMethod(Generation, abc.ABC):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return what a record adds to each score."""
 
-    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:  # noqa: B027  optional
         """Check a record from a file.
 
         Raises:

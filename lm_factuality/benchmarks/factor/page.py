@@ -15,15 +15,14 @@ from lm_factuality.benchmarks.factor.metrics import (
     MARGIN_VERSUS,
     SCORES,
     VERSUS,
-    known_of,
     true_bytes,
 )
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, Point, dots, scatter
-from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import to_float
+from lm_factuality.ground.records import to_model
+from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
 
 LEAD = (
     "Does the model find the true completion likelier than false ones? The floor is what knowing"
@@ -51,7 +50,6 @@ def _section(chosen: Chosen, task: str) -> Markup:
         f"{__package__}/page.html",
         task=task,
         most_series=MOST_SERIES,
-        known=known_of(entries[0].result),
         entries=entries,
         scores=[score for score in scores if score.name not in FINER],
         finer=[score for score in scores if score.name in FINER],
@@ -163,7 +161,9 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
             parts[name] = mean_part(value, max(1, kinds.count(name.removeprefix(VERSUS))))
     detail = {
         "means": means,
-        "sums": [to_float(response[0]) for response in sample["filtered_resps"]],
+        "sums": [
+            to_model(ScoredContinuation, fields).logprob for fields in sample["filtered_resps"]
+        ],
         "by_sums": doc.get("protocol") == "dola",
         "tokens": scores.get("factor_num_tokens"),
         "truncated": bool(sample.get("truncated")),

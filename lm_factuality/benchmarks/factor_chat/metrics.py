@@ -17,22 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import (
-    ACCURACY,
-    DIFFERENCE,
-    SHARE,
-    Measure,
-    Score,
-    bounds_of,
-)
+from lm_factuality.benchmarks.declaration import bounds_of, load_scores
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import (
-    MEAN,
     Aggregation,
     Floats,
     Outcome,
-    how_many,
     pooled_stderr,
 )
 
@@ -319,72 +310,11 @@ def _calibration_error(sums: Sequence[float]) -> float:
     return sum(map(abs, gaps)) / count if count else math.nan
 
 
-_CALIBRATION = Aggregation(
-    expected_calibration_error,
-    lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
-)
-
-_CHAT_ACC = Score(
-    "chat_acc",
-    MEAN,
-    ACCURACY,
-    "Accuracy",
-    note="the true completion has the highest probability; a tie is wrong",
-)
-SCORES = (
-    _CHAT_ACC,
-    *_CHAT_ACC.bounds(),
-    Score(
-        "pairwise_acc",
-        MEAN,
-        ACCURACY,
-        "Pairwise accuracy",
-        note="against each contradiction, a tie counts half",
+SCORES = load_scores(
+    __package__,
+    auroc=Aggregation(auroc, auroc_stderr),
+    calibration_error=Aggregation(
+        expected_calibration_error,
+        lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
     ),
-    Score(
-        "all_right",
-        MEAN,
-        ACCURACY,
-        "All right",
-        note="the true completion accepted, every contradiction refused",
-    ),
-    Score(
-        "prompt_acc",
-        MEAN,
-        ACCURACY,
-        "Accuracy of prompts",
-        note="the letter of the true completion, over all rotations",
-    ),
-    Score(
-        "auroc",
-        Aggregation(auroc, auroc_stderr),
-        Measure("auroc"),
-        "AUROC",
-        times=1,
-        digits=3,
-    ),
-    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3),
-    Score(
-        "ece",
-        _CALIBRATION,
-        Measure("calibration_error"),
-        "Calibration error",
-        False,
-        1,
-        3,
-        f"expected, {BINS} bins",
-    ),
-    Score(
-        "p_true_bias",
-        MEAN,
-        DIFFERENCE,
-        "Bias to True",
-        None,
-        1,
-        3,
-        "mean probability of True minus the share of true",
-    ),
-    Score(f"{POSITION}*", MEAN, SHARE, higher=None),
-    Score("unreadable", MEAN, SHARE, "Unreadable answers", False),
-    Score("unscored", Aggregation(how_many), higher=False),
 )

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 )
 from lm_factuality.harness import answers
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.harness.suite_task import Settings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
 
 class ChatMetadata(FactorMetadata):
@@ -58,7 +58,7 @@ class FactorChatTask(FactorTask):
         """Return what the YAML says, checked."""
         return read_yaml(ChatCorpus, config)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._corpus = self.corpus_of(config)
         self._asked = self._corpus.metadata
@@ -71,7 +71,7 @@ class FactorChatTask(FactorTask):
         }
         if self._asked.protocol == "letters":
             about["caution"] = f"{self._asked.caution} {CENTRE}".strip()
-        return Settings(
+        return TaskSettings(
             {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
             about,
         )

@@ -31,7 +31,19 @@ from tests.report.results import factor_task
 def point(model, accuracy, token=None, byte=None) -> ModelOnCorpus:
     """A model's accuracy in per cent and its perplexities, without rows."""
     metrics = {"factor_acc": accuracy / 100, "perplexity": token, "byte_perplexity": byte}
-    task = TaskResult("t", "factor", metrics, {}, 10, 10, {}, {}, "1", None, None)
+    task = TaskResult(
+        task="t",
+        kind="factor",
+        metrics=metrics,
+        stderrs={},
+        num_samples=10,
+        effective=10,
+        limit=None,
+        metadata={},
+        config={},
+        version="1",
+        samples=None,
+    )
     file = SimpleNamespace(label=model, model=model, variant="")
     return ModelOnCorpus(Run(file, task), figure(task, "factor_acc"), Run(file, task))
 
