@@ -77,12 +77,11 @@ def felm(
     """
     from lm_factuality.benchmarks.felm.metrics import to_report
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+    from lm_factuality.benchmarks.felm.verdicts import judge_outputs
     from lm_factuality.ground.published import locate
 
     rows = read_rows(locate(FELM, data_dir).path)
-    read = read_outputs(outputs, rows)
-    report = to_report(judge_outputs(rows, read, protocol), protocol)
+    report = to_report(judge_outputs(outputs, rows, protocol), protocol)
     unscored = report["unscored"]
     lines = []
     for name, levels in report.items():

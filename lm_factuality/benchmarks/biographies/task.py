@@ -17,15 +17,16 @@ from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
 from lm_factuality.benchmarks.biographies.method import generation
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_model
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import tasks_folder
-from lm_factuality.harness.generation import Doc, Generation, JsonObject
+from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 Render = Callable[[Doc], str]
 """Makes the prompt of a document of lm_eval."""
@@ -61,7 +62,7 @@ class AmbigBioTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         generations = metadata.get("generations")
         self._own_data = (
             Path(str(generations)).expanduser()
@@ -71,7 +72,7 @@ class AmbigBioTask(JudgedTask):
         about, self._render = _renderer(metadata)
         method = generation(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return method, Settings(texts, {**about, **method.about})
+        return method, TaskSettings(texts, {**about, **method.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)

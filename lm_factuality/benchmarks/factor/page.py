@@ -23,8 +23,8 @@ from lm_factuality.benchmarks.pairs import adjusted
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, Point, dots, scatter
-from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import to_float
+from lm_factuality.ground.records import to_model
+from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
 
 LEAD = (
     "Does the model find the true completion likelier than false ones? The floor is what knowing"
@@ -214,7 +214,9 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         sorted(filter(None, set(kinds))),
         {
             "means": means,
-            "sums": [to_float(response[0]) for response in sample["filtered_resps"]],
+            "sums": [
+                to_model(ScoredContinuation, fields).logprob for fields in sample["filtered_resps"]
+            ],
             "by_sums": doc.get("protocol") == "dola",
             "tokens": scores.get("factor_num_tokens"),
             "truncated": bool(sample.get("truncated")),

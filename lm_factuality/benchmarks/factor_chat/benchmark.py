@@ -37,7 +37,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
-from lm_factuality.harness.samples import prompt_text, same_responses, to_float
+from lm_factuality.harness.samples import prompt_text, results_in
 
 
 def keep(sample: Sample) -> Row:
@@ -46,12 +46,8 @@ def keep(sample: Sample) -> Row:
     Raises:
         ValueError: The responses are not as the task writes them.
     """
-    same_responses(sample, [response[0] for response in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
-    answers = [
-        WordAnswer(None if logprobs == "None" else tuple(map(to_float, logprobs)), text, problem)
-        for logprobs, text, problem in sample["filtered_resps"]
-    ]
+    answers = results_in(sample, WordAnswer)
     if len(answers) != len(doc["choices"]):
         raise ValueError(f"{len(answers)} answers for {len(doc['choices'])} choices")
     return {"doc": doc, "answers": answers}

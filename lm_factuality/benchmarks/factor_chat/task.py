@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import answers
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.harness.suite_task import Settings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
 # Keys of the YAML that a FACTOR task does not have.
 _FOREIGN = ("output_type", "generation_kwargs", "metric_list")
@@ -49,7 +49,7 @@ class FactorChatTask(FactorTask):
         own["metadata"].pop("protocol", None)
         return parse_corpus(own)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._protocol_name = str(metadata.get("protocol", "statements"))
         self._way = str(metadata.get("answers", "auto"))
@@ -66,7 +66,7 @@ class FactorChatTask(FactorTask):
         about["prompt_hashes"] = self._prompts.hashes([self._protocol.prompt])
         if self._protocol_name == "letters":
             about["caution"] = f"{metadata.get('caution') or ''} {CENTRE}".strip()
-        return Settings(
+        return TaskSettings(
             {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
             about,
         )

@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
-from lm_factuality.harness.samples import same_responses, to_float, to_int
+from lm_factuality.harness.samples import results_in
 from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
@@ -124,12 +124,8 @@ class PerplexityAudit:
 def keep(sample: Sample) -> Row:
     """The document and its log-probability. Raises ValueError: the responses are not as the task
     writes them."""
-    same_responses(sample, [each[0] for each in sample["resps"]])
-    ((logprob, tokens, windows, window, problem),) = sample["filtered_resps"]
+    (scored,) = results_in(sample, ScoredText)
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}
-    scored = ScoredText(
-        to_float(logprob), to_int(tokens), to_int(windows), to_int(window), str(problem)
-    )
     return {"doc": doc, "scored": scored}
 
 
