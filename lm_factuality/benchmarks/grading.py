@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel
 
@@ -15,12 +15,12 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.typed import Reply, Typed, read_reply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ACCURACY, Measure, bounds_of
+from lm_factuality.benchmarks.declaration import ACCURACY, Measure, Score, bounds_of
 from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
-from lm_factuality.ground.console import counted, shown
+from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
-from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, defined, mean
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
+from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many
 
 PAPER = "paper"
 """The protocol in which an answer without a readable grade is unscored."""
@@ -30,16 +30,13 @@ PAPER = "paper"
 class GradeScore:
     """A score that follows from how often each grade was given."""
 
-    name: str
-    label: str
+    score: Score
+
     of: str
     """The grade that is counted."""
 
     among: tuple[tuple[str, ...], ...]
     """The grades that make up the whole, once for each share that is averaged."""
-
-    measure: Measure = ACCURACY
-    note: str = ""
 
     def outcome(self, grade: str | None, cluster: str) -> Outcome | None:
         """What one answer adds to the score.
@@ -58,7 +55,7 @@ class GradeScore:
 
 def share(name: str, label: str, of: str, among: Sequence[str], note: str = "") -> GradeScore:
     """The share of answers with the grade ``of`` among those with one of the grades ``among``."""
-    return GradeScore(name, label, of, (tuple(among),), note=note)
+    return GradeScore(Score(name, MEAN, ACCURACY, label, note=note), of, (tuple(among),))
 
 
 def harmonic_mean(
@@ -70,7 +67,7 @@ def harmonic_mean(
     Each answer therefore weighs as many times as it is part of the whole of a share.
     """
     wholes = tuple(grades for part in of for grades in part.among)
-    return GradeScore(name, label, of[0].of, wholes, measure, note)
+    return GradeScore(Score(name, MEAN, measure, label, note=note), of[0].of, wholes)
 
 
 class GradedDocument(BaseModel):
@@ -90,15 +87,33 @@ class GradedAnswers(JudgedMethod):
     """
 
     name: str
-    question_column: str
-    reference_column: str
+    """What results call the benchmark. Its folder has the same name."""
+
+    question: str
+    """The column of the data that holds the question."""
+
+    reference: str
+    """The column that holds the reference answer."""
+
     prompt: str
+    """The judge's prompt, such as ``simpleqa/grade``. It reads ``question``, ``reference`` and
+    ``answer``."""
+
     reply: type[Reply]
-    scores: tuple[GradeScore, ...]
+    """The judge's reply. Its field ``grade`` is a literal type that lists all grades."""
+
+    grade_scores: Sequence[GradeScore]
+    """What is computed from the grades, in the order of tables."""
+
     worst_grade: str
+    """The grade that unscored answers have in the worst case."""
+
     best_grade: str
+    """The grade that unscored answers have in the best case."""
+
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """By protocol, the grade of an answer for which the judge's reply cannot be read."""
+    """By the name of a protocol, the grade of an answer for which the judge's reply cannot be
+    read. In the protocol ``paper``, such an answer is unscored."""
 
     protocol: str = PAPER
 
@@ -106,9 +121,30 @@ class GradedAnswers(JudgedMethod):
     step = "grading"
     document: ClassVar[type] = GradedDocument
 
+    def __post_init__(self) -> None:
+        """Check the protocol.
+
+        Raises:
+            ConfigError: There is no such protocol.
+        """
+        protocols = (PAPER, *self.unreadable)
+        if self.protocol not in protocols:
+            raise ConfigError(
+                f"{self.name}: metadata.protocol: found {self.protocol!r}, expected one of"
+                f" {', '.join(protocols)}"
+            )
+
     @property
-    def prompt_names(self) -> tuple[str, ...]:  # type: ignore[override]  # it is read alone
+    def prompt_names(self) -> tuple[str, ...]:
         return (self.prompt,)
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores with their worst and best cases, and the count of unscored answers."""
+        declared = []
+        for part in self.grade_scores:
+            declared += [part.score, *part.score.bounds()]
+        return (*declared, Score("unscored", Aggregation(how_many), higher=False))
 
     @property
     def about(self) -> dict[str, str]:
@@ -118,12 +154,11 @@ class GradedAnswers(JudgedMethod):
     @property
     def grades(self) -> tuple[str, ...]:
         """Every grade that a reply can give, in the order of its declaration."""
-        schema = self.reply.model_json_schema()["properties"]["grade"]
-        return tuple(schema["enum"])
+        return get_args(self.reply.model_fields["grade"].annotation)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
         replies = in_their_places(
-            _subjects(docs, responses),
+            [_subject(doc, response) for doc, (response,) in zip(docs, responses, strict=True)],
             lambda subjects: judge.ask_typed(
                 self.prompt, self.reply, subjects, "grading answers", samples=1
             ),
@@ -142,49 +177,24 @@ class GradedAnswers(JudgedMethod):
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, None, reason, [])
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """The scores with standard errors and bounds, the grades, and the reasons without one."""
-        rows = [self.row_metrics({}, verdict) for verdict in verdicts]
-        summary: JsonObject = {}
-        for score in self.scores:
-            outcomes = [row[score.name] for row in rows]
-            summary[score.name] = {
-                "value": defined(mean(outcomes)),
-                "stderr": defined(clustered_stderr(outcomes)),
-            }
-            for bound in ("worst", "best"):
-                bounds = [row[f"{score.name}_{bound}"] for row in rows]
-                summary[score.name][bound] = defined(mean(bounds))
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         grades = Counter(verdict["grade"] for verdict in verdicts)
-        reasons = Counter(verdict["unscored"] for verdict in verdicts if verdict["unscored"])
         return {
-            **summary,
-            "responses": len(verdicts),
+            **super().counts(docs, verdicts),
             "grades": {grade: grades[grade] for grade in self.grades},
-            "unscored": dict(reasons.most_common()),
         }
-
-    def table(self, summary: Mapping[str, Any]) -> Table:
-        rows = []
-        for score in self.scores:
-            figures = summary[score.name]
-            bounds = f"{shown(figures['worst'])} / {shown(figures['best'])}"
-            rows.append((score.label, shown(figures["value"]), bounds))
-        notes = [f"Answers: {summary['responses']}; {counted(summary['grades'])}."]
-        if summary["unscored"]:
-            notes.append(f"Unscored: {counted(summary['unscored'])}.")
-        return ("score", "#value", "#worst / best"), rows, notes
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """What an answer adds to each score, and to its worst and best case."""
         cluster, grade = str(verdict["index"]), verdict["grade"]
         metrics: JsonObject = {"unscored": verdict["unscored"]}
-        for score in self.scores:
-            metrics[score.name] = score.outcome(grade, cluster)
+        for part in self.grade_scores:
+            name = part.score.name
+            metrics[name] = part.outcome(grade, cluster)
             metrics |= bounds_of(
-                score.name,
-                worst=score.outcome(grade or self.worst_grade, cluster),
-                best=score.outcome(grade or self.best_grade, cluster),
+                name,
+                worst=part.outcome(grade or self.worst_grade, cluster),
+                best=part.outcome(grade or self.best_grade, cluster),
             )
         return metrics
 
@@ -220,22 +230,17 @@ class GradedAnswers(JudgedMethod):
         return _record(doc, grade, None, [output])
 
 
-def _subjects(docs: Docs, responses: Responses) -> list[JsonObject | None]:
-    """What the prompt is about, for each document; None if the model never ended thinking."""
-    subjects: list[JsonObject | None] = []
-    for doc, (response,) in zip(docs, responses, strict=True):
-        answer = without_thinking(response)
-        subjects.append(
-            None
-            if answer is None
-            else {
-                "kind": "grade",
-                "question": doc["question"],
-                "reference": doc["reference"],
-                "answer": answer.strip(),
-            }
-        )
-    return subjects
+def _subject(doc: Doc, response: str) -> JsonObject | None:
+    """What the prompt is about; None if the model never ended thinking."""
+    answer = without_thinking(response)
+    if answer is None:
+        return None
+    return {
+        "kind": "grade",
+        "question": doc["question"],
+        "reference": doc["reference"],
+        "answer": answer.strip(),
+    }
 
 
 def _record(doc: Doc, grade: str | None, reason: str | None, outputs: list[str]) -> Verdict:

@@ -5,13 +5,17 @@ declaration out of these: how scores are found again from samples, and what peop
 """
 
 import abc
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
+    SKIP,
     Answers,
     Item,
     People,
@@ -29,22 +33,36 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Score,
     Scoring,
+    find_score,
+    interval_of,
 )
+from lm_factuality.ground.console import counted
 from lm_factuality.ground.records import to_model
-from lm_factuality.harness.generation import Doc, Docs, Generation, JsonObject, Responses, Verdict
+from lm_factuality.harness.generation import (
+    Doc,
+    Docs,
+    JsonObject,
+    Responses,
+    Table,
+    Verdict,
+)
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import belongs, keep_verdict, responses_of, verdict_of
+from lm_factuality.scores.statistics import defined
 
 Subject = TypeVar("Subject")
 Reply = TypeVar("Reply")
 
 
-class JudgedMethod(Generation, abc.ABC):
+class JudgedMethod(abc.ABC):
     """How a judge decides about responses, and what follows from a record of its decisions."""
 
     name: str = ""
     kinds: Sequence[str] = ()
+    """The kinds of questions without an answer to which nothing gets a verdict."""
+
     prompt_names: Sequence[str] = ()
+    """The prompts that the judge is asked with, whose hashes belong to the results."""
 
     step: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
@@ -54,6 +72,11 @@ class JudgedMethod(Generation, abc.ABC):
 
     identity: ClassVar[Sequence[str]] = ("index",)
     """The keys that a document and the record on it have alike."""
+
+    @property
+    @abc.abstractmethod
+    def scores(self) -> Sequence[Score]:
+        """Every number that follows from the records."""
 
     def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Say what is wrong with a document or its responses, or return None."""
@@ -67,15 +90,41 @@ class JudgedMethod(Generation, abc.ABC):
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
+    @abc.abstractmethod
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Return a JSON-able record for each document.
+
+        Each has ``unscored``: the reason why there is no verdict, or None.
+        """
+
+    @abc.abstractmethod
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Return the record of a document on which there is no verdict at all for a reason."""
+
     def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
         return [(self.step, judge.rehearse(work))]
+
+    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Return the figures of all scores (see `figures_of`), and the counts beside them."""
+        rows = [self.row_metrics(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
+        return {**figures_of(rows, self.scores), **self.counts(docs, verdicts)}
+
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Return numbers that are no scores, or mappings of them, by what tables call them.
+
+        By default, these are the number of responses, and the reasons why some are unscored.
+        """
+        return {"responses": len(verdicts), "unscored": count(row["unscored"] for row in verdicts)}
+
+    def table(self, summary: Mapping[str, Any]) -> Table:
+        return table_of(summary, self.scores)
 
     @abc.abstractmethod
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return what a record adds to each score."""
 
-    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:  # noqa: B027  optional
         """Check a record from a file.
 
         Raises:
@@ -121,10 +170,11 @@ def judged_benchmark(
     method_of: Callable[[Mapping[str, Any]], JudgedMethod],
     steps: Sequence[JudgedStep],
     questions: Iterable[Question],
-    scores: Sequence[Score],
     headline: str,
     scoring: Mapping[str, Any] | None = None,
     prompts: Path | None = None,
+    optional: str = "",
+    unchanged: tuple[str, ...] = (),
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -133,32 +183,106 @@ def judged_benchmark(
         method_of: Makes the method from the metadata of a task.
         steps: The decisions of the judge.
         questions: What people are asked in the judge's place.
-        scores: Every number that the tasks report.
         headline: The name of the score that the benchmark is about.
         scoring: Other fields of `Scoring`.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
+        optional: The kind of question that people may leave out.
+        unchanged: The scores that no answer of people changes.
         **parts: Other fields of `Benchmark`.
     """
+    method = method_of({})
+
+    def method_of_run(result: TaskResult) -> JudgedMethod:
+        # Only the judge needs the pages, and results have no path to them.
+        return method_of({**result.metadata, "knowledge": None})
 
     def recount(task: TaskResult, rows: Rows) -> Recount:
-        method = method_of(task.metadata)
-        return Recount(method.recount, method.unfounded)
+        of_task = method_of_run(task)
+        return Recount(of_task.recount, of_task.unfounded)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
         response = next(iter(responses_of(sample)), "")
-        return method_of(result.metadata).items(sample["doc"], verdict_of(sample), response)
+        return method_of_run(result).items(sample["doc"], verdict_of(sample), response)
 
     def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        texts = [answers[item.id] for item in items(result, sample)]
-        method = method_of(result.metadata)
-        return as_verdict(method.relabelled(sample["doc"], verdict_of(sample), texts))
+        texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
+        of_task = method_of_run(result)
+        return as_verdict(of_task.relabelled(sample["doc"], verdict_of(sample), texts))
 
+    relabel = relabelling(items, change, recount, optional=optional)
+
+    scores = tuple(method.scores)
     return Benchmark(
-        scoring=Scoring(tuple(scores), (headline,), keep_verdict, recount, **(scoring or {})),
+        kind=method.name,
+        scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
         judging=Judging(method_of, tuple(steps), prompts),
-        people=People(tuple(questions), items, relabelling(items, change, recount)),
+        people=People(tuple(questions), items, relabel, unchanged=unchanged),
         **parts,
     )
+
+
+def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:
+    """Return every score that has a standard error, as JSON. What is not defined is null.
+
+    Args:
+        rows: What each record adds to each score, by the score's name.
+        scores: The scores of the benchmark.
+
+    Returns:
+        By the name of the score its ``value``, ``stderr``, 95% ``interval``, the number of ``rows``
+        that it is of, and ``worst`` and ``best`` where the benchmark declares them.
+    """
+    figures: JsonObject = {}
+    for name in dict.fromkeys(chain.from_iterable(rows)):
+        score = find_score(scores, name)
+        if score is None or score.aggregation.stderr is None:
+            continue
+        values = [row[name] for row in rows if row.get(name) is not None]
+        value = score.aggregation.value(values)
+        stderr = score.aggregation.stderr(values)
+        if score.aggregation.interval is None:
+            ends = interval_of(score.measure, value, stderr, len(values))
+        else:
+            ends = score.aggregation.interval(values)
+        figure = {"value": defined(value), "stderr": defined(stderr), "interval": ends}
+        for end in ("worst", "best"):
+            bound = find_score(scores, f"{name}_{end}")
+            if bound is not None:
+                figure[end] = defined(bound.aggregation.value([row[bound.name] for row in rows]))
+        figures[name] = {**figure, "rows": len(values)}
+    return figures
+
+
+def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
+    """Return a table of the figures in a summary, and notes of the counts beside them.
+
+    Args:
+        summary: What `JudgedMethod.summarise` returns.
+        scores: The scores of the benchmark.
+    """
+    rows = []
+    notes = []
+    for name, entry in summary.items():
+        score = find_score(scores, name)
+        if score is not None and isinstance(entry, Mapping) and "value" in entry:
+            value = score.write(entry["value"])
+            interval = score.between(*entry["interval"]) if entry["interval"] else "-"
+            bounds = [score.write(entry[end]) for end in ("worst", "best") if end in entry]
+            label = replace(score, label=score.label or name).titled
+            rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
+        elif entry:
+            counts = entry
+            if isinstance(entry, Mapping):
+                counts = counted(entry)
+            elif isinstance(entry, list):
+                counts = "; ".join(map(str, entry))
+            notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
+    return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
+
+
+def count(reasons: Iterable[str | None]) -> dict[str, int]:
+    """Return how often each reason is given, the commonest first; None is no reason."""
+    return dict(Counter(reason for reason in reasons if reason is not None).most_common())
 
 
 def in_their_places(

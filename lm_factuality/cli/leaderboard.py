@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -11,10 +12,13 @@ from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import plural, print_table
 from lm_factuality.ground.errors import printable
 
+if TYPE_CHECKING:
+    from lm_factuality.leaderboard.check import Checked
+
 app = App()
 Rules = Annotated[
     Path | None,
-    Option(help="Folder of rules, NAME.yaml each (default: the suite's own)."),
+    Option(help="Folder of rules, NAME.yaml each (default: the suite's own).", exists=True),
 ]
 Submissions = Annotated[Path, Argument(metavar="SUBMISSIONS", help="Folder with submissions.")]
 
@@ -46,7 +50,6 @@ def pack(
         str, Option(metavar="ORG/NAME", help="The model's name on the Hub, or one like it.")
     ],
     out: Annotated[Path, Option(help="Folder of submissions.")],
-    leaderboard: Annotated[str, Option(help="Which one (default: the one with these tasks).")] = "",
     revision: Annotated[
         str,
         Option(help="Which weights, where the results do not say."),
@@ -66,7 +69,6 @@ def pack(
         list[Path] | None,
         Option(metavar="FILE...", help="The labels, which are published too."),
     ] = None,
-    notes: Annotated[str, Option(help="A remark for readers of the submission.")] = "",
     rules: Rules = None,
 ) -> None:
     """Make a submission out of lm_eval's results.
@@ -81,26 +83,20 @@ def pack(
     then nothing is written.
     """
     from lm_factuality.leaderboard import pack
-    from lm_factuality.leaderboard.submission import read_submission
 
     options = pack.PackOptions(
         model,
-        leaderboard,
         revision,
         dtype,
         certificate,
-        notes,
         rules,
         key,
         tuple(labels or ()),
     )
     folder = pack.pack(results, options, out)
-    submission = read_submission(folder)
-    size = sum(file.bytes for file in submission.files) / 2**20
     sys.stdout.write(
-        f"{folder}: a submission to the leaderboard {submission.leaderboard},"
-        f" {submission.model.name} at {submission.model.revision}, {size:.1f} MiB; every score"
-        f" follows from its samples{_by_rules(rules)}\n"
+        f"{folder}: a submission of {model}; every score follows from its"
+        f" samples{_by_rules(rules)}\n"
     )
 
 
@@ -124,13 +120,11 @@ def check(
 
     The exit code is 1 if anything is refused. No model, judge or network is asked.
     """
-    from lm_factuality.leaderboard.check import check_every, find_submissions
-    from lm_factuality.leaderboard.rules import leaderboard_names
+    from lm_factuality.leaderboard.check import find_submissions
 
-    leaderboard_names(rules)  # A folder without rules is no reason to refuse submissions.
     # A link that the user names is meant; those below are not followed.
     folder = folder.resolve() if folder.is_symlink() else folder
-    checked = list(check_every(find_submissions(folder), rules))
+    checked = _check_all(find_submissions(folder), rules)
     are_accepted = not any(submission.refusals for submission in checked)
     if as_json:
         submissions = [
@@ -147,21 +141,36 @@ def check(
             "submissions": submissions,
         }
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
-        return int(not are_accepted)
+    else:
+        sys.stdout.writelines(_lines_of(checked, rules))
+    return int(not are_accepted)
+
+
+def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
+    from tqdm import tqdm
+
+    from lm_factuality.leaderboard.check import check_submission
+    from lm_factuality.leaderboard.rules import leaderboard_names
+
+    leaderboard_names(rules)  # A folder without rules is no reason to refuse submissions.
+    progress = tqdm(folders, "checking", unit="submission", delay=2, disable=None)
+    return [check_submission(folder, rules) for folder in progress]
+
+
+def _lines_of(checked: Sequence["Checked"], rules: Path | None) -> Iterator[str]:
+    """Yield a line for each refusal and verdict, in which no name can pass for another line."""
     for submission in checked:
         verdict = "accepted"
         if submission.refusals:
             verdict = f"refused, {len(submission.refusals)} reasons"
         for outcome in (*submission.refusals, f"{verdict}{_by_rules(rules)}"):
-            sys.stdout.write(printable(f"{submission.folder}: {outcome}") + "\n")
-    return int(not are_accepted)
+            yield printable(f"{submission.folder}: {outcome}") + "\n"
 
 
 @app.command()
 def build(
     submissions: Submissions,
     out: Annotated[Path, Option(help="Folder of the site; an earlier one is replaced.")],
-    title: Annotated[str, Option(help="Title of the site.")] = "Factuality leaderboard",
     workers: Annotated[int, Option(help="Processes that check.")] = 1,
     rules: Rules = None,
     reports: Annotated[
@@ -177,15 +186,12 @@ def build(
 
     The site needs no server: open site/index.html, or give the folder to any static host.
     """
-    from lm_factuality.leaderboard.rules import leaderboard_names
     from lm_factuality.leaderboard.site.build import build_site
 
-    leaderboard_names(rules)
     built = build_site(
         submissions,
         out,
         workers=max(1, workers),
-        title=title,
         reports=reports,
         rules=rules,
     )
@@ -193,9 +199,7 @@ def build(
         sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
     sys.stdout.write(
         f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
-        f" {built.refused} refused: {built.folder / 'index.html'}"
-        f" ({built.first_view / 1000:.0f} kB to open, {built.bytes / 1e6:.1f} MB in all)"
-        f"{_by_rules(rules)}\n"
+        f" {built.refused} refused: {out / 'index.html'}{_by_rules(rules)}\n"
     )
 
 
@@ -227,9 +231,7 @@ def rerun(
     1 if something differs.
     """
     from lm_factuality.leaderboard import rerun
-    from lm_factuality.leaderboard.rules import leaderboard_names
 
-    leaderboard_names(rules)
     tasks = rerun.rerun(submission.resolve(), rows, model_args, seed, rules).tasks
     columns = ("task", "#rows", "#same", "outcome", "compared")
     print_table(f"{submission}, run again", columns, [tuple(map(str, task)) for task in tasks])
@@ -240,25 +242,19 @@ def rerun(
 @app.command()
 def init(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write to.")],
-    suite: Annotated[
-        str | None,
-        Option(help="What pip installs there (default: this version)."),
-    ] = None,
-    lfs: Annotated[bool, Option("--lfs", help="Keep samples in Git LFS.")] = False,
 ) -> None:
     """Write the skeleton of a repository of submissions.
 
     \b
     Examples:
       lm-factuality leaderboard init my-leaderboard
-      lm-factuality leaderboard init my-leaderboard --lfs --suite "lm-factuality @ git+https://github.com/ORG/REPO@COMMIT"
 
     Makes a folder for a GitHub repository, with a workflow that checks the submissions of pull
     requests and publishes the site from main.
     """
     from lm_factuality.leaderboard.workflow import init_repository
 
-    sys.stdout.writelines(f"{path}\n" for path in init_repository(folder, suite, lfs))
+    sys.stdout.writelines(f"{path}\n" for path in init_repository(folder))
 
 
 @app.command()
@@ -266,10 +262,6 @@ def changed(
     submissions: Submissions,
     base: Annotated[str, Option(help="What the pull request is compared with.")],
     rules: Rules = None,
-    summary: Annotated[
-        Path | None,
-        Option(help="Markdown file to append the outcome to."),
-    ] = None,
 ) -> int:
     """Check the submissions that a pull request changes.
 
@@ -281,27 +273,11 @@ def changed(
     add. The exit code is 1 if one is refused, if an earlier one is changed, or if something else is
     changed beside it.
     """
-    from lm_factuality.ground.files import write_text
-    from lm_factuality.leaderboard.check import check_every
-    from lm_factuality.leaderboard.rules import leaderboard_names
     from lm_factuality.leaderboard.workflow import changed_submissions
 
-    leaderboard_names(rules)
     change = changed_submissions(submissions, base)
-    outcomes = []
+    checked = _check_all(change.submissions, rules)
     problems = [f"{code} {sentence}" for code, sentence in change.problems]
-    for checked in check_every(change.submissions, rules):
-        problems += [f"{checked.folder.name}: {refusal}" for refusal in checked.refusals]
-        verdict = "refused" if checked.refusals else "accepted"
-        outcomes.append(f"{checked.folder}: {verdict}{_by_rules(rules)}")
-    # One line each, whatever names hold: a workflow takes lines that begin with two colons as
-    # commands.
-    lines = [*outcomes, *problems] or ["no submission is changed"]
-    text = "".join(f"- {printable(line)}\n" for line in lines)
-    sys.stdout.write(text)
-    if summary:
-        existing = summary.read_text(encoding="utf-8") if summary.is_file() else ""
-        # As code, for what a submission says of itself is not Markdown of ours.
-        code = "".join(f"    {line}\n" for line in text.splitlines())
-        write_text(summary, existing + code)
-    return int(bool(problems))
+    lines = [*_lines_of(checked, rules), *(f"{printable(problem)}\n" for problem in problems)]
+    sys.stdout.writelines(lines or ["no submission is changed\n"])
+    return int(bool(problems) or any(submission.refusals for submission in checked))

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -11,6 +11,10 @@ from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import write_json
+
+if TYPE_CHECKING:
+    from lm_factuality.harness.outputs import TaskResult
+    from lm_factuality.results.read import Correction
 
 app = App()
 
@@ -101,14 +105,12 @@ def correct(
     labels: Annotated[
         list[Path], Option(metavar="FILE...", help="What people exported or filled in.")
     ],
-    task: Annotated[str | None, Option(help="Only this task.")] = None,
 ) -> None:
     """Correct scores for the judge's errors by people's labels.
 
     \b
     Examples:
       lm-factuality people correct results --key sheet.key.json --labels ann.csv ben.csv
-      lm-factuality people correct results --key sheet.key.json --labels labels.json --task felm_gen
 
     Corrects what the judge said about all samples by what people said about those on the sheet
     (prediction-powered inference). Where several answered, the majority decides. Writes
@@ -116,36 +118,59 @@ def correct(
     corrected scores side by side. It holds only for these samples and labels. docs/people.md says
     when to trust it.
     """
-    from lm_factuality.cli.outcome import print_corrected
     from lm_factuality.people.correct import correct
     from lm_factuality.people.labels import read_key
-    from lm_factuality.results.read import (
-        read_results_file,
-        read_results_files,
-        write_correction,
-    )
+    from lm_factuality.results.read import read_results_files, write_correction
 
     tasks = {source.task for source in read_key(key).sources}
     files = read_results_files(results, with_corrected=False)
     corrections = []
     for file in files:
         for result in file.tasks:
-            if result.task in tasks and task in (None, result.task):
-                corrections.append((file.path, correct(result, key, labels)))
+            if result.task in tasks:
+                corrections.append((file, result, correct(result, key, labels)))
     if not corrections:
         existing = sorted({result.task for file in files for result in file.tasks})
         raise ConfigError(
-            f"{task or 'RESULTS'}: the sheet is of {', '.join(sorted(tasks))}, the results are of"
+            f"RESULTS: the sheet is of {', '.join(sorted(tasks))}, the results are of"
             f" {', '.join(existing)}"
         )
-    for path, correction in corrections:
-        written = write_correction(correction, path)
-        print_corrected([read_results_file(path)], [correction.task])
-        for reason, count in correction.left_out.items():
-            sys.stdout.write(f"{count} samples: {reason}\n")
-        for name, reason in correction.without.items():
-            sys.stdout.write(f"{name}: {reason}\n")
+    for file, result, correction in corrections:
+        _print_correction(result, correction)
+        written = write_correction(correction, file.path)
         sys.stdout.write(f"Written to {written}, which is read with the results\n")
+
+
+def _print_correction(result: "TaskResult", correction: "Correction") -> None:
+    """Print the corrected scores of a task beside the measured ones."""
+    from lm_factuality.benchmarks.chosen import figure, score_called
+    from lm_factuality.results.compare import score_cells
+
+    rows = []
+    notes = []
+    for name, corrected in correction.scores.items():
+        score = score_called(result.kind, name)
+        value, interval = score_cells(figure(result, name), score)
+        row = (
+            f"{result.task}, {name}",
+            value,
+            interval,
+            score.write(corrected.value),
+            score.between(corrected.low, corrected.high),
+            f"{corrected.weight or 0:.2f}",
+            f"{corrected.labelled} of {corrected.units}",
+        )
+        rows.append(row)
+        notes.append(f"{result.task}: corrected {corrected.how}")
+    explanation = (
+        "lambda: how far the judge is believed between the labels, from 0 (not at all) to 1."
+    )
+    notes = [*dict.fromkeys(notes), explanation]
+    notes += [f"{count} samples: {reason}" for reason, count in correction.left_out.items()]
+    notes += [f"{name}: {reason}" for name, reason in correction.without.items()]
+    names = ("measured", "95% interval", "corrected", "95% interval ", "lambda", "labelled")
+    columns = ("score", *(f"#{name}" for name in names))
+    print_table("Scores corrected for the judge", columns, rows, notes)
 
 
 @app.command()

@@ -72,14 +72,13 @@ def report(
     is_opened: Annotated[
         bool, Option("--open", help="Open it in your browser when it is written.")
     ] = False,
-    title: Annotated[str, Option(help="Title of the site.")] = "Factuality report",
 ) -> None:
     """Turn the results of models into a site to browse.
 
     \b
     Examples:
       lm-factuality report results --out my-report
-      lm-factuality report results/opt-1.3b results/opt-2.7b --out my-report --title "OPT"
+      lm-factuality report results/opt-1.3b results/opt-2.7b --out my-report
 
     The folder needs no network: open index.html. Run lm_eval with --log_samples, otherwise there is
     nothing to browse or to compare row by row. Keys: / searches, the arrows (or j and k) go from
@@ -87,8 +86,7 @@ def report(
     """
     from lm_factuality.report.build import build_report
 
-    built = build_report(results, out, title)
-    chosen = built.chosen
+    chosen = build_report(results, out)
     sys.stdout.writelines(f"{note}\n" for note in chosen.notes)
     without_samples = sum(entry.result.samples is None for entry in chosen.entries)
     if without_samples:
@@ -98,8 +96,7 @@ def report(
         )
     page = out / "index.html"
     sys.stdout.write(
-        f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')},"
-        f" {len(built.pages)} pages in {page}\n"
+        f"{plural(len(chosen.models), 'model')}, {plural(len(chosen.tasks), 'task')} in {page}\n"
     )
     if is_opened and not webbrowser.open(page.resolve().as_uri()):
         sys.stdout.write("No browser was found here; open that file in one.\n")

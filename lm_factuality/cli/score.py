@@ -9,7 +9,7 @@ from typer import Option
 from lm_factuality.cli.judge import DryRun, Store, print_plans
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import percent, print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDown
 from lm_factuality.ground.files import write_json, write_lines
 
 _AMBIGBIO = {
@@ -77,12 +77,11 @@ def felm(
     """
     from lm_factuality.benchmarks.felm.metrics import to_report
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+    from lm_factuality.benchmarks.felm.verdicts import judge_outputs
     from lm_factuality.ground.published import locate
 
     rows = read_rows(locate(FELM, data_dir).path)
-    read = read_outputs(outputs, rows)
-    report = to_report(judge_outputs(rows, read, protocol), protocol)
+    report = to_report(judge_outputs(outputs, rows, protocol), protocol)
     unscored = report["unscored"]
     lines = []
     for name, levels in report.items():
@@ -145,7 +144,6 @@ def ambigbio(
         f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
         f" have no verdict left: D-FActScore of all facts would be {worst} if the lost ones were"
         f" not supported, {best} if they were",
-        f"biographies: the decisions alone show {report['num_biographies_at_least']:.2f} at least",
     ]
     columns = ("figure", "#value", "#95% interval")
     print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)
@@ -173,9 +171,6 @@ def extract(
     store: Store = None,
     dry_run: DryRun = False,
     data_dir: DataFolder = None,
-    max_tokens: Annotated[
-        int, Option(help="For one row's claims (the default is that of appendix D).")
-    ] = 1500,
 ) -> None:
     """Extract the claims of every segment.
 
@@ -204,8 +199,6 @@ def extract(
     )
     from lm_factuality.ground.published import locate
 
-    if max_tokens < 1:
-        raise ConfigError(f"--max-tokens is {max_tokens}, expected at least 1")
     rows = read_rows(locate(FELM, data_dir).path)
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
     if judge == "rules":
@@ -214,10 +207,10 @@ def extract(
         config = load_judge_config(judge)
         with Judge.open(config, store=store) as opened:
             if dry_run:
-                plan = opened.rehearse(lambda asked: extract_claims(asked, rows, max_tokens))
+                plan = opened.rehearse(lambda asked: extract_claims(asked, rows))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
-            extracted = extract_claims(opened, rows, max_tokens)
+            extracted = extract_claims(opened, rows)
         if all(row.problem for row in extracted):
             advice = (
                 "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"

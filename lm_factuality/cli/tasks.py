@@ -116,7 +116,6 @@ def validate(
         list[str],
         Argument(metavar="PATH|TASK", help="A task YAML, a CSV, JSONL or Parquet file, or a task."),
     ],
-    include_path: Annotated[list[str] | None, Option(help="Look for task names here too.")] = None,
     run_code: Annotated[
         bool,
         Option(
@@ -139,9 +138,8 @@ def validate(
       lm-factuality validate factor --data-dir my_folder
     """
     from lm_factuality.cli.validation import check_targets
-    from lm_factuality.harness.suite_task import shortened
 
-    reports = check_targets(targets, include_path or (), data_dir, run_code)
+    reports = check_targets(targets, data_dir, run_code)
     for report in reports:
         verdict = plural(len(report.problems), "problem") if report.problems else "sound"
         lines = [
@@ -151,8 +149,7 @@ def validate(
         if report.seam:
             lines.append(f"  prefix and completion of the first row: {report.seam}")
         if report.example:
-            context = shortened(report.example[0][0], keep_end=True)
-            lines.append(f"  context of the first row: {context!r}")
+            lines.append(f"  context of the first row: {report.example[0][0]!r}")
         for number, (_, continuation) in enumerate(report.example or ()):
             if continuation:
                 lines.append(f"  continuation {number}: {continuation!r}")

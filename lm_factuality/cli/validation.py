@@ -1,33 +1,28 @@
 """What ``lm-factuality validate`` checks, and ``lm-factuality ls`` lists."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lm_factuality.benchmarks import all_benchmarks, all_sources
+from judges import LEXICAL
+from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
-from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.suite_task import Report, check_built, quietly
+from lm_factuality.harness.suite_task import TaskReport, check_built, quietly
 from lm_factuality.harness.tasks import find_configs, unknown_keys
 
 
 def check_targets(
-    targets: Sequence[str],
-    include_path: Sequence[str] = (),
-    data_dir: str | None = None,
-    run_code: bool = False,
-) -> list[Report]:
+    targets: Sequence[str], data_dir: str | None = None, run_code: bool = False
+) -> list[TaskReport]:
     """Check tasks and data files for what lm_eval does not check.
 
     Args:
         targets: Task YAMLs; data files in the columns of FACTOR's authors; and names of tasks,
             groups or tags.
-        include_path: Folders in which names of tasks are looked up too.
         data_dir: A folder with the published files, instead of downloads.
         run_code: Whether to import the Python that a YAML of others names. Otherwise such a YAML
             is refused.
@@ -42,41 +37,35 @@ def check_targets(
             metadata = {"config_source": target}
             data_path = str(path.absolute())
             config = {"task": path.stem, "dataset_path": data_path, "metadata": metadata}
-            reports.append(_check(target, config, data_dir))
+            reports.append(_check_config(target, config, data_dir))
             continue
-        for name, config_or_error in find_configs(target, include_path, run_code):
-            if isinstance(config_or_error, FactualityError):
-                reports.append(_problems(name, config_or_error))
+        for name, found_config in find_configs(target, (), run_code):
+            if isinstance(found_config, FactualityError):
+                reports.append(_report_of(name, found_config))
                 continue
-            reports.append(_check_task(name, config_or_error, data_dir))
+            problems = list(unknown_keys(name, found_config))
+            if not isinstance(found_config.get("class"), type):
+                problem = "does not include tasks/factor/_factor.yaml, which names the class"
+                problems.insert(0, f"{name}: no FACTOR task: it {problem}")
+            report = _check_config(name, found_config, data_dir)
+            reports.append(replace(report, problems=(*problems, *report.problems)))
     return reports
 
 
-def _check_task(name: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-    problems = list(unknown_keys(name, config))
-    if not isinstance(config.get("class"), type):
-        problems.insert(
-            0,
-            f"{name}: no FACTOR task: it does not include tasks/factor/_factor.yaml, which names"
-            " the class",
-        )
-    report = _check(name, dict(config), data_dir)
-    return replace(report, problems=(*problems, *report.problems))
-
-
-def _check(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
+def _check_config(target: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
     """Ask the task's class. A config without one is read as a corpus of FACTOR rows."""
     task = config["class"] if isinstance(config.get("class"), type) else FactorTask
-    # lm_eval's own classes have no check.
-    check: Callable[..., Report] = getattr(task, "check", partial(check_built, task))
+    # Who judges is said when a task is run.
+    metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
+    config = {**config, "metadata": metadata}
     try:
-        return check(target, config, data_dir or (config.get("metadata") or {}).get("data_dir"))
+        return check_built(task, target, config, data_dir or metadata.get("data_dir"))
     except FactualityError as error:
-        return _problems(target, error)
+        return _report_of(target, error)
 
 
-def _problems(target: str, error: FactualityError) -> Report:
-    return Report(target, tuple(str(error).split("\n")))
+def _report_of(target: str, error: FactualityError) -> TaskReport:
+    return TaskReport(target, tuple(str(error).split("\n")))
 
 
 class ListedTask(NamedTuple):
@@ -101,27 +90,11 @@ def describe_task(config: Mapping[str, Any]) -> ListedTask:
             built = task(config={**config, "metadata": {"judge": "lexical", **metadata}})
             rows = len(built.eval_docs)
     else:
-        sources = _sources_of(benchmark, metadata)
+        published = all_sources().values()
+        name = str(config["task"])
+        sources = [source for source in published if name.startswith(source.name)]
+        sources = sources or [source for source in published if source.name.startswith(name)]
         rows = sum(source.rows for source in sources)
         licence = ", ".join(sorted({source.license for source in sources}))
     licence = str(metadata.get("license") or licence)
     return ListedTask(question, rows, licence, benchmark.judging is not None)
-
-
-def _sources_of(benchmark: Benchmark, metadata: Mapping[str, Any]) -> list[Source]:
-    """Return the published files that a task reads."""
-    known = all_sources()
-    names = [metadata.get("source"), metadata.get("documents_of")]
-    named = [known[name] for name in names if name in known]
-    if named:
-        return named
-    # A source is called after a setting of its task, such as topic_history.
-    settings = tuple(f"{key}_{value}" for key, value in metadata.items() if isinstance(value, str))
-    sources = list(benchmark.data.sources)
-    of_settings = [source for source in sources if source.name.startswith(settings)]
-    if of_settings or sources:
-        return of_settings or sources[:1]
-    for other in all_benchmarks():
-        if other.kind == benchmark.page.name:
-            return list(other.data.sources[:1])
-    return []

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from judges.config import JudgeConfig
 from judges.judge import Judge
@@ -17,7 +17,6 @@ from judges.verify import (
     SUPPORTED,
     UNSCORED,
     Pair,
-    SupportReply,
     Verification,
     verify,
 )
@@ -29,26 +28,25 @@ from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, rea
 from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines, to_model
 
-_WRITTEN = ("verdict", "score", "reason", "said")
 _SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
-class _Passage(BaseModel):
+class VerifyPassage(BaseModel, strict=True):
     """A passage of a line, if it is no text alone."""
 
-    text: Annotated[str, Field(strict=True)]
-    title: Annotated[str, Field(strict=True)] | None = None
+    text: str
+    title: str | None = None
 
     def __str__(self) -> str:
         title = " ".join((self.title or "").split())
         return f"Title: {title}\n{self.text}" if title else self.text
 
 
-class _Line(BaseModel):
+class VerifyLine(BaseModel, strict=True):
     """A line of the file. Other keys are copied to the output."""
 
-    claim: Annotated[str, Field(strict=True)]
-    passages: list[Annotated[str, Field(strict=True)] | _Passage]
+    claim: str
+    passages: list[str | VerifyPassage]
 
 
 def verify_file(
@@ -74,11 +72,7 @@ def verify_file(
     decide = _by_logprobs if config.verdicts == "logprobs" else verify
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            if decide is verify:
-                subjects = [pair.subject for pair in pairs if not pair.problem]
-                planned = judge.plan(PROMPT, subjects, reply=SupportReply)
-            else:
-                planned = judge.rehearse(lambda asked: decide(asked, pairs))
+            planned = judge.rehearse(lambda asked: decide(asked, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():
@@ -121,12 +115,7 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
     """Check a line of the file, and return it as it is and as a pair for the judge."""
-    line = to_model(_Line, content)
-    taken = [key for key in _WRITTEN if key in content]
-    if taken:
-        raise ValueError(
-            f"has {', '.join(taken)} already, which the output would replace; rename or drop it"
-        )
+    line = to_model(VerifyLine, content)
     # Half a surrogate pair, which no file can hold, is an error before anybody is asked.
     json.dumps(content, ensure_ascii=False).encode()
     return content, Pair(line.claim, tuple(map(str, line.passages)))

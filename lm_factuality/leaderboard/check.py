@@ -13,44 +13,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
+from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
-from lm_factuality.harness.outputs import TaskResult, number_of
-from lm_factuality.leaderboard.documents import unknown_data
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     SampleEvidence,
     TaskEvidence,
+    has_template,
+    hash_of,
+    items_of,
     read_evidence,
     shown_number,
-)
-from lm_factuality.leaderboard.rules import Rules, read_rules
-from lm_factuality.leaderboard.runs import (
-    THINKING,
-    Run,
-    is_judged,
-    items_of,
     thinking_tokens_of,
-    unscored_of,
     without_folder,
 )
+from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.submission import (
     FILE,
     Refusal,
     Refused,
     Submission,
+    SubmittedModel,
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS
+from lm_factuality.results.settings import ADAPTERS, changing_arguments
 
 logger = logging.getLogger(__name__)
-UNFINISHED = ".packing"  # the folder in which pack works
-_NOT_METRICS = ("name", "alias", "sample_len", "sample_count", " ")
-_MOST_DIFFERENCES = 5
+_MOST_PROBLEMS = 5
 _LONGEST_VALUE = 160  # characters of a setting that a refusal shows
 
 
@@ -78,21 +72,21 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         The submission with its refusals. What cannot be read is refused, whatever it is.
     """
     submission: Submission | None = None
-    refusals: list[Refusal] = []
     evidence: Evidence | None = None
+    refusals: list[Refusal] = []
     try:
         submission = read_submission(folder)
-        try:
-            rules = read_rules(submission.leaderboard, rules_folder)
-        except ConfigError as error:
-            raise Refused(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error))) from error
+        rules = read_rules(submission.leaderboard, rules_folder)
         evidence = read_evidence(folder, submission, rules)
         for check in CHECKS:
             refusals += check(evidence, rules)
     except Refused as error:
         refusals += error.refusals
+    except ConfigError as error:
+        refusals.append(Refusal("LEADERBOARD_UNKNOWN", FILE, str(error)))
     except Exception as error:
-        # A stranger wrote the files: there is no end to what can be wrong with them.
+        # A stranger wrote the files: there is no end to what can be wrong with them. One folder
+        # that the checks were not made for must not hide what they say of the others.
         logger.debug("%s: not as lm_eval writes it", folder, exc_info=True)
         problem = f"{type(error).__name__}: {without_folder(error, folder)}"
         sentence = f"not as lm_eval writes it: {problem}; run and pack again"
@@ -103,51 +97,26 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
 def find_submissions(folder: Path) -> list[Path]:
     """All submissions below a folder, or the folder itself if it is one.
 
-    No link is followed. A link to a folder is among the submissions, so that it is refused.
+    No link is followed, and no folder whose name begins with a dot is looked into. A link to a
+    folder is among the submissions, so that it is refused.
 
     Raises:
         DataError: There are none.
     """
     submissions: list[Path] = []
-    links: list[Path] = []
-    for parent, folders, files in os.walk(folder, followlinks=False):
-        folders[:] = [name for name in folders if name != UNFINISHED]
+    for parent, folders, files in os.walk(folder):
         if FILE in files:
             submissions.append(Path(parent))
-        paths = [Path(parent) / name for name in folders]
-        links += [path for path in paths if path.is_symlink()]
-    for link in links:
-        if not any(link.is_relative_to(submission) for submission in submissions):
-            submissions.append(link)
+        # A folder that pack has not finished begins with a dot.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = [Path(parent, name) for name in folders]
+        submissions += [path for path in paths if path.is_symlink()]
     if not submissions:
         raise DataError(
             f"{folder}: no {FILE} here or below; make a submission with: lm-factuality leaderboard"
             " pack"
         )
     return sorted(submissions)
-
-
-def check_every(folders: Sequence[Path], rules: Path | None = None) -> Iterator[Checked]:
-    """Check several submissions, in their order."""
-    for folder in tqdm(folders, desc="checking", unit="submission", delay=2, disable=None):
-        yield check_surely(folder, rules)
-
-
-def check_surely(folder: Path, rules: Path | None = None) -> Checked:
-    """Check a submission, with a refusal in the place of any error.
-
-    A folder that the check was not made for must not hide what it says of the others.
-    """
-    try:
-        if not folder.is_symlink():
-            return check_submission(folder, rules)
-        problem = "is a link; a submission is a folder of its own"
-        refusal = Refusal("PATH_ESCAPES", folder.name, problem)
-    except Exception as error:
-        logger.exception("%s: the check failed", folder)
-        problem = f"the check itself failed: {type(error).__name__}"
-        refusal = Refusal("SUBMISSION_INVALID", FILE, problem)
-    return Checked(folder, None, (refusal,))
 
 
 def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
@@ -161,7 +130,7 @@ def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
         elif task.samples is None:
             problem = "its samples are not beside its results; run it with --log_samples"
             yield Refusal("FILE_MISSING", name, problem)
-    names = [name for run in evidence.runs for name in run.file.content["results"]]
+    names = [name for file in evidence.files for name in file.content["results"]]
     for name, times in Counter(names).items():
         if name not in rules.by_task:
             problem = "is not of this leaderboard, and nothing of it is checked"
@@ -172,34 +141,34 @@ def files_are_complete(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
 
 def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """All runs are of the model, revision, number format and backend that the submission names."""
-    files = [run.file for run in evidence.runs]
-    models = {(file.model, file.revision, file.dtype, file.backend) for file in files}
+    models = {(file.model, file.revision, file.dtype, file.backend) for file in evidence.files}
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
         yield Refusal("MIXED_RUNS", "results", problem)
-    for run in evidence.runs:
-        for problem in _model_differences(evidence.submission, run):
-            yield Refusal("MODEL_DIFFERS", run.name, f"the run was {problem}")
+    for file in evidence.files:
+        for problem in _model_differences(evidence.submission.model, file):
+            yield Refusal("MODEL_DIFFERS", file.path.name, f"the run was {problem}")
 
 
 def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """Versions, backends, prompts, decoding and the judge are as the leaderboard wants them."""
-    for run in evidence.runs:
-        yield from _expect(rules, run.name, "the backend", run.file.backend, *PLAIN_BACKENDS)
-        yield from _expect(rules, run.name, "what is added to the model", run.adapters, [])
-        version = str(run.file.versions.get("lm_eval"))
+    for file in evidence.files:
+        name = file.path.name
+        adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
+        yield from _expect(rules, name, "the backend", file.backend, *PLAIN_BACKENDS)
+        yield from _expect(rules, name, "what is added to the model", adapters, [])
+        version = str(file.versions.get("lm_eval"))
         if not rules.takes_lm_eval(version):
-            beginnings = ", ".join(f"{beginning}*" for beginning in rules.lm_eval_versions)
-            expected = f"{beginnings} from {rules.lm_eval_minimum} on"
-            problem = f"found {version[:40]}, expected {expected}; run again"
-            yield Refusal("LM_EVAL_UNKNOWN", run.name, problem)
+            problem = f"found {version[:40]}, expected {rules.lm_eval_versions}; run again"
+            yield Refusal("LM_EVAL_UNKNOWN", name, problem)
     for name, task in evidence.tasks.items():
         for setting, (actual, expected_values) in _settings(task, rules).items():
             yield from _expect(rules, name, setting, actual, *expected_values)
         if task.samples is not None and task.samples.request_problem:
             problem = f"{task.samples.request_problem}; leave out whatever changes prompts"
             yield Refusal("CONFIG_DIFFERS", name, problem)
-        if is_judged(task.task) or task.rules.judge_prompts:
+        benchmark = find_benchmark(task.task.kind)
+        if task.rules.judge_prompts or (benchmark and benchmark.judging):
             yield from _judge_refusals(evidence, task, rules)
 
 
@@ -207,7 +176,7 @@ def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The whole published data was run, and the documents in the samples are those of the data."""
     for name, task in evidence.tasks.items():
         counts = {task.task.effective, task.task.num_samples, task.rules.documents}
-        limit = task.run.config.get("limit")
+        limit = mapping(task.file.content.get("config")).get("limit")
         if limit is not None or len(counts) > 1:
             found = f"{task.task.effective} of {task.rules.documents} documents were run"
             yield Refusal("LIMIT_RUN", name, f"{found}, with --limit {limit}; run the whole task")
@@ -223,7 +192,10 @@ def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
 def scores_follow_from_samples(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The samples are those of the run, and they give the scores in the results."""
     for name, task in evidence.tasks.items():
-        yield from _metric_refusals(task)
+        headline = task.rules.headline
+        if headline and not math.isfinite(task.task.metrics.get(headline, math.nan)):
+            problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+            yield Refusal("RESULTS_INVALID", name, problem)
         if task.samples is not None:
             yield from _sample_refusals(task, task.samples)
         if task.correction_problem:
@@ -237,11 +209,12 @@ def unscored_rows_cannot_win(evidence: Evidence, rules: Rules) -> Iterator[Refus
     """
     for name, evidence_of_task in evidence.tasks.items():
         task = evidence_of_task.task
-        if number_of(task.metrics.get("unscored")) is None:
+        unscored = number_of(task.metrics.get("unscored"))
+        if unscored is None:
             problem = "does not say how many responses are unscored"
             yield Refusal("RESULTS_INVALID", name, problem)
-        elif unscored_of(task) > rules.max_unscored * items_of(task):
-            found = f"{unscored_of(task)} of {items_of(task)} responses are unscored"
+        elif unscored > rules.max_unscored * items_of(task):
+            found = f"{int(unscored)} of {items_of(task)} responses are unscored"
             problem = f"{found}, at most {rules.max_unscored:.1%} may be"
             yield Refusal("UNSCORED_TOO_MANY", name, problem)
 
@@ -258,13 +231,13 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _model_differences(submission: Submission, run: Run) -> Iterator[str]:
+def _model_differences(model: SubmittedModel, file: ResultsFile) -> Iterator[str]:
     """In what a run is of another model than the submission says."""
-    model, file = submission.model, run.file
-    if run.commit and run.commit != model.revision:
-        yield f"of commit {run.commit[:40]}, not of {model.revision[:80]}"
+    commit = str(mapping(file.content.get("config")).get("model_sha") or "")
+    if commit and commit != model.revision:
+        yield f"of commit {commit[:40]}, not of {model.revision[:80]}"
     is_on_hub = file.model.count("/") == 1 and not file.model.startswith((".", "/", "~"))
-    if is_on_hub and run.commit and short_name(file.model) != short_name(model.name):
+    if is_on_hub and commit and short_name(file.model) != short_name(model.name):
         yield f"of {file.model[:120]!r}, not of {model.name!r}"
     if file.dtype and file.dtype != model.dtype:
         yield f"in {str(file.dtype)[:40]}, not in {model.dtype[:40]}"
@@ -281,26 +254,26 @@ def _expect(rules: Rules, where: str, name: str, actual: Any, *expected: Any) ->
 
 def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Sequence[Any]]]:
     """By name, a setting of a run and the values that it may have."""
-    run, task, expected = evidence.run, evidence.task, evidence.rules
+    content, task, expected = evidence.file.content, evidence.task, evidence.rules
+    config = mapping(content.get("config"))
+    shots = mapping(content.get("n-shot")).get(task.task, task.config.get("num_fewshot"))
     settings: dict[str, tuple[Any, Sequence[Any]]] = {
         "version": (task.version, [expected.version]),
         "suite_version": (task.metadata.get("suite_version"), rules.suite_versions),
-        "num_fewshot": (run.settings(task)["num_fewshot"], [0]),
-        "bootstrap_iters": (bool(run.config.get("bootstrap_iters", True)), [True]),
-        "system_instruction": (bool(run.file.content.get("system_instruction")), [False]),
+        "num_fewshot": (shots, [0]),
+        "bootstrap_iters": (bool(config.get("bootstrap_iters", True)), [True]),
+        "system_instruction": (bool(content.get("system_instruction")), [False]),
     }
     for name, value in expected.metadata.items():
         settings[name] = (task.metadata.get(name), [value])
-    if expected.benchmark is not None:
-        settings["benchmark"] = (task.kind, [expected.benchmark])
     if expected.generation_kwargs is not None:
         decoding = task.config.get("generation_kwargs")
         settings["generation_kwargs"] = (decoding, [expected.generation_kwargs])
         settings["repeats"] = (task.config.get("repeats"), [expected.repeats])
         tokens = thinking_tokens_of(task)
-        settings[THINKING] = (tokens, [max(0, min(tokens, rules.thinking_tokens))])
+        settings["thinking_tokens"] = (tokens, [max(0, min(tokens, rules.thinking_tokens))])
     if not rules.chat_template:
-        settings["chat_template"] = (run.has_template, [False])
+        settings["chat_template"] = (has_template(evidence.file), [False])
     return settings
 
 
@@ -314,9 +287,8 @@ def _judge_refusals(
         problem = "judge_config with prompt_hashes is missing; run it again"
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
-    backend = str(judge.get("backend"))
     if "coefficients" in mapping(judge.get("options")):
-        problem = f"the {backend} judge has coefficients of its own; run with the suite's"
+        problem = "the judge has coefficients of its own; run with the suite's"
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
     certificates = _certificates(evidence, task)
     expected_prompts = evidence_of_task.rules.judge_prompts
@@ -325,17 +297,18 @@ def _judge_refusals(
     for place, content in certificates.items():
         for problem in wrong_certificate(content, judge, rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{place}: {problem}")
-    if rules.certificate == "none":
+    are_published = [is_published(content) for content in certificates.values()]
+    if rules.certificate == "published" and not any(are_published):
+        problem = "no certificate that was made on the published data"
+    elif rules.certificate == "any" and not certificates:
+        problem = "no certificate"
+    else:
         return
-    if not certificates:
-        advice = (
-            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
-            " --certificate"
-        )
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"no certificate: {advice}")
-    elif rules.certificate == "published" and not any(map(is_published, certificates.values())):
-        problem = "no certificate was made on the published data; certify again on that"
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, problem)
+    advice = (
+        "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
+        " --certificate"
+    )
+    yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{problem}: {advice}")
 
 
 def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:
@@ -344,8 +317,7 @@ def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str
     if evidence.submission.certificate is not None:
         certificates[evidence.submission.certificate] = evidence.certificate
     for setting, content in mapping(task.metadata.get("judge_certificate")).items():
-        if isinstance(content, dict):
-            certificates[f"judge_certificate.{setting}"[:80]] = content
+        certificates[f"judge_certificate.{setting}"[:80]] = mapping(content)
     return certificates
 
 
@@ -373,39 +345,21 @@ def _document_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Itera
     rules = evidence.rules
     times = Counter(samples.doc_ids)
     expected = range(rules.documents)
-    problems = {
-        "ROWS_MISSING": [doc_id for doc_id in expected if doc_id not in times],
-        "ROWS_DUPLICATE": [doc_id for doc_id, count in times.items() if count > 1],
-        "ROWS_UNKNOWN": [doc_id for doc_id in times if doc_id not in expected],
-    }
-    for code, doc_ids in problems.items():
-        if doc_ids:
-            numbers = listed([shown_number(doc_id) for doc_id in doc_ids])
-            problem = (
-                f"{len(doc_ids)} rows, doc_id {numbers}; expected 0 to {expected[-1]} once each"
-            )
-            yield Refusal(code, rules.task, f"{problem}; run the whole task again")
-    if evidence.published_digest is None:
-        yield Refusal("DATA_UNAVAILABLE", rules.task, unknown_data(rules))
-    elif not problems["ROWS_MISSING"] and samples.digest != evidence.published_digest:
-        digests = f"digest {samples.digest[:12]}, expected {evidence.published_digest[:12]}"
+    doc_ids = sorted({*times, *expected})
+    wrong = [doc_id for doc_id in doc_ids if times[doc_id] != (1 if doc_id in expected else 0)]
+    digest = samples.documents.hexdigest()
+    if wrong:
+        numbers = listed([shown_number(doc_id) for doc_id in wrong])
+        problem = f"{len(wrong)} rows are missing, unknown or there twice: doc_id {numbers}"
+        advice = f"expected 0 to {expected[-1]} once each; run the whole task again"
+        yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
+    if evidence.data_problem:
+        yield Refusal("DATA_UNAVAILABLE", rules.task, evidence.data_problem)
+    elif not wrong and digest != evidence.published_digest:
+        digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
         found = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"
         yield Refusal("WRONG_DATA", rules.task, f"{found}; {advice}")
-
-
-def _metric_refusals(evidence: TaskEvidence) -> Iterator[Refusal]:
-    """A task has one filter, and the score that it is ranked by."""
-    task, headline = evidence.task, evidence.rules.headline
-    results = evidence.run.file.content["results"][task.task]
-    filters = {key.partition(",")[2] for key in results if key not in _NOT_METRICS}
-    if len(filters) > 1:
-        names = ", ".join(sorted(name[:20] or "none" for name in filters))
-        problem = f"scores of {len(filters)} filters ({names}), of which one would be checked"
-        yield Refusal("RESULTS_INVALID", task.task, problem)
-    if headline is not None and not math.isfinite(task.metrics.get(headline, math.nan)):
-        problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
-        yield Refusal("RESULTS_INVALID", task.task, problem)
 
 
 def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:
@@ -413,21 +367,15 @@ def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
     if samples.problem:
         yield Refusal("SAMPLES_INVALID", name, samples.problem)
         return
-    if len(samples.filters) > 1:
-        found = f"rows of {len(samples.filters)} filters, of which one would be checked"
-        yield Refusal("SAMPLES_INVALID", name, f"{found}; pack the run again")
-    hash_in_results = mapping(evidence.run.file.content.get("task_hashes")).get(name)
     if samples.hash_problems:
-        problem = f"{'; '.join(samples.hash_problems)}; run the task again"
-        yield Refusal("SAMPLES_CHANGED", name, problem)
-    elif hash_in_results != samples.joined_hash:
+        problem = "; ".join(samples.hash_problems[:_MOST_PROBLEMS])
+        yield Refusal("SAMPLES_CHANGED", name, f"{problem}; run the task again")
+    elif mapping(evidence.file.content.get("task_hashes")).get(name) != hash_of(samples.hashes):
         problem = "the results were made from other samples: task_hashes differs"
         yield Refusal("SAMPLES_CHANGED", name, problem)
     if samples.score_problems:
-        problems = list(samples.score_problems[:_MOST_DIFFERENCES])
-        if len(samples.score_problems) > _MOST_DIFFERENCES:
-            problems.append(f"... {len(samples.score_problems)} differences in all")
-        yield Refusal("SCORE_CHANGED", name, "; ".join(problems))
+        problems = listed(samples.score_problems, _MOST_PROBLEMS)
+        yield Refusal("SCORE_CHANGED", name, problems)
 
 
 def _run_again(rules: Rules) -> str:

@@ -1,11 +1,11 @@
 """Whether the files of a submission are those that were packed, and hold no credentials."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.secrets import (
     secret_of_environment,
@@ -18,18 +18,9 @@ from lm_factuality.leaderboard.submission import FILE, Refusal, Refused, Submiss
 MAX_FILE = 512 * 2**20
 """The bytes that one file may have."""
 
-MAX_TOTAL = 2 * 2**30
-"""The bytes that all files together may have."""
-
-MAX_LINE = 4 * 2**20
-"""The bytes that a line may have: a sample, or a text of the results, is far shorter."""
-
 _MOST_PLACES = 5
-_OF_A_RUN = re.compile(r"(results|samples|corrected)_.+\.jsonl?")
-"""The files that lm_eval and ``people correct`` write."""
-
-_PROSE = ("chat_template", "description", "system_instruction")
-"""Keys of results whose texts may hold NAME=VALUE without setting anything."""
+_WITH_ARGUMENTS = ("config", "pretty_env_info")
+"""Parts of results whose texts may set a credential by its name, as in ``token=...``."""
 
 
 def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
@@ -38,8 +29,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
     Raises:
         Refused: A file is missing, changed, too large or not of the submission.
     """
-    problems = [*_missing_files(submission), *_extra_files(folder, submission)]
-    problems += _changed_files(folder, submission)
+    problems = [*_wrong_files(folder, submission)]
     if problems:
         raise Refused(*problems)
     for name in (FILE, *(packed.path for packed in submission.files)):
@@ -61,7 +51,9 @@ def secrets_in_file(path: Path) -> list[str]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             is_escaped_sample = path.suffix == ".jsonl" and "\\u" in line
-            text = line + _unescaped(line) if is_escaped_sample else line
+            text = line
+            if is_escaped_sample:
+                text += json.dumps(_parse(line), ensure_ascii=False)
             places += [f"line {number}: looks like {what}" for _, what in secrets_in_text(text)]
             variable = secret_of_environment(text)
             if variable:
@@ -71,21 +63,19 @@ def secrets_in_file(path: Path) -> list[str]:
     if path.suffix == ".json":
         content = _parse(path.read_text(encoding="utf-8", errors="replace"))
         places += [f"{place}: {what}" for place, what in secrets_within(content)]
-        places += _set_by_name(content)
+        for part in _WITH_ARGUMENTS:
+            text = str(mapping(content).get(part))
+            places += [f"{part}: looks like {what}" for _, what in secrets_in_arguments(text)]
     return places[:_MOST_PLACES]
 
 
-def _missing_files(submission: Submission) -> Iterator[Refusal]:
-    names = {packed.path for packed in submission.files}
+def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
+    """Files that are missing, are links, are too large, or are not those that were packed."""
+    names = {FILE, *(packed.path for packed in submission.files)}
     for name in (submission.certificate, submission.key, *submission.labels):
-        if name and name not in names:
+        if name is not None and name not in names:
             sentence = "is used, but not listed under 'files'; pack the results again"
             yield Refusal("FILE_MISSING", name, sentence)
-
-
-def _extra_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    names = {FILE, *(packed.path for packed in submission.files)}
-    used = {FILE, submission.certificate, submission.key, *submission.labels}
     for path in sorted(folder.iterdir()):
         if path.is_symlink():
             sentence = "is a link; a submission holds the files themselves"
@@ -93,13 +83,6 @@ def _extra_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         elif path.name not in names:
             sentence = "is not listed under 'files'; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
-        elif path.name not in used and not _OF_A_RUN.fullmatch(path.name):
-            sentence = "is neither of a run nor a certificate, key or labels; take it away"
-            yield Refusal("FILE_EXTRA", path.name[:80], sentence)
-
-
-def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    total = 0
     for packed in submission.files:
         path = folder / packed.path
         if path.is_symlink():
@@ -109,31 +92,12 @@ def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             yield Refusal("FILE_MISSING", packed.path, sentence)
             continue
         size = path.stat().st_size
-        total += size
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", packed.path, f"{size} bytes, at most {MAX_FILE} are taken")
-        elif _has_long_line(path):
-            yield Refusal("TOO_LARGE", packed.path, f"a line has more than {MAX_LINE} bytes")
         elif size != packed.bytes or sha256_of(path) != packed.sha256:
             code = "SAMPLES_CHANGED" if path.suffix == ".jsonl" else "FILE_CHANGED"
             sentence = "is not the file that was packed: its size or sha256 differs; pack again"
             yield Refusal(code, packed.path, sentence)
-    if total > MAX_TOTAL:
-        sentence = f"{total} bytes together, at most {MAX_TOTAL} are taken"
-        yield Refusal("TOO_LARGE", "all files", sentence)
-
-
-def _has_long_line(path: Path) -> bool:
-    # Only the beginning of a long line is ever in memory.
-    with path.open("rb") as file:
-        while line := file.readline(MAX_LINE + 1):
-            if len(line) > MAX_LINE:
-                return True
-    return False
-
-
-def _unescaped(line: str) -> str:
-    return json.dumps(_parse(line), ensure_ascii=False)
 
 
 def _parse(text: str) -> Any:
@@ -141,17 +105,3 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None  # Whoever reads the file as JSON reports that it is none.
-
-
-def _set_by_name(content: Any, place: str = "the file") -> Iterator[str]:
-    """Yield where a text sets a credential by its name, as in ``token=...``."""
-    if isinstance(content, dict):
-        for key, value in content.items():
-            if key not in _PROSE:
-                yield from _set_by_name(value, str(key)[:40])
-    elif isinstance(content, list):
-        for value in content:
-            yield from _set_by_name(value, place)
-    elif isinstance(content, str):
-        for _, what in secrets_in_arguments(content):
-            yield f"{place}: looks like {what}"

@@ -15,69 +15,98 @@ from typing import Any
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.ground.errors import FactualityError
+from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import parse_json
-from lm_factuality.harness.outputs import TaskResult, beside
-from lm_factuality.harness.samples import read_every_sample
+from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
+from lm_factuality.harness.samples import read_samples
 from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
-from lm_factuality.leaderboard.runs import Run, read_runs, thinking_tokens_of, without_folder
-from lm_factuality.leaderboard.submission import Refusal, Submission
+from lm_factuality.leaderboard.submission import Refusal, Refused, Submission
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
 from lm_factuality.people.sheet import asked_units, draw, units_of_run
-from lm_factuality.results.read import read_correction
+from lm_factuality.results.read import date_of, read_correction, read_results_file
 from lm_factuality.results.recompute import UNREADABLE, differences, recompute, same
 
 _LONGEST_NUMBER = 10**15
-_MOST_PROBLEMS = 5
 
 
-@dataclass(frozen=True)
+@dataclass
 class SampleEvidence:
-    """What the samples of a task hold."""
+    """What the samples of a task hold. It grows while they are read."""
+
+    audit: Audit
+    documents: Digest
+    """The documents, without outputs of the evaluated model."""
 
     problem: str = ""
     """Why the samples cannot be read, or an empty text."""
 
-    filters: tuple[str, ...] = ()
-    """The filters of lm_eval that there are samples of. Only those of the first are read."""
-
-    doc_ids: tuple[int, ...] = ()
+    doc_ids: list[int] = field(default_factory=list)
     """The numbers of the documents, in the order of the file."""
 
-    digest: str = ""
-    """A hash of the documents, without outputs of the evaluated model."""
+    hash_problems: list[str] = field(default_factory=list)
+    """The samples that are not what their own hashes say."""
 
-    hash_problems: tuple[str, ...] = ()
-    """The first samples that are not what their own hashes say."""
-
-    joined_hash: str = ""
-    """A hash of the hashes of all samples, which lm_eval writes into the results too."""
+    hashes: str = ""
+    """The hashes of all samples, of which lm_eval writes a hash into the results too."""
 
     request_problem: str = ""
     """In what the model was asked something else than a document says, or an empty text."""
 
-    score_problems: tuple[str, ...] = ()
+    score_problems: list[str] = field(default_factory=list)
     """What the results say otherwise than the samples."""
 
-    answers: str = ""
-    """A hash of what the model answered, by which the same answers are known elsewhere."""
+    answers: list[tuple[str, str]] = field(default_factory=list)
+    """What the model answered to each document."""
+
+    def read(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        """Pass the samples of a file on, and keep what the checks need of each."""
+        for sample in read_samples(path):
+            self._keep(sample)
+            yield sample
+
+    def _keep(self, sample: Mapping[str, Any]) -> None:
+        doc_id = sample["doc_id"]
+        if not isinstance(doc_id, int) or isinstance(doc_id, bool):
+            self.hash_problems.append(f"doc_id {str(doc_id)[:20]!r} is not a whole number")
+            return
+        self.doc_ids.append(doc_id)
+        self.answers.append((str(doc_id), json.dumps(sample.get("resps"), sort_keys=True)))
+        document = self.documents.add(doc_id, sample["doc"])
+        # The texts of which lm_eval writes hashes, in its order.
+        texts = {
+            "doc": json.dumps(document, indent=2, ensure_ascii=False),
+            "prompt": _prompt_of(sample),
+            "target": str(sample.get("target")),
+        }
+        place = f"doc_id {shown_number(doc_id)}"
+        for name, text in texts.items():
+            written = str(sample.get(f"{name}_hash"))
+            self.hashes += written
+            if hash_of(text) != written:
+                self.hash_problems.append(f"{place}: its {name}_hash is not that of its {name}")
+        if not self.request_problem:
+            problem = self.audit.wrong_request(sample)
+            self.request_problem = f"{place}: {problem}" if problem else ""
 
 
 @dataclass(frozen=True)
 class TaskEvidence:
-    """A task of the leaderboard, with the run that it is in."""
+    """A task of the leaderboard, with the results file that it is in."""
 
-    run: Run
+    file: ResultsFile
     task: TaskResult
     rules: TaskRules
     samples: SampleEvidence | None
     """None if there is no samples file."""
 
-    published_digest: str | None
-    """A hash of the published documents, or None if it is not known on this machine."""
+    published_digest: str = ""
+    """A hash of the published documents."""
+
+    data_problem: str = ""
+    """Why that hash is not known, or an empty text."""
 
     correction_problem: str = ""
     """What of the scores corrected by labels does not follow from the labels."""
@@ -88,7 +117,7 @@ class Evidence:
     """A submission, read once."""
 
     submission: Submission
-    runs: tuple[Run, ...]
+    files: tuple[ResultsFile, ...]
     tasks: Mapping[str, TaskEvidence]
     """By name, the tasks of the leaderboard that are in the results."""
 
@@ -107,135 +136,95 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             writes it. Nothing outside the folder is opened.
     """
     file_refusals = tuple(check_files(folder, submission))
-    runs = read_runs(folder, submission)
+    files = _read_results(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
-    for run in runs:
-        for task in run.file.tasks:
+    for file in files:
+        for task in file.tasks:
             task_rules = rules.by_task.get(task.task)
             if task_rules is not None:
-                tasks[task.task] = _read_task(folder, submission, run, task, task_rules)
-    certificate = _read_certificate(folder, submission)
-    return Evidence(submission, runs, tasks, file_refusals, certificate)
+                tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
+    certificate: Any = None
+    if submission.certificate is not None:
+        try:
+            text = (folder / submission.certificate).read_text(encoding="utf-8")
+            certificate = parse_json(text)
+        except (OSError, ValueError, RecursionError):
+            pass  # A check says that it is no certificate.
+    return Evidence(submission, files, tasks, file_refusals, mapping(certificate))
+
+
+def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
+    paths = [folder / packed.path for packed in submission.files]
+    try:
+        files = [read_results_file(path) for path in paths if path.name.startswith("results_")]
+        for file in files:
+            date_of(file)  # refuses a number that is no date
+    except DataError as error:
+        problem = without_folder(error, folder)
+        raise Refused(Refusal("RESULTS_INVALID", "results", problem)) from error
+    if not files:
+        problem = "no results_*.json; pack the results again"
+        raise Refused(Refusal("RESULTS_INVALID", "results", problem))
+    return tuple(files)
 
 
 def _read_task(
-    folder: Path, submission: Submission, run: Run, task: TaskResult, rules: TaskRules
+    folder: Path, submission: Submission, file: ResultsFile, task: TaskResult, rules: TaskRules
 ) -> TaskEvidence:
+    digest = problem = ""
+    try:
+        digest = published_digest(rules)
+    except DataError as error:
+        problem = str(error)
     return TaskEvidence(
-        run=run,
+        file=file,
         task=task,
         rules=rules,
-        samples=_read_samples(folder, run, task, rules) if task.samples else None,
-        published_digest=rules.digest or published_digest(rules),
-        correction_problem=_correction_problem(folder, submission, run, task),
+        samples=read_task_samples(folder, file, task, rules),
+        published_digest=digest,
+        data_problem=problem,
+        correction_problem=_correction_problem(folder, submission, file, task),
     )
 
 
-def _read_samples(folder: Path, run: Run, task: TaskResult, rules: TaskRules) -> SampleEvidence:
-    """Read the samples of a task in one pass, in which its scores are computed again."""
+def read_task_samples(
+    folder: Path, file: ResultsFile, task: TaskResult, rules: TaskRules
+) -> SampleEvidence | None:
+    """Read the samples of a task in one pass, in which its scores are computed again.
+
+    Returns:
+        What they hold, or None if the run kept none.
+    """
     benchmark = find_benchmark(task.kind)
-    assert task.samples is not None
+    if task.samples is None:
+        return None
     if benchmark is None:
         problem = f"is of the benchmark {task.kind[:40]!r}, which is not installed here"
-        return SampleEvidence(f"{problem}; install its package")
+        raise Refused(Refusal("SAMPLES_INVALID", task.task, f"{problem}; install its package"))
     expected = Expected(
         metadata=rules.metadata,
         generation_kwargs=rules.generation_kwargs,
         repeats=rules.repeats,
-        has_template=run.has_template,
+        has_template=has_template(file),
         thinking_tokens=thinking_tokens_of(task),
     )
-    reader = _SampleReader(
-        task.samples, benchmark.checks.audit(expected), benchmark.data.model_outputs
-    )
+    documents = Digest(benchmark.data.model_outputs)
+    evidence = SampleEvidence(benchmark.checks.audit(expected), documents)
     try:
-        score_problems = differences(task, recompute(task, reader.read()))
+        evidence.score_problems += differences(task, recompute(task, evidence.read(task.samples)))
     except UNREADABLE as error:
-        return SampleEvidence(without_folder(error, folder))
-    return reader.evidence(tuple(score_problems))
+        evidence.problem = without_folder(error, folder)
+    return evidence
 
 
-@dataclass
-class _SampleReader:
-    """Passes samples on, and keeps what the checks need of each."""
-
-    path: Path
-    audit: Audit
-    model_outputs: tuple[str, ...]
-    filters: dict[str, None] = field(default_factory=dict)
-    doc_ids: list[int] = field(default_factory=list)
-    hash_problems: list[str] = field(default_factory=list)
-    request_problem: str = ""
-    answers: list[tuple[str, str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.digest = Digest(self.model_outputs)
-        self.joined_hashes = hashlib.sha256()
-
-    def read(self) -> Iterator[Mapping[str, Any]]:
-        for sample in read_every_sample(self.path):
-            self.filters.setdefault(str(sample.get("filter")))
-            # Samples of a second filter are refused, whatever they hold.
-            if len(self.filters) == 1:
-                self._keep(sample)
-                yield sample
-
-    def evidence(self, score_problems: tuple[str, ...]) -> SampleEvidence:
-        return SampleEvidence(
-            filters=tuple(self.filters),
-            doc_ids=tuple(self.doc_ids),
-            digest=self.digest.hexdigest(),
-            hash_problems=tuple(self.hash_problems[:_MOST_PROBLEMS]),
-            joined_hash=self.joined_hashes.hexdigest(),
-            request_problem=self.request_problem,
-            score_problems=score_problems,
-            answers=hashlib.sha256(json.dumps(sorted(self.answers)).encode()).hexdigest(),
-        )
-
-    def _keep(self, sample: Mapping[str, Any]) -> None:
-        doc_id = sample["doc_id"]
-        if not isinstance(doc_id, int) or isinstance(doc_id, bool):
-            self.hash_problems.append(f"doc_id {str(doc_id)[:20]!r} is not a whole number")
-            return
-        self.doc_ids.append(doc_id)
-        self.answers.append((str(doc_id), json.dumps(sample.get("resps"), sort_keys=True)))
-        self.digest.add(doc_id, sample["doc"])
-        place = f"doc_id {shown_number(doc_id)}"
-        for name, text in self._hashed_texts(sample).items():
-            written = str(sample.get(f"{name}_hash"))
-            self.joined_hashes.update(written.encode("utf-8", "surrogatepass"))
-            if hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() != written:
-                self.hash_problems.append(f"{place}: its {name}_hash is not that of its {name}")
-        if not self.request_problem:
-            problem = self.audit.wrong_request(sample)
-            self.request_problem = f"{place}: {problem}" if problem else ""
-
-    def _hashed_texts(self, sample: Mapping[str, Any]) -> dict[str, str]:
-        """The texts of which lm_eval writes hashes, in its order."""
-        document = {
-            key: value for key, value in sample["doc"].items() if key not in self.model_outputs
-        }
-        return {
-            "doc": json.dumps(document, indent=2, ensure_ascii=False),
-            "prompt": _prompt_of(sample),
-            "target": str(sample.get("target")),
-        }
-
-
-def _prompt_of(sample: Mapping[str, Any]) -> str:
-    """The first prompt of a sample. That of a chat server is in a list of one."""
-    arguments = sample.get("arguments")
-    first: Any = next(iter(arguments.values()), {}) if isinstance(arguments, dict) else {}
-    prompt = first.get("arg_0") if isinstance(first, dict) else ""
-    return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
-
-
-def _correction_problem(folder: Path, submission: Submission, run: Run, task: TaskResult) -> str:
+def _correction_problem(
+    folder: Path, submission: Submission, file: ResultsFile, task: TaskResult
+) -> str:
     """What of the corrected scores does not follow from the key, the labels and the sheet's seed.
 
     Whether people gave these labels, nobody can see from files.
     """
-    path = beside(run.file.path, f"corrected_{task.task}", ".json")
+    path = beside(file.path, f"corrected_{task.task}", ".json")
     if path is None:
         return ""
     if submission.key is None:
@@ -271,15 +260,43 @@ def _draw_problem(key_path: Path, task: TaskResult) -> str:
     )
 
 
+def _prompt_of(sample: Mapping[str, Any]) -> str:
+    """The first prompt of a sample. That of a chat server is in a list of one."""
+    first = mapping(next(iter(mapping(sample.get("arguments")).values()), None))
+    prompt = first.get("arg_0", "")
+    return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
+
+
+def hash_of(text: str) -> str:
+    """A hash of a text, as lm_eval makes it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def has_template(file: ResultsFile) -> bool:
+    """Whether prompts were put into a chat template. A server's template is an empty text."""
+    return file.content.get("chat_template") is not None
+
+
+def thinking_tokens_of(task: TaskResult) -> int:
+    """The number of tokens that a run gave the model to think, or -1 if it is no number."""
+    tokens = task.metadata.get("thinking_tokens") or 0
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else -1
+
+
+def items_of(task: TaskResult) -> int:
+    """How many items may be unscored: documents, or samples of documents."""
+    benchmark = find_benchmark(task.kind)
+    repeats = task.config.get("repeats")
+    if benchmark is None or benchmark.scoring.unscored_unit == "rows":
+        return task.effective
+    return task.effective * (repeats or 1) if isinstance(repeats, int) else task.effective
+
+
 def shown_number(number: int) -> str:
     """A number as a refusal shows it. Writing a very long one out takes its time."""
     return str(number) if abs(number) < _LONGEST_NUMBER else "of more than 15 digits"
 
 
-def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
-    if submission.certificate is None:
-        return {}
-    try:
-        return mapping(parse_json((folder / submission.certificate).read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):
-        return {}
+def without_folder(error: Exception, folder: Path) -> str:
+    """The text of an error, with paths relative to the submission."""
+    return str(error).replace(f"{folder}/", "")[:500]

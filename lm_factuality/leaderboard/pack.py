@@ -1,30 +1,28 @@
 """From lm_eval's results to a submission: the files as lm_eval wrote them, and what they are."""
 
-import contextlib
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.files import alone, sha256_of
-from lm_factuality.ground.secrets import secret_of_environment
+from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.ground.errors import ConfigError, DataError, listed, refuse
+from lm_factuality.ground.files import sha256_of, whole_folder, write_json
 from lm_factuality.harness.outputs import ResultsFile
-from lm_factuality.leaderboard.check import UNFINISHED, check_submission
+from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.contents import secrets_in_file
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
-from lm_factuality.leaderboard.runs import Run
 from lm_factuality.leaderboard.submission import (
     CERTIFICATE,
+    FILE,
     MODEL_NAME,
     REVISION,
     REVISIONS,
     PackedFile,
     Submission,
     SubmittedModel,
-    write_submission,
 )
 from lm_factuality.people.correct import correct
 from lm_factuality.people.labels import read_key
@@ -39,11 +37,9 @@ class PackOptions:
     """What the results do not say. Empty texts are not given."""
 
     model: str
-    leaderboard: str = ""
     revision: str = ""
     dtype: str = ""
     certificate: Path | None = None
-    notes: str = ""
     rules: Path | None = None
     """A folder of rules instead of the suite's."""
 
@@ -73,32 +69,27 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
     newest = max(chosen.values(), key=lambda file: file.date)
     model = _describe_model(options, newest)
     target = out / options.model.replace("/", "__") / rules.name / newest.date_text[:19]
-    folder = out / UNFINISHED / "submission"
-    busy = "another pack is at work here; wait until it has ended"
-    with alone(folder.parent, busy, "choose another --out"), contextlib.ExitStack() as at_end:
-        at_end.callback(shutil.rmtree, folder.parent, ignore_errors=True)
-        if target.exists():
-            problem = "is there already; delete it, or give another folder by --out"
-            raise DataError(f"{target}: {problem}")
-        shutil.rmtree(folder, ignore_errors=True)  # A pack that was killed may have left it.
-        folder.mkdir()
+    if target.exists():
+        problem = "is there already; delete it, or give another folder by --out"
+        raise DataError(f"{target}: {problem}")
+    with whole_folder(target, FILE) as folder:
         _correct_scores(folder, chosen, options)
         _copy_files(folder, chosen, options)
         # What is not in order here, the check refuses when it reads the file.
         submission = Submission.model_construct(
             leaderboard=rules.name,
             model=model,
-            notes=options.notes,
             certificate=CERTIFICATE if options.certificate else None,
             key=options.key.name if options.key else None,
             labels=tuple(path.name for path in options.labels),
-            files=tuple(_pack_file(path) for path in sorted(folder.iterdir())),
+            files=tuple(
+                PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size)
+                for path in sorted(folder.iterdir())
+            ),
         )
-        write_submission(folder, submission)
+        write_json(folder / FILE, submission.model_dump())
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(refusal) for refusal in refusals], "refusals", "Nothing is packed.")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder.replace(target)
     return target
 
 
@@ -116,50 +107,38 @@ def weights_hash(folder: Path) -> str:
 
 
 def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
-    """The rules of the leaderboard that is named, or of the only one that has all its tasks.
+    """The rules of the only leaderboard of which the results have all tasks.
 
     Raises:
         ConfigError: The tasks are those of no leaderboard, or of several.
     """
     tasks = {task.task for file in files for task in file.tasks}
-    if options.leaderboard:
-        rules = read_rules(options.leaderboard, options.rules)
-        if tasks.isdisjoint(rules.by_task):
-            raise ConfigError(f"the results have no task of {rules.name}. {_run_again(rules)}")
-        return rules
-    every = [read_rules(name, options.rules) for name in leaderboard_names(options.rules)]
-    complete = [rules for rules in every if tasks.issuperset(rules.by_task)]
+    names = leaderboard_names(options.rules)
+    candidates = [read_rules(name, options.rules) for name in names]
+    complete = [rules for rules in candidates if tasks.issuperset(rules.by_task)]
     if len(complete) == 1:
         return complete[0]
     if complete:
-        names = ", ".join(rules.name for rules in complete)
-        raise ConfigError(f"the results are whole for {names}; choose one by --leaderboard")
-    closest = max(every, key=lambda rules: len(tasks.intersection(rules.by_task)))
+        names = [rules.name for rules in complete]
+        raise ConfigError(f"the results are whole for {listed(names)}; give those of one")
+    closest = max(candidates, key=lambda rules: len(tasks.intersection(rules.by_task)))
     missing = ", ".join(sorted(set(closest.by_task) - tasks))
-    known = ", ".join(rules.name for rules in every)
+    # All tasks of a results file are packed.
+    run = f"lm-factuality run --config configs/leaderboard/{closest.name}.yaml --log_samples"
     raise ConfigError(
-        f"the results are whole for no leaderboard of {known}; closest is {closest.name}, for which"
-        f" there is no {missing}. {_run_again(closest)}"
+        f"the results are whole for none of {listed(names)}; closest is {closest.name}, for which"
+        f" there is no {missing}. Run its tasks and no other: {run}"
     )
-
-
-def _run_again(rules: Rules) -> str:
-    # The tasks are named, since all tasks of a results file are packed.
-    tasks = f"--tasks {','.join(rules.by_task)} and no other, with --log_samples"
-    return f"Run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml ({tasks})"
 
 
 def _choose_files(rules: Rules, files: Sequence[ResultsFile]) -> dict[str, ResultsFile]:
     """By task, the results file to submit.
 
-    A file counts before others if it has the samples of more tasks of the leaderboard, then if it
-    has no other task, then if it is newer.
+    A file counts before others if it has more tasks of the leaderboard, then if it is newer.
     """
 
-    def preference(file: ResultsFile) -> tuple[int, bool, float]:
-        sampled = [task for task in file.tasks if task.task in rules.by_task and task.samples]
-        has_others = any(name not in rules.by_task for name in file.content["results"])
-        return len(sampled), not has_others, file.date
+    def preference(file: ResultsFile) -> tuple[int, float]:
+        return sum(task.task in rules.by_task for task in file.tasks), file.date
 
     chosen = {}
     for file in sorted(files, key=preference):
@@ -186,24 +165,22 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"
         )
-    if options.certificate is not None and not options.certificate.is_file():
-        problems.append(f"--certificate {options.certificate}: no such file")
-    revision = options.revision
-    measured = _revision_of(file)
-    if revision and measured and revision != measured:
+    measured = _measured_revision(file)
+    revision = options.revision or measured
+    if measured and revision != measured:
         problems.append(f"--revision is {revision}, but {measured} was run; leave --revision out")
-    elif not REVISION.fullmatch(revision or measured):
+    elif not REVISION.fullmatch(revision):
         problem = f"is {revision!r}" if revision else "is missing, and the results do not say it"
         advice = "or pack where the run was started, if its weights are in a folder"
         problems.append(f"--revision {problem}; give {REVISIONS}, {advice}")
     if problems:
         raise ConfigError("\n".join(problems))
-    return SubmittedModel(name=options.model, revision=revision or measured, dtype=dtype)
+    return SubmittedModel(name=options.model, revision=revision, dtype=dtype)
 
 
-def _revision_of(file: ResultsFile) -> str:
+def _measured_revision(file: ResultsFile) -> str:
     """The commit that lm_eval knows, the hash of a local checkpoint, or an empty text."""
-    commit = Run(file).commit
+    commit = str(mapping(file.content.get("config")).get("model_sha"))
     if _COMMIT.fullmatch(commit):
         return commit
     folder = Path(file.model)
@@ -231,15 +208,21 @@ def _copy_files(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOp
     Raises:
         DataError: A file holds a credential, cannot be copied, or has the name of another one.
     """
+    packed = [(path.name, path) for path in (options.key, *options.labels) if path is not None]
+    if options.certificate is not None:
+        packed.append((CERTIFICATE, options.certificate))
+    for name, file in chosen.items():
+        packed.append((file.path.name, file.path))
+        task = file.task(name)
+        if task and task.samples:
+            packed.append((task.samples.name, task.samples))
     sources: dict[str, Path] = {}
-    for name, path in _files_to_pack(chosen, options):
+    problems = []
+    for name, path in packed:
         if sources.setdefault(name, path).resolve() != path.resolve():
             raise DataError(f"{path}: another file of this name is packed already; rename it")
-    problems = [
-        f"SECRET {path}: {place}" for path in sources.values() for place in secrets_in_file(path)
-    ]
-    if secret_of_environment(options.notes):
-        problems.append("SECRET --notes: holds the value of an environment variable")
+    for path in sources.values():
+        problems += [f"SECRET {path}: {place}" for place in secrets_in_file(path)]
     advice = "Withdraw the credential if the file was ever public, and run again without it."
     refuse(problems, "places", f"Nothing is packed. {advice}")
     for name, path in sources.items():
@@ -247,23 +230,3 @@ def _copy_files(folder: Path, chosen: Mapping[str, ResultsFile], options: PackOp
             shutil.copyfile(path, folder / name)
         except OSError as error:
             raise DataError(f"{path}: cannot be copied: {error}") from error
-
-
-def _files_to_pack(
-    chosen: Mapping[str, ResultsFile], options: PackOptions
-) -> Iterator[tuple[str, Path]]:
-    """Each file of the submission, with its name there."""
-    for name, file in chosen.items():
-        yield file.path.name, file.path
-        task = file.task(name)
-        if task and task.samples:
-            yield task.samples.name, task.samples
-    if options.certificate is not None:
-        yield CERTIFICATE, options.certificate
-    for path in (options.key, *options.labels):
-        if path is not None:
-            yield path.name, path
-
-
-def _pack_file(path: Path) -> PackedFile:
-    return PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size)

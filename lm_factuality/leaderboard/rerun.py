@@ -21,10 +21,10 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import run
 from lm_factuality.harness.samples import read_samples, texts
 from lm_factuality.leaderboard.check import check_submission
-from lm_factuality.leaderboard.evidence import Evidence
-from lm_factuality.leaderboard.runs import REPEATED_ARGUMENTS, thinking_tokens_of
+from lm_factuality.leaderboard.evidence import Evidence, has_template, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
 from lm_factuality.results.read import read_results_files
+from lm_factuality.results.settings import changing_arguments, model_arguments
 
 BESIDE = ".rerun.json"
 """What the name of the file adds to that of the submission's folder, whose files stay as they
@@ -91,27 +91,26 @@ def rerun(
             " folder of its rules"
         )
     arguments = _model_arguments(folder, evidence, model_args)
-    tasks = {name: of_task.task for name, of_task in evidence.tasks.items()}
     generator = random.Random(seed)
     drawn = {}
-    for run_of_model in evidence.runs:
-        for task in run_of_model.file.tasks:
+    for file in evidence.files:
+        for task in file.tasks:
             count = min(rows, task.effective)
             drawn[task.task] = sorted(generator.sample(range(task.effective), count))
     with tempfile.TemporaryDirectory() as out:
         _run_again(config, Path(out), evidence, arguments, drawn)
-        results = read_results_files([Path(out)])
-        again = {task.task: task for file in results for task in file.tasks}
-        dtype = evidence.submission.model.dtype
-        compared = tuple(
-            _compare(tasks[name], again[name], row_ids, dtype) for name, row_ids in drawn.items()
-        )
+        compared = []
+        for file in read_results_files([Path(out)]):
+            for task in file.tasks:
+                submitted = evidence.tasks[task.task].task
+                dtype = evidence.submission.model.dtype
+                compared.append(_compare(submitted, task, drawn[task.task], dtype))
     outcome = Rerun(
         submission=digest_of(folder),
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         seed=seed,
         model_args=arguments,
-        tasks=compared,
+        tasks=tuple(compared),
     )
     write_json(folder.with_name(folder.name + BESIDE), outcome.model_dump())
     return outcome
@@ -141,26 +140,20 @@ def _model_arguments(folder: Path, evidence: Evidence, replaced: str) -> str:
     Raises:
         ConfigError: A value would begin another argument. A stranger wrote the values.
     """
-    model = evidence.submission.model
-    first = evidence.runs[0]
+    model, first = evidence.submission.model, evidence.files[0]
+    arguments = changing_arguments(first)
+    arguments.pop("trust_remote_code", None)  # Code of a model's own is never run unasked.
+    arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
     if model.revision.startswith("sha256:"):
-        arguments = {"pretrained": first.file.model}
-    else:
-        arguments = {"pretrained": model.name, "revision": model.revision}
-    arguments["dtype"] = model.dtype
-    for name in REPEATED_ARGUMENTS:
-        if name in first.arguments:
-            arguments[name] = first.arguments[name]
+        arguments["pretrained"] = first.model
+        del arguments["revision"]
     for name, value in arguments.items():
         if "," in str(value) or "=" in str(value):
             raise ConfigError(
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
-    for pair in replaced.split(","):
-        name, equals, value = pair.partition("=")
-        if equals:
-            arguments[name] = value
+    arguments |= model_arguments({"model_args": replaced})
     return ",".join(f"{name}={value}" for name, value in arguments.items())
 
 
@@ -172,20 +165,20 @@ def _run_again(
     drawn: Mapping[str, Sequence[int]],
 ) -> None:
     """Run the drawn rows by lm_eval, without judging what the model says."""
-    first = evidence.runs[0]
+    first = evidence.files[0]
     tokens = max(thinking_tokens_of(of_task.task) for of_task in evidence.tasks.values())
     # Nobody judges what is only predicted, but judged tasks need the name of a judge.
     metadata = {"judge": LEXICAL, "thinking_tokens": tokens}
     options: dict[str, Any] = {
         "--config": config,
         "--output_path": out,
-        "--model": first.file.backend,
+        "--model": first.backend,
         "--model_args": model_args,
         "--metadata": json.dumps(metadata),
         "--samples": json.dumps(drawn),
     }
     words = [str(word) for option in options.items() for word in option]
-    template = ["--apply_chat_template"] if first.has_template else []
+    template = ["--apply_chat_template"] if has_template(first) else []
     run([*words, "--predict_only", *template])
 
 
@@ -199,16 +192,15 @@ def _compare(
     after = _answers_of(again)
     same = 0
     for row_id in row_ids:
-        answers = list(zip(before[row_id], after[row_id], strict=False))
         is_complete = len(before[row_id]) == len(after[row_id])
-        same += is_complete and all(_is_same(*pair, tolerance) for pair in answers)
-    if tolerance:
-        note = f"log-probabilities, within {tolerance:.1%}"
-    else:
-        lengths = [
-            sum(len(text) for row_id in row_ids for text in answers[row_id]) // len(row_ids)
-            for answers in (before, after)
-        ]
+        pairs = zip(before[row_id], after[row_id], strict=False)
+        same += is_complete and all(_is_same(*pair, tolerance) for pair in pairs)
+    note = f"log-probabilities, within {tolerance or 0:.1%}"
+    if tolerance is None:
+        lengths = []
+        for answers in (before, after):
+            texts_of_rows = ["".join(answers[row_id]) for row_id in row_ids]
+            lengths.append(len("".join(texts_of_rows)) // len(row_ids))
         note = f"texts, of {lengths[0]} characters per row then, {lengths[1]} now"
     outcome = "same"
     if same < len(row_ids):

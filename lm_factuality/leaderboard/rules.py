@@ -3,11 +3,12 @@
 The config of its runs is ``configs/leaderboard/NAME.yaml``.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
 from pydantic import BeforeValidator, Field
 
 from lm_factuality.ground.errors import ConfigError, did_you_mean
@@ -23,9 +24,6 @@ class TaskRules(Strict):
 
     task: Text
     version: Annotated[str, BeforeValidator(str)]
-    benchmark: Text | None = None
-    """The kind of benchmark that its results must be of, or None for any."""
-
     headline: Text | None = None
     """The score that it is ranked by, or None if it is not ranked."""
 
@@ -54,10 +52,9 @@ class Rules(Strict):
     title: Text
     by_task: Annotated[Mapping[str, TaskRules], Field(alias="tasks", min_length=1)]
     suite_versions: Names
-    lm_eval_versions: Names
-    """How the versions of lm_eval that are taken begin."""
+    lm_eval_versions: Annotated[Any, BeforeValidator(SpecifierSet)]
+    """The versions of lm_eval that are taken, such as ``>=0.4.13,<0.5``."""
 
-    lm_eval_minimum: Text = "0"
     max_unscored: Annotated[float, Field(ge=0, le=1)]
     """The share of a task's responses that may be unscored."""
 
@@ -77,8 +74,10 @@ class Rules(Strict):
 
     def takes_lm_eval(self, version: str) -> bool:
         """Whether runs of this version of lm_eval are taken."""
-        is_late_enough = _release(version) >= _release(self.lm_eval_minimum)
-        return version.startswith(self.lm_eval_versions) and is_late_enough
+        try:
+            return bool(self.lm_eval_versions.contains(version, prereleases=True))
+        except InvalidVersion:
+            return False
 
 
 def rules_folder(chosen: Path | None = None) -> Path:
@@ -137,8 +136,3 @@ def _merge(task: str, common: Settings, own: Any) -> Any:
         return own
     metadata = {**(common.get("metadata") or {}), **(own.get("metadata") or {})}
     return {**common, **own, "metadata": metadata, "task": task}
-
-
-def _release(version: str) -> tuple[int, ...]:
-    numbers = re.match(r"\d{1,9}(?:\.\d{1,9}){0,9}", version)
-    return tuple(map(int, numbers[0].split("."))) if numbers else ()

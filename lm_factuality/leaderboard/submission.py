@@ -5,7 +5,6 @@ dates, versions and settings are not in it: they are read from the results, whic
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,8 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from lm_factuality.ground.errors import DataError, printable
-from lm_factuality.ground.files import parse_json, write_json
-from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.settings import Strict
 
 FILE = "submission.json"
@@ -27,16 +25,12 @@ REVISIONS = (
     " name by which the service knows the model"
 )
 
-CODES: Mapping[str, str] = load_yaml(__package__, "refusals.yaml")
-"""Every code of a refusal, and what it stands for."""
-
 _LARGEST = 4 * 2**20
 """The bytes that ``submission.json`` itself may have."""
 
 # Control characters and what turns the direction of writing cannot be shown.
 _UNSHOWN = r"\p{Cc}\u202a-\u202e\u2066-\u2069"
 _Line = Annotated[str, Field(pattern=f"^[^{_UNSHOWN}]+$", max_length=100)]
-_Notes = Annotated[str, Field(pattern=f"^([^{_UNSHOWN}]|[\n\r\t])*$", max_length=4000)]
 _FileName = Annotated[str, Field(pattern=rf"^[^/\\:{_UNSHOWN}]+$", max_length=255)]
 """A file in the folder of the submission. A name with a slash could lead out of it."""
 
@@ -65,7 +59,6 @@ class Submission(Strict):
     format: Literal[2] = 2
     leaderboard: _Line
     model: SubmittedModel
-    notes: _Notes = ""
     certificate: _FileName | None = None
     """The file with what ``lm-factuality certify`` measured of the judge."""
 
@@ -85,17 +78,13 @@ class Refusal:
     """
 
     code: str
-    """One of `CODES`."""
+    """What is wrong, in capital letters, such as ``SCORE_CHANGED``."""
 
     where: str
     """The file, the task or the key."""
 
     sentence: str
     """What was found, what was expected and what to do."""
-
-    def __post_init__(self) -> None:
-        if self.code not in CODES:
-            raise ValueError(f"no refusal has the code {self.code!r}")
 
     def __str__(self) -> str:
         return printable(f"{self.code} {self.where}: {self.sentence}")
@@ -115,6 +104,9 @@ def read_submission(folder: Path) -> Submission:
     Raises:
         Refused: The file is missing or not in order.
     """
+    if folder.is_symlink():
+        problem = "is a link; a submission is a folder of its own"
+        raise Refused(Refusal("PATH_ESCAPES", folder.name, problem))
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")
@@ -129,11 +121,6 @@ def read_submission(folder: Path) -> Submission:
         raise _invalid(f"{place}: {problem['msg']}; pack the results again") from error
     except (OSError, ValueError) as error:
         raise _invalid(f"cannot be read as JSON: {error}") from error
-
-
-def write_submission(folder: Path, submission: Submission) -> None:
-    """Write ``submission.json`` into a folder."""
-    write_json(folder / FILE, submission.model_dump())
 
 
 def _invalid(sentence: str) -> Refused:

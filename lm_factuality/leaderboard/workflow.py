@@ -1,11 +1,8 @@
 """A repository of submissions: its skeleton, and the check of what a pull request changes."""
 
-import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from string import Template
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -20,9 +17,6 @@ _FILES = {
     ".gitignore": "gitignore",
     "submissions/README.md": "submissions.md",
 }
-_REQUIREMENT = re.compile(
-    r"[A-Za-z0-9][\w.+-]*(\[[\w,-]+\])?( ?(==|>=|<|~=|@) ?[\w.:/@+#=,<>~-]+)?"
-)
 
 
 @dataclass(frozen=True)
@@ -57,17 +51,18 @@ def changed_submissions(folder: Path, base: str) -> Change:
     for path in _paths(changed):
         # A file beside the folders of submissions, such as a README, belongs to none of them.
         is_inside = path.is_relative_to(place) and (path.parent != place or path.name == FILE)
-        owner = _submission_of(root, path, place) if is_inside else None
-        if any(path.is_relative_to(submission) for submission in earlier):
+        folders = [root / parent for parent in path.parents if parent.is_relative_to(place)]
+        owners = [owner for owner in folders[:-1] if (owner / FILE).is_file()]
+        if earlier.intersection(path.parents):
             advice = "belongs to an earlier submission; a new run is a new folder"
             problems.append(("SUBMISSION_CHANGED", f"{path}: {advice}"))
-        elif owner is not None:
-            added[owner] = None
-        elif is_inside:
+        elif not is_inside:
+            others.append(path)
+        elif owners:
+            added[owners[0]] = None
+        else:
             problem = f"belongs to no submission, no folder above it has a {FILE}"
             problems.append(("FILE_EXTRA", f"{path}: {problem}"))
-        else:
-            others.append(path)
     if added or problems:
         for path in others:
             sentence = "a pull request with a submission changes nothing else"
@@ -75,54 +70,31 @@ def changed_submissions(folder: Path, base: str) -> Change:
     return Change(tuple(sorted(added)), tuple(problems))
 
 
-def init_repository(folder: Path, requirement: str | None = None, lfs: bool = False) -> list[Path]:
+def init_repository(folder: Path) -> list[Path]:
     """Write the skeleton of a repository of submissions.
-
-    Args:
-        requirement: What pip installs as the suite. Defaults to this version.
-        lfs: Whether samples are kept in Git LFS.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: A file is there already, so that none is written, or pip cannot install
-            ``requirement``.
+        ConfigError: A file is there already, so that none is written.
         DataError: The folder cannot be written.
     """
-    suite = requirement or f"lm-factuality=={__version__}"
-    if not _REQUIREMENT.fullmatch(suite):
-        raise ConfigError(
-            f"--suite {suite!r}: expected what pip installs, such as lm-factuality=={__version__}"
-        )
-    existing = [name for name in _FILES if (folder / name).exists()]
+    paths = [folder / name for name in _FILES]
+    existing = [str(path) for path in paths if path.exists()]
     if existing:
         raise ConfigError(
-            f"{folder}: has {', '.join(existing)} already; choose an empty folder, or move these"
-            " away"
+            f"{', '.join(existing)}: there already; choose an empty folder, or move these away"
         )
-    values = {"requirement": suite, "lfs": str(lfs).lower(), "lfs_comment": "" if lfs else "# "}
-    for name, source in _FILES.items():
+    for path, source in zip(paths, _FILES.values(), strict=True):
         text = read_file(f"{__package__}/template/{source}")
-        write_text(folder / name, Template(text).substitute(values))
-    return [folder / name for name in _FILES]
+        write_text(path, text.replace("VERSION", __version__))
+    return paths
 
 
-def _submission_of(root: Path, path: PurePosixPath, place: PurePosixPath) -> Path | None:
-    """The folder of the submission that a file is in, or None if it is in none."""
-    for parent in path.parents:
-        if parent == place:
-            break
-        if (root / parent / FILE).is_file():
-            return root / parent
-    return None
-
-
-def _paths(names: str) -> Iterator[PurePosixPath]:
+def _paths(names: str) -> list[PurePosixPath]:
     """The paths in an output of git, which ends each with a zero byte."""
-    for name in names.split("\0"):
-        if name:
-            yield PurePosixPath(name)
+    return [PurePosixPath(name) for name in names.split("\0") if name]
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -46,7 +46,7 @@ LEFT_OUT = ("skipped", "one answer", "no majority", "no answer", "unscored by th
 
 
 @dataclass(frozen=True)
-class Cell:
+class AgreementCell:
     """A measure in a row and a column of a table."""
 
     table: str
@@ -71,12 +71,12 @@ class Cell:
         return f"{texts[0]}{interval}" if texts else "-"
 
 
-def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Cell:
+def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> AgreementCell:
     """Return a cell with a number of items."""
-    return Cell(table, row, column, Measure(number, None, None, number), 1, 0)
+    return AgreementCell(table, row, column, Measure(number, None, None, number), 1, 0)
 
 
-def tables_of(cells: Sequence[Cell], figures: Figures) -> Iterator[Table]:
+def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Table]:
     """Yield the tables of ``tables.yaml`` that have cells.
 
     Args:
@@ -116,7 +116,7 @@ class AnsweredItem:
     """How many of the people could not tell."""
 
 
-def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
+def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     """Measure the agreement on each question, over all items and within groups.
 
     Shares count items by their weights. The cells are of these tables:
@@ -139,76 +139,72 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[Cell]:
         raise ConfigError(
             f"--by {by!r}: expected one of {', '.join(names)}{did_you_mean(by, names)}"
         )
-    people = sorted({label.person for label in labels.labels})
-    answered_items = _answered_items(key, labels, people)
-    cells: list[Cell] = []
-    for question in key.questions:
-        groups: dict[str, list[AnsweredItem]] = defaultdict(list)
-        for answered in answered_items:
-            item = answered.item
-            if item.question != question:
-                continue
-            groups[ALL].append(answered)
-            if by in key.questions and by != question:
-                same_text = by + item.item.removeprefix(question)
-                decided = labels.decided.get(item.unit_key, {})
-                groups[decided.get(same_text, UNDECIDED)].append(answered)
-            elif by and by != question:
-                groups[item.strata.get(by) or "none"].append(answered)
-        for name in sorted(groups, key=lambda name: (name != ALL, name == UNDECIDED, name)):
-            row = (question, name)
-            cells += _cells_of_people(row, groups[name], people)
-            for first, second in _pairs(people if name == ALL else ()):
-                cells += _cells_of_pair((*row, first, second), groups[name], key.benchmark)
-            cells += _shares_of_answers(row, groups[name])
-            cells += _left_out(row, groups[name], key, people)
+    groups: dict[tuple[str, str], list[AnsweredItem]] = defaultdict(list)
+    for answered in _answered_items(key, labels):
+        item = answered.item
+        groups[item.question, ALL].append(answered)
+        if by == item.question:
+            continue
+        if by in key.questions:
+            same_text = by + item.item.removeprefix(item.question)
+            group = labels.decided.get(item.unit_key, {}).get(same_text, UNDECIDED)
+            groups[item.question, group].append(answered)
+        elif by:
+            groups[item.question, item.strata.get(by) or "none"].append(answered)
+
+    def place(row: tuple[str, str]) -> tuple[object, ...]:
+        question, group = row
+        return key.questions.index(question), group != ALL, group == UNDECIDED, group
+
+    people = labels.people
+    cells: list[AgreementCell] = []
+    for row in sorted(groups, key=place):
+        cells += _cells_of_people(row, groups[row], people)
+        for first, second in _pairs(people) if row[1] == ALL else [(TOGETHER, JUDGE)]:
+            cells += _cells_of_pair((*row, first, second), groups[row], key.benchmark)
+        cells += _shares_of_answers(row, groups[row])
+        cells += _left_out(row, groups[row], key, people)
     return cells
 
 
-def _answered_items(key: Key, labels: Labels, people: Sequence[str]) -> list[AnsweredItem]:
-    answers: dict[int, dict[str, str]] = defaultdict(dict)
-    for label in sorted(labels.labels, key=lambda label: label.item.number):
-        of_item = answers[label.item.repeat_of or label.item.number]
-        is_second = label.person in of_item
-        of_item[f"{label.person} again" if is_second else label.person] = label.answer
-
-    answered_items = []
+def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
     for item in key.items:
-        if item.number not in answers:
+        of_people = labels.answers.get(item.number)
+        if of_people is None:
             continue
-        of_item = answers[item.number]
-        skipped = list(of_item.values()).count(SKIP)
-        of_item[TOGETHER] = labels.decided.get(item.unit_key, {}).get(item.item, SKIP)
-        of_item[JUDGE] = item.judge or SKIP
-        told = {name: answer for name, answer in of_item.items() if answer != SKIP}
-        first_answers = tuple(told[person] for person in people if person in told)
-        answered_items.append(AnsweredItem(item, told, first_answers, skipped))
-    return answered_items
+        decided = labels.decided.get(item.unit_key, {}).get(item.item, SKIP)
+        answers = {}
+        for name, answer in {**of_people, TOGETHER: decided, JUDGE: item.judge or SKIP}.items():
+            if answer != SKIP:
+                answers[name] = answer
+        first_answers = tuple(answers[person] for person in labels.people if person in answers)
+        skipped = list(of_people.values()).count(SKIP)
+        yield AnsweredItem(item, answers, first_answers, skipped)
 
 
 def _cells_of_people(
-    row: tuple[str, ...], items: Sequence[AnsweredItem], people: Sequence[str]
-) -> list[Cell]:
+    row: tuple[str, str], items: Sequence[AnsweredItem], people: Sequence[str]
+) -> list[AgreementCell]:
     """Say how far people agree."""
     some = [answered for answered in items if answered.first_answers]
     several = [answered for answered in some if len(answered.first_answers) > 1]
     most = max((len(answered.first_answers) for answered in several), default=0)
     complete = [answered for answered in several if len(answered.first_answers) == most]
-    names = {name for answered in some for name in answered.answers}
+    num_people = sum(any(person in answered.answers for answered in some) for person in people)
     agreements = [agreeing(answered.first_answers) for answered in several]
     alpha = _coefficient(several, [each.first_answers for each in several], krippendorff)
     kappa = _coefficient(complete, [each.first_answers for each in complete], fleiss)
     return [
         count_cell("people", row, "items", len(some)),
-        count_cell("people", row, "people", len(names.intersection(people))),
-        Cell("people", row, AGREEMENT, _share(several, agreements)),
-        Cell("people", row, "Fleiss' kappa", kappa, 1, 2),
-        Cell("people", row, "Krippendorff's alpha", alpha, 1, 2),
+        count_cell("people", row, "people", num_people),
+        AgreementCell("people", row, AGREEMENT, _share(several, agreements)),
+        AgreementCell("people", row, "Fleiss' kappa", kappa, 1, 2),
+        AgreementCell("people", row, "Krippendorff's alpha", alpha, 1, 2),
     ]
 
 
 def _pairs(people: Sequence[str]) -> list[tuple[str, str]]:
-    """Return who is compared with whom. ``people`` is empty within a group."""
+    """Return who is compared with whom."""
     pairs = list(combinations(people, 2))
     pairs += [(person, f"{person} again") for person in people]
     pairs.append((TOGETHER, JUDGE))
@@ -219,7 +215,7 @@ def _pairs(people: Sequence[str]) -> list[tuple[str, str]]:
 
 def _cells_of_pair(
     row: tuple[str, ...], items: Sequence[AnsweredItem], kind: str
-) -> Iterator[Cell]:
+) -> Iterator[AgreementCell]:
     """Yield how far the two agree that end the row."""
     question, _, first, second = row
     both = [answered for answered in items if {first, second} <= answered.answers.keys()]
@@ -227,31 +223,32 @@ def _cells_of_pair(
         return
     pairs = [(answered.answers[first], answered.answers[second]) for answered in both]
     yield count_cell("pairs", row, "items", len(both))
-    yield Cell("pairs", row, AGREEMENT, _share(both, [a == b for a, b in pairs]))
-    yield Cell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen), 1, 2)
+    yield AgreementCell("pairs", row, AGREEMENT, _share(both, [a == b for a, b in pairs]))
+    yield AgreementCell("pairs", row, "Cohen's kappa", _coefficient(both, pairs, cohen), 1, 2)
     if second != JUDGE:
         return
 
     # How often the judge agrees where people say wrong, and where they say right.
     is_right = _options_that_say_right(kind, question)
-    rows = []
-    clusters = []
-    sides: dict[bool, tuple[list[AnsweredItem], list[bool]]] = {False: ([], []), True: ([], [])}
+    decided = []
+    counts = []
     for answered, (of_people, of_judge) in zip(both, pairs, strict=True):
-        if of_people not in is_right or of_judge not in is_right:
-            continue
-        person = is_right[of_people]
-        judge = is_right[of_judge]
-        sides[person][0].append(answered)
-        sides[person][1].append(person == judge)
-        counts = [not (person or judge), not person, person and judge, person]
-        rows.append([answered.item.weight * count for count in counts])
-        clusters.append(answered.item.cluster)
-    if rows:
-        yield Cell("pairs", row, "sensitivity, %", _share(*sides[False]))
-        yield Cell("pairs", row, "specificity, %", _share(*sides[True]))
-        balanced = share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
-        yield Cell("pairs", row, "balanced, %", balanced)
+        if of_people in is_right and of_judge in is_right:
+            person, judge = is_right[of_people], is_right[of_judge]
+            decided.append(answered)
+            counts.append((not (person or judge), not person, person and judge, person))
+    if not decided:
+        return
+    for name, start in (("sensitivity, %", 0), ("specificity, %", 2)):
+        side = [place for place, count in enumerate(counts) if count[start + 1]]
+        agreed = [counts[place][start] for place in side]
+        yield AgreementCell("pairs", row, name, _share([decided[place] for place in side], agreed))
+    rows = []
+    for answered, count in zip(decided, counts, strict=True):
+        rows.append([answered.item.weight * number for number in count])
+    clusters = [answered.item.cluster for answered in decided]
+    balanced = share(rows, clusters, lambda sums: (ratio(*sums[:2]) + ratio(*sums[2:])) / 2)
+    yield AgreementCell("pairs", row, "balanced, %", balanced)
 
 
 def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
@@ -262,33 +259,35 @@ def _options_that_say_right(kind: str, question: str) -> dict[str, bool]:
     return {option.value: option.good for option in options if option.good is not None}
 
 
-def _shares_of_answers(row: tuple[str, ...], items: Sequence[AnsweredItem]) -> Iterator[Cell]:
+def _shares_of_answers(
+    row: tuple[str, ...], items: Sequence[AnsweredItem]
+) -> Iterator[AgreementCell]:
     """Yield how often most people gave an answer, for each that they gave."""
     decided = [answered for answered in items if TOGETHER in answered.answers]
     for option in dict.fromkeys(option for each in decided for option in each.item.options):
         measure = _share(decided, [each.answers[TOGETHER] == option for each in decided])
         if measure.value:
-            yield Cell("answers", (*row, option), "share, %", measure)
+            yield AgreementCell("answers", (*row, option), "share, %", measure)
 
 
 def _left_out(
     row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
-) -> Iterator[Cell]:
+) -> Iterator[AgreementCell]:
     """Yield how many answers and items count nowhere, by the reason."""
     question, group = row
     asked = [item for item in key.items if item.question == question and item.repeat_of is None]
-    is_judged = any(item.judge for item in asked)  # Else no judge was asked, or none answered.
+    decided = [answered for answered in items if TOGETHER in answered.answers]
+    numbers = [len(answered.first_answers) for answered in items]
     counts = dict.fromkeys(LEFT_OUT, 0)
-    for answered in items:
-        number = len(answered.first_answers)
-        is_decided = TOGETHER in answered.answers
-        counts["skipped"] += answered.skipped
-        counts["one answer"] += number == 1 < len(people)
-        counts["no majority"] += number > 1 and not is_decided
-        is_unscored = is_judged and JUDGE not in answered.answers
-        counts["unscored by the judge"] += is_decided and is_unscored
+    counts["skipped"] = sum(answered.skipped for answered in items)
+    counts["one answer"] = numbers.count(1) if len(people) > 1 else 0
+    counts["no majority"] = sum(
+        len(each.first_answers) > 1 and TOGETHER not in each.answers for each in items
+    )
     if group == ALL:
         counts["no answer"] = len(asked) - len(items)
+    if any(item.judge for item in asked):  # Else no judge was asked, or none answered.
+        counts["unscored by the judge"] = sum(JUDGE not in each.answers for each in decided)
     for reason, number in counts.items():
         if number:
             yield count_cell("left out", row, reason, number)

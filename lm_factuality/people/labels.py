@@ -1,8 +1,8 @@
 """The key of a sheet, and what people answered on the sheet.
 
 The key says what each item of a sheet is, what the judge said about it and how it was drawn. It is
-not for annotators. Labels are the CSV or JSON that the page of a sheet exports, or the sheet's CSV
-file with the answers filled in. The commands `lm-factuality people` and leaderboards read both.
+not for annotators. Labels are the CSV that the page of a sheet exports, or the sheet's CSV file
+with the answers filled in. The commands `lm-factuality people` and leaderboards read both.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StrictInt
 
@@ -28,14 +28,10 @@ READING_COLUMNS = ("ask", "options", "text", "beside")
 """Further columns of a sheet's CSV file, which people read and no command reads back."""
 
 _EXPECTED_KEY = "expected the NAME.key.json that 'lm-factuality people sheet' wrote with the sheet"
-_EXPECTED_LABELS = (
-    "expected the CSV or JSON that the page of a sheet exports, or the sheet's CSV file with"
-    " answers filled in"
-)
 
 
 @dataclass(frozen=True)
-class Source:
+class SheetSource:
     """A file that items of a sheet come from: the results of a run, or a data file."""
 
     file: str
@@ -56,27 +52,16 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class SheetItem:
-    """An item of a sheet, with all that annotators do not see."""
-
-    number: StrictInt
-    """Its place on the sheet, from 1."""
+class DrawnUnit:
+    """A unit that was drawn for a sheet, and how."""
 
     source: StrictInt
     """The place of its source in `Key.sources`, from 0."""
 
     unit: str
-    """The sample (by the key of its `SampleRow`) or row of a data file that the item is part of."""
+    """The sample (by the key of its `SampleRow`) or row of a data file."""
 
     cluster: str
-    item: str
-    """The item's id within its unit."""
-
-    question: str
-    options: tuple[str, ...]
-    judge: str | None
-    """What the judge said; None if it left the item unscored."""
-
     stratum: str
     """The stratum that the unit was drawn from."""
 
@@ -89,13 +74,29 @@ class SheetItem:
     weight: Annotated[float, Field(ge=1)]
     """One over the probability."""
 
-    repeat_of: StrictInt | None = None
-    """The number of the same item where the sheet shows it first; None there."""
-
     @property
     def unit_key(self) -> tuple[int, str]:
         """The unit, among the units of all sources."""
         return self.source, self.unit
+
+
+@dataclass(frozen=True)
+class SheetItem(DrawnUnit):
+    """An item of a sheet, with all that annotators do not see."""
+
+    number: StrictInt
+    """Its place on the sheet, from 1."""
+
+    item: str
+    """The item's id within its unit."""
+
+    question: str
+    options: tuple[str, ...]
+    judge: str | None
+    """What the judge said; None if it left the item unscored."""
+
+    repeat_of: StrictInt | None = None
+    """The number of the same item where the sheet shows it first; None there."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Key:
     stratify: tuple[str, ...]
     """What the strata were made by; empty for one stratum."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[SheetSource, ...]
     strata: tuple[Stratum, ...]
     items: tuple[SheetItem, ...]
     sheet: str = ""
@@ -127,19 +128,16 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Label:
-    """What a person answered to an item."""
-
-    item: SheetItem
-    answer: str
-    person: str
-
-
-@dataclass(frozen=True)
 class Labels:
     """All answers to a sheet."""
 
-    labels: tuple[Label, ...]
+    people: tuple[str, ...]
+
+    answers: Mapping[int, Mapping[str, str]]
+    """By the number of an item where the sheet shows it first, what each person answered.
+
+    What a person answered when the sheet showed the item again is under ``NAME again``.
+    """
 
     decided: Mapping[tuple[int, str], Mapping[str, str]]
     """By unit and by item, what most of the people say who could tell. Ties are left out."""
@@ -170,46 +168,39 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         DataError: A file cannot be read, or holds lines that are no labels of this sheet. The
             error lists these lines of all files.
     """
-    labels: list[Label] = []
+    labels: dict[tuple[int, str], str] = {}
     problems: list[str] = []
     locations: dict[tuple[int, str], str] = {}
     for path in paths:
-        for location, line in _read_lines(path, problems):
-            try:
-                label = _to_label(to_model(_Line, line), key)
-            except ValueError as error:
-                problems.append(f"{location}: {error}")
-                continue
-            number = label.item.number
-            first = locations.get((number, label.person))
-            if first is not None:
-                problems.append(
-                    f"{location}: {label.person!r} answers number {number} again, as in {first}"
-                )
-                continue
-            locations[number, label.person] = location
-            labels.append(label)
-    refuse(problems, "problems", "correct them and read the files again; no label is used")
-    return Labels(tuple(labels), _decide(labels))
-
-
-def _read_lines(path: Path, problems: list[str]) -> list[tuple[str, Any]]:
-    """Return each line of a file with its location. Add rows that are broken to ``problems``."""
-    if path.suffix.lower() != ".json":
         table = read_table(path)
         problems += table.problems
-        return [(record.location, record.values) for record in table.records]
-    try:
-        lines = parse_json(read_text(path, _EXPECTED_LABELS))
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON: {error}; {_EXPECTED_LABELS}") from error
-    if not isinstance(lines, list) or not lines:
-        raise DataError(f"{path}: no list of labels; {_EXPECTED_LABELS}")
-    return [(f"{path}, label {number}", line) for number, line in enumerate(lines, start=1)]
+        for record in table.records:
+            try:
+                label = to_model(LabelLine, record.values)
+                answer = _answer_of(label, key)
+            except ValueError as error:
+                problems.append(f"{record.location}: {error}")
+                continue
+            place = (label.number, label.person)
+            if place in labels:
+                again = f"{label.person!r} answers number {label.number} again"
+                problems.append(f"{record.location}: {again}, as in {locations[place]}")
+                continue
+            locations[place] = record.location
+            labels[place] = answer
+    refuse(problems, "problems", "correct them and read the files again; no label is used")
+
+    answers: dict[int, dict[str, str]] = defaultdict(dict)
+    for number, person in sorted(labels):
+        of_item = answers[key.items[number - 1].repeat_of or number]
+        name = f"{person} again" if person in of_item else person
+        of_item[name] = labels[number, person]
+    people = tuple(sorted({person for _, person in labels}))
+    return Labels(people, answers, _decide(key, people, answers))
 
 
-class _Line(BaseModel, str_strip_whitespace=True):
-    """A row of the table, or an entry of the JSON list."""
+class LabelLine(BaseModel, str_strip_whitespace=True):
+    """A row of a file of labels."""
 
     sheet: str
     number: int
@@ -218,43 +209,41 @@ class _Line(BaseModel, str_strip_whitespace=True):
     person: Annotated[str, Field(min_length=1, description="the name of who answered")]
 
 
-def _to_label(line: _Line, key: Key) -> Label:
-    """Find the item that a line answers.
+def _answer_of(label: LabelLine, key: Key) -> str:
+    """Return the answer of a label, as an option of the item that it answers.
 
     Raises:
         ValueError: The line is no label of the sheet.
     """
-    if line.sheet != key.sheet:
-        raise ValueError(f"sheet {line.sheet!r}, expected {key.sheet}")
-    if not 1 <= line.number <= len(key.items):
+    if label.sheet != key.sheet:
+        raise ValueError(f"sheet {label.sheet!r}, expected {key.sheet}")
+    if not 1 <= label.number <= len(key.items):
         raise ValueError(
-            f"number {line.number} is none of the sheet's, expected 1 to {len(key.items)}"
+            f"number {label.number} is none of the sheet's, expected 1 to {len(key.items)}"
         )
-    item = key.items[line.number - 1]
-    if line.question != item.question:
+    item = key.items[label.number - 1]
+    if label.question != item.question:
         raise ValueError(
-            f"question {line.question!r}, but number {line.number} asks {item.question!r}"
+            f"question {label.question!r}, but number {label.number} asks {item.question!r}"
         )
     # A spreadsheet makes TRUE of true.
-    answer = line.answer if line.answer in item.options else line.answer.lower()
+    answer = label.answer if label.answer in item.options else label.answer.lower()
     if answer not in (*item.options, SKIP):
         hint = did_you_mean(answer, item.options)
         raise ValueError(f"answer {answer!r}, expected {', '.join(item.options)} or {SKIP}{hint}")
-    return Label(item, answer, line.person)
+    return answer
 
 
-def _decide(labels: Sequence[Label]) -> dict[tuple[int, str], dict[str, str]]:
-    """Return what most people say of each item.
-
-    Of an item that a person saw twice, the first answer counts.
-    """
-    votes: dict[tuple[tuple[int, str], str], dict[str, str]] = defaultdict(dict)
-    for label in sorted(labels, key=lambda label: label.item.number):
-        votes[label.item.unit_key, label.item.item].setdefault(label.person, label.answer)
-
+def _decide(
+    key: Key, people: Sequence[str], answers: Mapping[int, Mapping[str, str]]
+) -> dict[tuple[int, str], dict[str, str]]:
+    """Return what most people say of each item, by the first answer of each."""
     decided: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-    for (unit, item), answers in votes.items():
-        counts = Counter(answer for answer in answers.values() if answer != SKIP).most_common(2)
-        if len(counts) == 1 or (counts and counts[0][1] > counts[1][1]):
-            decided[unit][item] = counts[0][0]
+    for number, of_item in answers.items():
+        item = key.items[number - 1]
+        votes = Counter(of_item[person] for person in people if person in of_item)
+        del votes[SKIP]
+        ranked = votes.most_common(2)
+        if len(ranked) == 1 or (ranked and ranked[0][1] > ranked[1][1]):
+            decided[item.unit_key][item.item] = ranked[0][0]
     return dict(decided)

@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
-from lm_factuality.people.agreement import Cell, count_cell
+from lm_factuality.people.agreement import AgreementCell, count_cell
 from lm_factuality.people.correct import label_samples
 from lm_factuality.people.labels import Key, Labels
 from lm_factuality.results.read import read_results_files
@@ -68,7 +68,9 @@ def _ratios(parts: Mapping[str, Counts]) -> dict[str, float]:
     }
 
 
-def compare_responses(responses: Sequence[Response], scores: Sequence[Score]) -> Iterator[Cell]:
+def compare_responses(
+    responses: Sequence[Response], scores: Sequence[Score]
+) -> Iterator[AgreementCell]:
     """Compare people and judge over the responses that both have measured.
 
     Yields:
@@ -93,9 +95,11 @@ def compare_responses(responses: Sequence[Response], scores: Sequence[Score]) ->
             for side, column in zip(("people", "judge"), zip(*values, strict=True), strict=False):
                 measure = Measure(sum(column) / len(column), None, None, len(column))
                 times = int(score.times)
-                yield Cell("means", (model, side), score.label, measure, times, score.digits)
+                yield AgreementCell(
+                    "means", (model, side), score.label, measure, times, score.digits
+                )
         for model, values in {**pairs, OVERALL: overall}.items():
-            yield Cell("correlations", (model,), score.label, correlate(values), 1, 3)
+            yield AgreementCell("correlations", (model,), score.label, correlate(values), 1, 3)
 
 
 def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:

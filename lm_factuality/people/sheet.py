@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.asked import SKIP, Item, Option, People, Question, Unit
-from lm_factuality.benchmarks.declaration import Benchmark, Samples
+from lm_factuality.benchmarks.declaration import Samples
 from lm_factuality.benchmarks.pairs import reading, row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import sha256_of, write_json, write_text
@@ -26,7 +26,7 @@ from lm_factuality.people.labels import (
     READING_COLUMNS,
     Key,
     SheetItem,
-    Source,
+    SheetSource,
     Stratum,
     read_key,
 )
@@ -41,17 +41,17 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True)
 class Pool:
-    """All units that people can be asked about. `Unit.source` is a place in ``sources``."""
+    """All units that people can be asked about."""
 
-    benchmark: Benchmark
-    sources: tuple[Source, ...]
+    kind: str
+    """The kind of the benchmark."""
+
+    questions: tuple[Question, ...]
+    """All questions of the benchmark."""
+
+    sources: tuple[SheetSource, ...]
     units: tuple[Unit, ...]
-
-    @property
-    def questions(self) -> dict[str, Question]:
-        """All questions of the benchmark, by name."""
-        people = self.benchmark.people
-        return {question.name: question for question in people.questions} if people else {}
+    """Their sources are places in ``sources``."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ def read_pool(
         ConfigError: There is no such task or question, or one of several tasks must be named.
         DataError: A file cannot be read, or people can be asked about nothing in it.
     """
-    data_files = [path for path in paths if not _is_of_run(path)]
-    if data_files and (len(data_files) < len(paths) or task):
-        raise ConfigError(
-            f"{data_files[0]}: no results of a run; a data file is a source by itself, and has no"
-            " --task"
-        )
-    pool = (
-        _pool_of_data(data_files) if data_files else _pool_of_runs(read_results_files(paths), task)
-    )
+    are_runs = [
+        path.name.startswith("results_") or any(path.rglob("results_*.json")) for path in paths
+    ]
+    if any(are_runs):
+        pool = _pool_of_runs(read_results_files(paths), task)
+    elif task:
+        raise ConfigError(f"--task {task}: data files have no task; leave it out")
+    else:
+        pool = _pool_of_data(paths)
     for name in questions:
-        _check_name("--question", name, list(pool.questions))
+        _check_name("--question", name, [question.name for question in pool.questions])
     units = asked_units(pool.units, questions)
     if not units:
         raise DataError(
@@ -107,12 +107,6 @@ def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[U
     return tuple(asked)
 
 
-def _is_of_run(path: Path) -> bool:
-    if path.is_dir():
-        return next(path.rglob("results_*.json"), None) is not None
-    return path.name.startswith("results_")
-
-
 def _check_name(option: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
         expected = listed(names) or "none"
@@ -126,13 +120,14 @@ def _pool_of_data(paths: Sequence[Path]) -> Pool:
     units: list[Unit] = []
     sources = []
     benchmark = next(each for each in all_benchmarks() if each.people and each.people.data)
-    assert benchmark.people is not None
-    assert benchmark.people.data is not None
+    people = benchmark.people
+    assert people is not None
+    assert people.data is not None
     for number, path in enumerate(paths):
         table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
-        units += [replace(unit, source=number) for unit in benchmark.people.data(table)]
-        sources.append(Source(str(table), sha256_of(table)))
-    return Pool(benchmark, tuple(sources), tuple(units))
+        units += [replace(unit, source=number) for unit in people.data(table)]
+        sources.append(SheetSource(str(table), sha256_of(table)))
+    return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
 
 
 def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
@@ -147,21 +142,20 @@ def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
             "--task: found no samples that people can be asked about, expected those of a judged"
             " task, of a run with --log_samples"
         )
-    if task is None and len(runs) == 1:
-        (task,) = runs
-    _check_name("--task", task or "", sorted(runs))
+    name = task or (next(iter(runs)) if len(runs) == 1 else "")
+    _check_name("--task", name, sorted(runs))
     sources = []
     units: list[Unit] = []
-    for number, (file, result) in enumerate(runs[task or ""].values()):
+    for number, (file, result) in enumerate(runs[name].values()):
         samples = result.samples or Path()
         hashes = (sha256_of(file.path), sha256_of(samples))
         sources.append(
-            Source(str(file.path), hashes[0], result.task, file.label, str(samples), hashes[1])
+            SheetSource(str(file.path), hashes[0], result.task, file.label, str(samples), hashes[1])
         )
         units += [replace(unit, source=number) for unit in units_of_run(result, file.label)]
-    benchmark = find_benchmark(result.kind)
-    assert benchmark is not None  # Runs of unknown benchmarks are left out above.
-    return Pool(benchmark, tuple(sources), tuple(units))
+    asked = asked_about(result)
+    assert asked is not None  # Other runs are left out above.
+    return Pool(result.kind, asked[0].questions, tuple(sources), tuple(units))
 
 
 def asked_about(result: TaskResult) -> tuple[People, Samples] | None:
@@ -234,7 +228,7 @@ def make_sheet(
     if scatter:
         rng.shuffle(drawn)
 
-    questions = pool.questions
+    questions = {question.name: question for question in pool.questions}
     probabilities = {stratum.name: stratum.drawn / stratum.units for stratum in strata}
     items: list[SheetItem] = []
     contents: list[Item] = []
@@ -244,18 +238,18 @@ def make_sheet(
         options = item.options or questions[item.question].options
         stratum = unit.stratum(stratify)
         sheet_item = SheetItem(
-            number=number,
             source=unit.source,
             unit=unit.key,
             cluster=unit.cluster,
-            item=item.id,
-            question=item.question,
-            options=tuple(option.value for option in options),
-            judge=item.judge,
             stratum=stratum,
             strata=dict(unit.strata),
             probability=probabilities[stratum],
             weight=1 / probabilities[stratum],
+            number=number,
+            item=item.id,
+            question=item.question,
+            options=tuple(option.value for option in options),
+            judge=item.judge,
             repeat_of=first_numbers.get(place),
         )
         items.append(sheet_item)
@@ -263,13 +257,13 @@ def make_sheet(
         first_numbers.setdefault(place, number)
     asked = {item.question for item in items}
     key = Key(
-        pool.benchmark.kind,
-        seed,
-        tuple(name for name in questions if name in asked),
-        tuple(stratify),
-        pool.sources,
-        tuple(strata),
-        tuple(items),
+        benchmark=pool.kind,
+        seed=seed,
+        questions=tuple(name for name in questions if name in asked),
+        stratify=tuple(stratify),
+        sources=pool.sources,
+        strata=tuple(strata),
+        items=tuple(items),
     )
     return Sheet(key.named(), tuple(contents), questions)
 

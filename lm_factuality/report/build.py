@@ -3,7 +3,8 @@
 Of each model and task the newest run is shown. The first page says what to know before any figure.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,108 +13,98 @@ from markupsafe import Markup
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import Stated, mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, newest, scores_section
+from lm_factuality.benchmarks.certifiable import Stated
+from lm_factuality.benchmarks.chosen import (
+    Chosen,
+    Entry,
+    Model,
+    newest,
+    scores_section,
+    suite_runs,
+)
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import family, size_in_name
 from lm_factuality.ground.plots import MOST_SERIES, Plot, dots
-from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import (
-    CHUNK,
-    OUTCOMES,
     TaskData,
-    page_data,
+    page_content,
     with_samples,
     write_data,
     write_pairs,
 )
 from lm_factuality.results.compare import notes_of
 from lm_factuality.results.read import read_results_files
+from lm_factuality.results.settings import settings_of
 
 MARK = "report.json"
 """The file that says that a folder is a report of ours, which may be replaced."""
 _SHARED_ASSETS = (STYLE, SCRIPT, "elements.js")
 _REPORT_ASSETS = ("report.css", "data.js", "compare.js", "rows.js", "samples.js")
-ABSENT = "–"
 
 
 @dataclass(frozen=True)
-class Built:
-    """What was built."""
-
-    chosen: Chosen
-    """What the report is of."""
-
-    pages: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Page:
+class ReportPage:
     """A page of the site."""
 
     href: str
     label: str
     """What the navigation calls it."""
-    template: str
+
     values: dict[str, Any]
     """The values of the template."""
+
+    template: str
     scripts: tuple[str, ...] = ()
 
 
-def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Built:
+def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Chosen:
     """Write the report of all results below ``paths`` into the folder ``out``.
 
     An earlier report in ``out`` is replaced when the new one is whole.
+
+    Returns:
+        What the report is of.
 
     Raises:
         DataError: There are no results, a file cannot be used, or ``out`` exists and is no report.
     """
     with whole_folder(out, MARK) as folder:
         chosen = choose(paths)
-        return Built(chosen, _write_site(chosen, folder, title))
+        _write_site(chosen, folder, title)
+        return chosen
 
 
 def choose(paths: Sequence[Path]) -> Chosen:
     """Choose the newest run of each model and task in the results files that ``paths`` name.
 
     Raises:
-        DataError: A path has no results, or no file has a task.
+        DataError: A path has no results, or no file has a task of the suite.
     """
-    files = read_results_files(paths)
-    runs, notes = newest(Run(file, task) for file in files for task in file.tasks)
+    suite, left_out = suite_runs(read_results_files(paths))
+    runs, notes = newest(suite)
     if not runs:
         where = ", ".join(str(path) for path in paths)
         raise DataError(
-            f"{where}: the results files hold no task; give the folder of a finished lm_eval run"
+            f"{where}: the results files hold no task of the suite; give the folder of a finished"
+            " lm_eval run"
         )
-    models = _models({(run.file.model, _variant(run)): run.file for run in runs})
-    entries = [Entry(models[run.file.model, _variant(run)], run.file, run.task) for run in runs]
-    entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
-    return Chosen(
-        models=tuple(sorted(models.values(), key=lambda model: model.label)),
-        tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
-        entries=tuple(entries),
-        notes=tuple(notes),
-    )
-
-
-def _variant(run: Run) -> str:
-    """What sets a run apart from others of the same model: its variant and its protocol."""
-    protocol = f"protocol {run.protocol}" if run.protocol else ""
-    return ", ".join(filter(None, (run.file.variant, protocol)))
-
-
-def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str], Model]:
-    """Return the models by name and variant, each with an id for the names of files."""
-    names = {name for name, _ in files}
-    models = {}
-    for number, (name, variant) in enumerate(sorted(files)):
-        file = files[name, variant]
+    runs_of_models: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        # What sets a run apart from others of the same model.
+        protocol = f"protocol {run.protocol}" if run.protocol else ""
+        variant = ", ".join(filter(None, (run.file.variant, protocol)))
+        runs_of_models.setdefault((run.file.model, variant), []).append(run)
+    names = {name for name, _ in runs_of_models}
+    models = []
+    entries = []
+    for number, (name, variant) in enumerate(sorted(runs_of_models)):
+        runs_of_model = runs_of_models[name, variant]
         short = _short_name(name, names)
-        models[name, variant] = Model(
+        file = runs_of_model[-1].file
+        model = Model(
             id=f"m{number}",
             label=f"{short} ({variant})" if variant else short,
             name=name,
@@ -122,7 +113,15 @@ def _models(files: Mapping[tuple[str, str], ResultsFile]) -> dict[tuple[str, str
             size=file.num_parameters or size_in_name(name),
             family=family(name),
         )
-    return models
+        models.append(model)
+        entries += [Entry(model, run.file, run.task) for run in runs_of_model]
+    entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
+    return Chosen(
+        models=tuple(sorted(models, key=lambda model: model.label)),
+        tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
+        entries=tuple(entries),
+        notes=(*left_out, *notes),
+    )
 
 
 def _short_name(name: str, names: Iterable[str]) -> str:
@@ -137,17 +136,25 @@ def _short_name(name: str, names: Iterable[str]) -> str:
     return last if is_folder and last_parts.count(last) == 1 else name
 
 
-def _write_site(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
-    """Write data, scripts and pages; return the files of the pages."""
+def _write_site(chosen: Chosen, folder: Path, title: str) -> None:
+    """Write data, scripts and pages."""
     data = write_data(chosen, folder / "data")
     chosen = with_samples(replace(chosen, own_pages=_write_own_pages(chosen, folder)), data)
-    pages = [_overview_page(chosen)]
+    pages = [_overview_page(chosen, title)]
     pages += _benchmark_pages(chosen, data)
+    content = {"content": page_content(chosen, data)}
+    scripts = ("elements.js", "data.js")
     if any(len(task_data.entries) > 1 for task_data in data):
         write_pairs(chosen.models, data, folder / "data")
-        pages.append(_compare_page(chosen, data))
+        compare_scripts = (*scripts, "compare.js")
+        page = ReportPage("compare.html", "Compare", content, "compared.html", compare_scripts)
+        pages.append(page)
     if data:
-        pages.append(_samples_page(chosen, data))
+        row_scripts = [
+            f"rows.{task_data.benchmark.kind}.js" for task_data in data if task_data.samples.script
+        ]
+        scripts = (*scripts, "rows.js", *dict.fromkeys(row_scripts), "samples.js")
+        pages.append(ReportPage("samples.html", "Samples", content, "samples.html", scripts))
 
     _write_assets(data, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
@@ -159,15 +166,12 @@ def _write_site(chosen: Chosen, folder: Path, title: str) -> tuple[str, ...]:
             root="",
             styles=["assets/report.css"],
             version=__version__,
-            title=title if page.href == "index.html" else page.label,
             here=page.href,
             scripts=[f"assets/{name}" for name in page.scripts],
-            **page.values,
+            **{"title": page.label, **page.values},
         )
         write_text(folder / page.href, text)
-
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
-    return tuple(page.href for page in pages)
 
 
 def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]:
@@ -178,7 +182,7 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
     """
     places: dict[tuple[str, str], str] = {}
     for entry in chosen.entries:
-        samples = entry.benchmark.page.samples if entry.benchmark else None
+        samples = entry.benchmark.page.samples
         if samples is None or samples.own_pages is None or entry.result.samples is None:
             continue
         task = entry.result.task
@@ -200,8 +204,9 @@ def _write_assets(data: Sequence[TaskData], folder: Path) -> None:
             write_text(folder / f"rows.{task_data.benchmark.kind}.js", text)
 
 
-def _overview_page(chosen: Chosen) -> Page:
+def _overview_page(chosen: Chosen, title: str) -> ReportPage:
     values = {
+        "title": title,
         "chosen": chosen,
         "notes": _notes(chosen.entries),
         "without": [entry for entry in chosen.entries if entry.result.samples is None],
@@ -210,7 +215,7 @@ def _overview_page(chosen: Chosen) -> Page:
         "listed": _listed,
         "most_series": MOST_SERIES,
     }
-    return Page("index.html", "Overview", "overview.html", values)
+    return ReportPage("index.html", "Overview", values, "overview.html")
 
 
 def _overview_plot(chosen: Chosen) -> Plot | None:
@@ -220,8 +225,8 @@ def _overview_plot(chosen: Chosen) -> Plot | None:
     for task in chosen.tasks:
         entries = chosen.of_task(task)
         score = entries[0].headline
-        measure = score.measure if score else None
-        if score is None or measure is None or (measure.low, measure.high) != (0, 1):
+        measure = score.measure
+        if measure is None or (measure.low, measure.high) != (0, 1):
             continue
         dots_of_models = {}
         for entry in entries:
@@ -239,8 +244,6 @@ def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Return what sets runs apart, each note with the runs that it is true of."""
     entries_of_notes: dict[str, list[Entry]] = {}
     for entry in entries:
-        if entry.benchmark is None:
-            continue
         for note in notes_of(entry.benchmark, entry.file, entry.result):
             entries_of_notes.setdefault(note, []).append(entry)
     return entries_of_notes
@@ -261,18 +264,19 @@ def _all_settings(chosen: Chosen) -> dict[str, Any]:
 
     Returns:
         ``same``: the settings that all runs share. ``names``: the names of the others. ``of_runs``:
-        each setting by (model's id, task) and name, `ABSENT` where a run does not say it.
-        ``of_tasks``: all values by task and name.
+        the settings by (model's id, task). ``of_tasks``: all values by (task, name), with an empty
+        text where a run does not say it.
     """
-    runs = {(entry.model.id, entry.result.task): _settings_of(entry) for entry in chosen.entries}
-    names = list(dict.fromkeys(name for settings in runs.values() for name in settings))
-    of_tasks: dict[str, dict[str, set[str]]] = {task: {} for task in chosen.tasks}
-    values: dict[str, set[str]] = {name: set() for name in names}
+    runs = {}
+    for entry in chosen.entries:
+        runs[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
+    names = dict.fromkeys(name for settings in runs.values() for name in settings)
+    values: dict[str, set[str]] = defaultdict(set)
+    of_tasks: dict[tuple[str, str], set[str]] = defaultdict(set)
     for (_, task), settings in runs.items():
         for name in names:
-            value = settings.setdefault(name, ABSENT)
-            values[name].add(value)
-            of_tasks[task].setdefault(name, set()).add(value)
+            values[name].add(settings.get(name, ""))
+            of_tasks[task, name].add(settings.get(name, ""))
     return {
         "same": {name: min(values[name]) for name in names if len(values[name]) == 1},
         "names": [name for name in names if len(values[name]) > 1],
@@ -281,43 +285,7 @@ def _all_settings(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _settings_of(entry: Entry) -> dict[str, str]:
-    """Return what a figure depends on besides the model's weights, as far as the run says it."""
-    file, result = entry.file, entry.result
-    metadata = result.metadata
-    data = mapping(metadata.get("data"))
-    judge = metadata.get("judge_config")
-    settings: dict[str, Any] = {
-        "lm-eval": file.versions.get("lm_eval"),
-        "suite": file.versions.get("suite"),
-        "transformers": file.versions.get("transformers"),
-        "backend": file.backend,
-        "dtype": file.dtype,
-        "revision": (file.revision or "")[:12],
-        "task version": result.version,
-        "data": f"{data.get('file') or ''} {str(data.get('git_blob') or '')[:8]}".strip(),
-        "shots": mapping(file.content.get("n-shot")).get(result.task),
-        "limit": result.limit,
-        "judge": judge and metadata.get("judge"),
-        "judge certificate": judge and ("yes" if metadata.get("judge_certificate") else "none"),
-        "chat template": file.content.get("chat_template") and "yes",
-        "system instruction": file.content.get("system_instruction") and "yes",
-    }
-    if entry.benchmark is not None:
-        for name in entry.benchmark.data.settings:
-            settings[name] = metadata.get(name)
-    return {
-        name: _setting_text(value) for name, value in settings.items() if value not in (None, "")
-    }
-
-
-def _setting_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {str(part)[:8]}" for name, part in value.items())
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
+def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[ReportPage]:
     """Return a page for each benchmark with runs; some benchmarks share a page."""
     benchmarks_of_pages: dict[str, list[Benchmark]] = {}
     for benchmark in all_benchmarks():
@@ -344,7 +312,7 @@ def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[Page]:
             "listed": _listed,
             "notes": _notes([entry for entry in chosen.entries if entry.result.kind in kinds]),
         }
-        pages.append(Page(f"{name}.html", main.title, "benchmark.html", values))
+        pages.append(ReportPage(f"{name}.html", main.title, values, "benchmark.html"))
     return pages
 
 
@@ -373,48 +341,3 @@ def _unscored_rows(data: Sequence[TaskData], kinds: set[str]) -> list[tuple[str,
                 text = f"{reason.example}{cure}"
                 rows.append((task_data.task, entry.model.label, text, reason.items))
     return rows
-
-
-def _compare_page(chosen: Chosen, data: Sequence[TaskData]) -> Page:
-    ids = {model for task_data in data for model in task_data.models}
-    models = [model for model in chosen.models if model.id in ids]
-    scripts = ("elements.js", "data.js", "compare.js")
-    return Page(
-        "compare.html", "Compare", "compared.html", {"content": page_data(models, data)}, scripts
-    )
-
-
-def _samples_page(chosen: Chosen, data: Sequence[TaskData]) -> Page:
-    row_scripts: dict[str, None] = {}
-    tasks = []
-    for task_data in data:
-        kind, samples = task_data.benchmark.kind, task_data.samples
-        if samples.script:
-            row_scripts[f"rows.{kind}.js"] = None
-        pages = {
-            model: place
-            for (task, model), place in chosen.own_pages.items()
-            if task == task_data.task
-        }
-        tasks.append(
-            {
-                "id": task_data.id,
-                "task": task_data.task,
-                "models": task_data.models,
-                "rows": len(task_data.docs),
-                "facets": task_data.facets,
-                "kind": kind,
-                "words": samples.outcomes,
-                "margin": samples.margin,
-                "facet": samples.facet,
-                "pages": pages,
-            }
-        )
-    content = {
-        "chunk": CHUNK,
-        "outcomes": OUTCOMES,
-        "models": {model.id: model.label for model in chosen.models},
-        "tasks": tasks,
-    }
-    scripts = ("elements.js", "data.js", "rows.js", *row_scripts, "samples.js")
-    return Page("samples.html", "Samples", "samples.html", {"content": content}, scripts)

@@ -73,7 +73,7 @@ def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
         if len(benchmarks) != 1:
             continue
         (benchmark,) = benchmarks.values()
-        if benchmark is not None and benchmark.page.samples is not None:
+        if benchmark.page.samples is not None:
             task_data = TaskData(f"t{number}", entries, benchmark, benchmark.page.samples)
             _write_task(task_data, folder)
             data.append(task_data)
@@ -133,7 +133,7 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
         for name, models in scored.get(result.task, {}).items():
             if name not in result.metrics or name in stderrs or entry.model.id not in models:
                 continue
-            score = entry.benchmark.score(name) if entry.benchmark else None
+            score = entry.benchmark.score(name)
             stderr = stderr_of(models[entry.model.id], score or undeclared(name))
             if stderr is not None:
                 stderrs[name] = stderr
@@ -141,10 +141,12 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
     return replace(chosen, entries=tuple(entries), scored=scored)
 
 
-def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, Any]:
-    """Return what the script of the page that compares two models reads."""
+def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
+    """Return what the scripts of the pages read that show samples and compare two models."""
+    ids = {model for task_data in data for model in task_data.models}
     tasks = []
     for task_data in data:
+        samples = task_data.samples
         metrics = [
             {
                 "name": score.name,
@@ -156,18 +158,31 @@ def page_data(models: Sequence[Model], data: Sequence[TaskData]) -> dict[str, An
             }
             for score in scores_of(task_data)
         ]
+        pages = {}
+        for (task, model), place in chosen.own_pages.items():
+            if task == task_data.task:
+                pages[model] = place
         tasks.append(
             {
                 "id": task_data.id,
                 "task": task_data.task,
-                "right": task_data.samples.right,
                 "models": task_data.models,
                 "metrics": metrics,
+                "rows": len(task_data.docs),
+                "facets": task_data.facets,
+                "kind": task_data.benchmark.kind,
+                "right": samples.right,
+                "words": samples.outcomes,
+                "margin": samples.margin,
+                "facet": samples.facet,
+                "pages": pages,
             }
         )
     return {
         "least": LEAST_ROWS,
-        "models": [[model.id, model.label] for model in models],
+        "chunk": CHUNK,
+        "outcomes": OUTCOMES,
+        "models": [[model.id, model.label] for model in chosen.models if model.id in ids],
         "tasks": tasks,
     }
 

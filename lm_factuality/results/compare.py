@@ -1,27 +1,42 @@
 """Compare results with each other and with published figures, and test differences of models."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pydantic import BaseModel
 from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
-from lm_factuality.benchmarks.declaration import Benchmark, Published, Run, Score, Table
+from lm_factuality.benchmarks.chosen import (
+    Figure,
+    benchmark_of,
+    figure,
+    headline,
+    newest,
+    suite_runs,
+)
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Published,
+    Run,
+    Score,
+    Table,
+    bounds_of,
+)
 from lm_factuality.benchmarks.pairs import (
-    Pair,
     compare_all,
     compared_scores,
     row_of,
     written,
 )
-from lm_factuality.benchmarks.rows import scored_rows
+from lm_factuality.benchmarks.rows import SampleRow, scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.harness.samples import samples_of
@@ -31,7 +46,6 @@ _MOST_MODELS = 3
 """Pairs of more models than these are compared in the headline only."""
 _ALPHA = 0.05
 _PAIRS = load_yaml(__package__, "compare.yaml")
-_VALUE_KEYS = ("percent", "value", "scores")
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -46,34 +60,17 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     Raises:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
-    runs = []
-    left_out: dict[str, None] = {}
-    for file in read_results_files(paths):
-        for task in file.tasks:
-            benchmark = find_benchmark(task.kind)
-            if benchmark is None:
-                sentence = (
-                    f"Left out: {task.task} is not a task of the suite, so its scores to compare"
-                    " are not known"
-                )
-                left_out[sentence] = None
-            else:
-                runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
-
+    runs, left_out = suite_runs(read_results_files(paths))
     newest_runs = {id(run) for run in newest(runs)[0]}
-    runs_with_rows = []
-    for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
-        runs_with_rows.append(_with_rows(run) if id(run) in newest_runs else run)
-    return runs_with_rows, list(left_out)
-
-
-def _with_rows(run: Run) -> Run:
-    benchmark = find_benchmark(run.task.kind)
-    if benchmark is None or benchmark.page.samples is None:
-        return run
-    samples = benchmark.page.samples
-    rows = (row_of(run.task, samples, sample) for sample in samples_of(run.task))
-    return replace(run, scored=scored_rows(rows))
+    for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
+        benchmark = benchmark_of(run.task)
+        samples = benchmark.page.samples
+        rows: list[SampleRow] = []
+        if samples is not None and id(run) in newest_runs:
+            rows = [row_of(run.task, samples, sample) for sample in samples_of(run.task)]
+        notes = tuple(notes_of(benchmark, run.file, run.task))
+        runs[place] = replace(run, notes=notes, scored=scored_rows(rows))
+    return runs, left_out
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -104,42 +101,19 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
         yield " ".join(str(caution).split())
 
 
-def read_published(path: Path) -> list[Published]:
-    """Read published figures from a YAML with a list ``figures``.
+class PublishedFigures(BaseModel):
+    """A file of published figures."""
 
-    An entry gives its value as ``percent`` or, of a perplexity, as ``value``, or the values of
-    several metrics as ``scores``.
+    figures: list[Published]
+
+
+def read_published(path: Path) -> list[Published]:
+    """Read published figures from a YAML such as ``configs/reproduce/factor_figures.yaml``.
 
     Raises:
         ConfigError: There is no such file, or an entry is not a figure.
     """
-    content = read_config(path)
-    if not isinstance(content, dict) or not isinstance(content.get("figures"), list):
-        raise ConfigError(
-            f"{path}: no list 'figures'; expected a file such as"
-            " configs/reproduce/factor_figures.yaml"
-        )
-    figures = []
-    for number, entry in enumerate(content["figures"], start=1):
-        try:
-            figures += _published(entry)
-        except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise ConfigError(
-                f"{path}: figure {number}: {error}; expected model, task, metric, percent (or"
-                " value; or scores for metric and percent), where; and protocol and decoding, if"
-                " other than the benchmark's own"
-            ) from error
-    return figures
-
-
-def _published(entry: Any) -> list[Published]:
-    about = {key: value for key, value in entry.items() if key not in ("metric", *_VALUE_KEYS)}
-    (value_key,) = (key for key in _VALUE_KEYS if key in entry)
-    value = entry[value_key]
-    scores = value if value_key == "scores" else {entry["metric"]: value}
-    return [
-        Published(**about, metric=metric, value=float(value)) for metric, value in scores.items()
-    ]
+    return read_settings(PublishedFigures, read_config(path), str(path)).figures
 
 
 def tables(
@@ -150,7 +124,7 @@ def tables(
     """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
 
     Args:
-        scores: The scores to compare pairs of models by (see `pair_tables`).
+        scores: The scores to compare pairs of models by (see `_pair_tables`).
 
     Raises:
         ConfigError: No run has one of ``scores``.
@@ -160,11 +134,9 @@ def tables(
     has_pairs = False
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
-        if benchmark.comparing.shown_beside is None:
-            table = _headline_table(benchmark, benchmark_runs)
-            if table.rows:
-                yield table
-        for table in pair_tables(benchmark, newest(benchmark_runs)[0], scores):
+        if benchmark_runs and benchmark.comparing.shown_beside is None:
+            yield _headline_table(benchmark, benchmark_runs)
+        for table in _pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.tables is not None:
@@ -186,10 +158,9 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             names.update(score.name for score in compared_scores(benchmark, sorted(run.scored)))
     for name in scores:
         if name not in names:
-            choices = sorted(names)
             raise ConfigError(
-                f"--scores: no rows have a score {name!r}{did_you_mean(name, choices)}; known:"
-                f" {', '.join(choices)}"
+                f"--scores: no rows have a score {name!r}{did_you_mean(name, names)}; known:"
+                f" {', '.join(sorted(names))}"
             )
 
 
@@ -202,44 +173,31 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
     runs_of_notes: dict[str, list[str]] = {}
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
-        measured = figure(task, score.name)
         notes = list(run.notes)
-        correction = measured.corrected if measured else None
+        correction = task.corrected.get(score.name)
         if correction is not None:
             interval = score.between(correction.low, correction.high)
             corrected = f"{score.write(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
-        unscored = int(number_of(task.metrics.get("unscored")) or 0)
+        unscored = task.unscored
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
             notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
-        cells = _cells(measured, score)
+        cells = score_cells(figure(task, score.name), score)
         rows.append((task.task, run.label, *cells, str(task.effective), str(unscored)))
         for note in notes:
             runs_of_notes.setdefault(note, []).append(f"{task.task}, {run.label}")
-    columns = (
-        "task",
-        "model",
-        f"#{score.name}",
-        "#95% interval",
-        f"#{scoring.unit}",
-        "#unscored",
-    )
-    notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
-    return Table(_headline_title(benchmark, score), columns, rows, notes)
-
-
-def _headline_title(benchmark: Benchmark, score: Score) -> str:
-    """Name a table, such as ``FACTOR accuracy in percent``."""
     # A name such as F1 or FActScore keeps its capitals.
     is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
     label = score.label.lower() if is_plain else score.label
     unit = " in percent" if score.unit == "%" else ""
-    return f"{benchmark.title} {label}{unit}"
+    columns = ("task", "model", f"#{score.name}", "#95% interval", f"#{scoring.unit}", "#unscored")
+    notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
+    return Table(f"{benchmark.title} {label}{unit}", columns, rows, notes)
 
 
-def _cells(measured: Figure | None, score: Score) -> tuple[str, str]:
-    """Return the value and its interval."""
+def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
+    """Return the value of a score and its 95% interval, as tables show them."""
     if measured is None:
         return "none", ""
     value = "too few rows" if measured.is_few else score.write(measured.value)
@@ -251,41 +209,38 @@ def _cells(measured: Figure | None, score: Score) -> tuple[str, str]:
 def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
     """Say between what the headline would be if all unscored items were wrong, or right."""
     name = headline(task)
-    score = benchmark.score(name) if name else None
-    worst = number_of(task.metrics.get(f"{name}_worst"))
-    best = number_of(task.metrics.get(f"{name}_best"))
-    if score is None or worst is None or best is None:
+    score = benchmark.score(name)
+    ends = [number_of(task.metrics.get(end)) for end in bounds_of(name, None, None)]
+    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if score and end is not None]
+    if len(texts) < 2:
         return ""
-    low = f"{score.times * worst:.{score.digits}f}"
-    high = f"{score.times * best:.{score.digits}f}"
-    return f", {name} between {low} and {high} if they were wrong or right"
+    return f", {name} between {' and '.join(texts)} if they were wrong or right"
 
 
 def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
-    """Compare each published figure with the runs that it is of, or list it by itself."""
+    """Compare published figures with the runs that they are of, or list them by themselves."""
     rows: list[tuple[str, ...]] = []
     for published in figures:
-        value = str(published.value)
-        about = (published.task, published.label, published.metric)
-        matching = [run for run in runs if _matches(run, published)]
-        if not matching:
-            rows.append((*about, "", value, "", published.where))
-        for run in matching:
-            measured_value = difference = ""
-            benchmark = find_benchmark(run.task.kind)
-            score = benchmark.score(published.metric) if benchmark else None
-            measured = figure(run.task, published.metric)
-            if measured is not None and score is not None:
-                measured_value = score.write(measured.value)
-                gap = score.times * measured.value - published.value
-                difference = f"{gap:+.{score.digits}f}"
-            about = (run.task.task, run.label, published.metric)
-            rows.append((*about, measured_value, value, difference, published.where))
+        matching = [run for run in runs if _is_of(run, published)]
+        for metric, value in published.scores.items():
+            if not matching:
+                about = (published.task, published.label, metric)
+                rows.append((*about, "", str(value), "", published.where))
+            for run in matching:
+                benchmark = find_benchmark(run.task.kind)
+                score = benchmark.score(metric) if benchmark else None
+                measured = figure(run.task, metric)
+                cells = ("", str(value), "")
+                if measured is not None and score is not None:
+                    gap = score.times * measured.value - value
+                    text = f"{gap:+.{score.digits}f}"
+                    cells = (score.write(measured.value), str(value), text)
+                rows.append((run.task.task, run.label, metric, *cells, published.where))
     return rows
 
 
-def _matches(run: Run, published: Published) -> bool:
-    """Whether a figure is of a run. The organisation of the model does not matter."""
+def _is_of(run: Run, published: Published) -> bool:
+    """Whether figures are of a run. The organisation of the model does not matter."""
     return (
         run.task.task == published.task
         and run.protocol == published.protocol
@@ -294,8 +249,8 @@ def _matches(run: Run, published: Published) -> bool:
     )
 
 
-def pair_tables(
-    benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None = None
+def _pair_tables(
+    benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None
 ) -> Iterator[Table]:
     """Compare every pair of models, one table for each task with the samples of two models.
 
@@ -303,9 +258,10 @@ def pair_tables(
         scores: The names of the scores to compare. Defaults to those that tables show; of many
             models to the headline.
     """
-    for task in sorted({run.task.task for run in runs}):
-        task_runs = [run for run in runs if run.task.task == task]
-        task_runs.sort(key=lambda run: run.label)
+    tasks: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (run.task.task, run.label)):
+        tasks[run.task.task].append(run)
+    for task, task_runs in tasks.items():
         with_rows = [run for run in task_runs if run.scored]
         without_rows = [run.label for run in task_runs if not run.scored]
         notes = []
@@ -314,11 +270,11 @@ def pair_tables(
                 f"{task}: without samples (--log_samples) and scored rows no difference can be"
                 f" tested: {', '.join(without_rows)}"
             )
-        if len(with_rows) >= 2:
+        if len(with_rows) > 1:
             table = _pair_table(benchmark, task, with_rows, scores)
             if table.rows:
                 yield table._replace(notes=[*notes, *table.notes])
-        elif len(task_runs) > 1 and notes and benchmark.page.samples is not None:
+        elif len(task_runs) > 1 and benchmark.page.samples is not None:
             yield Table("", (), (), notes)
 
 
@@ -326,36 +282,27 @@ def _pair_table(
     benchmark: Benchmark, task: str, runs: Sequence[Run], scores: Sequence[str] | None
 ) -> Table:
     names = sorted({name for run in runs for name in run.scored})
-    all_scores = compared_scores(benchmark, names)
-    if scores:
-        wanted = list(scores)
-    elif len(runs) <= _MOST_MODELS:
-        wanted = [score.name for score in benchmark.shown]
-    else:
-        wanted = [headline(runs[0].task) or ""]
-
+    wanted = scores or [score.name for score in benchmark.shown]
+    if not scores and len(runs) > _MOST_MODELS:
+        wanted = [headline(runs[0].task)]
     rows: list[tuple[str, ...]] = []
     notes = []
+    not_compared = []
     metrics = {run.label: run.task.metrics for run in runs}
-    for score in all_scores:
+    for score in compared_scores(benchmark, names):
         if score.name not in wanted:
+            not_compared.append(score.name)
             continue
         scored = {run.label: run.scored[score.name] for run in runs if score.name in run.scored}
         pairs = compare_all(scored, score, metrics)
         for (first, second), pair in pairs.items():
             *tested, detectable = written(pair, score)
-            better = _better(pair, score)
+            better = ""
+            if pair.adjusted is not None and pair.adjusted < _ALPHA:
+                better = "A" if (pair.difference > 0) == score.higher else "B"
             rows.append((score.name, first, second, *tested, better, detectable, f"{pair.n:,}"))
         if pairs and score.note:
             notes.append(f"{score.name}: {score.note}")
     if not scores and len(runs) > _MOST_MODELS:
-        not_compared = [score.name for score in all_scores if score.name not in wanted]
         notes.append(f"Other scores by --scores: {', '.join(not_compared)}")
     return Table(f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes)
-
-
-def _better(pair: Pair, score: Score) -> str:
-    """Say which model is better, A or B; empty where the corrected p-value does not show it."""
-    if pair.adjusted is not None and pair.adjusted < _ALPHA:
-        return "A" if (pair.difference > 0) == score.higher else "B"
-    return ""

@@ -27,6 +27,7 @@ from lm_factuality.harness.outputs import (
     date_in_name,
     number_of,
 )
+from lm_factuality.results.settings import model_arguments
 from lm_factuality.scores.statistics import NOT_DEFINED
 
 _AGAIN = "delete it, or make it again by lm-factuality people correct"
@@ -176,7 +177,7 @@ class _Content(BaseModel):
     counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
 
 
-class _Metadata(BaseModel):
+class SuiteMetadata(BaseModel):
     """What is read of the metadata of a suite's task."""
 
     data: _Object | None = None
@@ -206,9 +207,9 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
         parts.append(_with_options("" if backend == model else backend, config))
     dtype = config.get("model_dtype")
     return ResultsFile(
-        path,
-        content,
-        model,
+        path=path,
+        content=content,
+        model=model,
         variant=", ".join(filter(None, parts)),
         backend=backend,
         revision=str(config.get("model_sha") or asked or "") or None,
@@ -226,14 +227,10 @@ def _with_options(backend: str, config: Mapping[str, Any]) -> str:
 
     Of a folder, such as an index, the last part is shown.
     """
-    arguments = config.get("model_args")
-    if not isinstance(arguments, Mapping):
-        texts = str(arguments or "").split(",")
-        arguments = dict(text.split("=", 1) for text in texts if "=" in text)
     options = [backend]
-    for key in sorted(arguments):
+    for key, argument in sorted(model_arguments(config).items()):
         if key not in _LOADING:
-            value = str(arguments[key]).rstrip("/").rpartition("/")[2]
+            value = str(argument).rstrip("/").rpartition("/")[2]
             options.append(f"{key}={value}")
     return " ".join(options).strip()
 
@@ -244,14 +241,14 @@ def _task(path: Path, content: _Content, name: str) -> TaskResult:
     config = content.configs[name]
     metadata = to_model(_Object, config.get("metadata") or {})
     if "suite_version" in metadata:
-        to_model(_Metadata, metadata)
+        to_model(SuiteMetadata, metadata)
     counts = (content.counts or {}).get(name, {})
     effective = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     return TaskResult(
-        name,
-        _kind(metadata),
-        metrics,
-        stderrs,
+        task=name,
+        kind=_kind(metadata),
+        metrics=metrics,
+        stderrs=stderrs,
         num_samples=int(counts.get("original", effective)),
         effective=effective,
         metadata=metadata,

@@ -131,29 +131,28 @@ def _readable(place: str) -> Iterator[None]:
         raise DataError(f"{place}: not a sample as this task writes it: {problem}") from error
 
 
-def same(value: Any, logged: Any, tolerance: float = _CLOSE) -> bool:
+def same(value: Any, logged: Any) -> bool:
     """Whether a metric or a record of a row is what the file has, but for the last digits.
 
     JSON writes tuples as lists, and a score that is not defined is NaN in both.
     """
     if isinstance(value, dict) and isinstance(logged, dict):
         return value.keys() == logged.keys() and all(
-            same(part, logged[key], tolerance) for key, part in value.items()
+            same(part, logged[key]) for key, part in value.items()
         )
     if isinstance(value, tuple | list) and isinstance(logged, tuple | list):
         return len(value) == len(logged) and all(
-            same(part, logged_part, tolerance)
-            for part, logged_part in zip(value, logged, strict=True)
+            same(part, logged_part) for part, logged_part in zip(value, logged, strict=True)
         )
     if isinstance(value, int | float) and isinstance(logged, int | float):
-        return _is_close(value, logged, _CLOSE, tolerance)
+        return _is_close(value, logged, _CLOSE)
     return bool(value == logged)
 
 
-def _is_close(first: float, second: float, relative: float, absolute: float) -> bool:
+def _is_close(first: float, second: float, tolerance: float) -> bool:
     if first != first and second != second:
         return True
-    return math.isclose(first, second, rel_tol=relative, abs_tol=absolute)
+    return math.isclose(first, second, rel_tol=tolerance, abs_tol=tolerance)
 
 
 def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
@@ -178,7 +177,7 @@ def _score_differences(
     ]
     for name, value in recomputed.items():
         stated_value = stated.get(name, math.nan)
-        if _is_close(stated_value, value, tolerance, tolerance):
+        if _is_close(stated_value, value, tolerance):
             continue
         gives = f"the samples give {value:.10g}"
         if name in stated:

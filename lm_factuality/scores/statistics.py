@@ -221,6 +221,9 @@ class Aggregation:
     stderr: Callable[[Sequence[Any]], float] | None = None
     """Makes the standard error, where that means something."""
 
+    interval: Callable[[Sequence[Any]], tuple[float, float] | None] | None = None
+    """Makes the 95% interval where it is not that of the standard error (`score_interval`)."""
+
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         return or_not_defined(self.value(items))
 
@@ -242,7 +245,11 @@ def pooled(value: Value) -> Aggregation:
     def stderr_of(rows: Sequence[Sequence[float] | None]) -> float:
         return pooled_stderr(_counted(rows), value)
 
-    return Aggregation(value_of, stderr_of)
+    def ends_of(rows: Sequence[Sequence[float] | None]) -> tuple[float, float] | None:
+        ends = pooled_interval(_counted(rows), value)
+        return None if math.isnan(ends[0]) else ends
+
+    return Aggregation(value_of, stderr_of, ends_of)
 
 
 def how_many(reasons: Sequence[Any]) -> float:

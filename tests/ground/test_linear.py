@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
     sentences_of,
     without_citations,
 )
-from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
@@ -171,8 +171,8 @@ def json_of(text: str) -> str:
     return json.dumps({"choices": [{"message": {"content": text}}]})
 
 
-def generation(text: str) -> Generation:
-    return Generation("0", "Who is Ada?", "Ada", text, ())
+def generation(text: str) -> GeneratedText:
+    return GeneratedText("0", "Who is Ada?", "Ada", text, ())
 
 
 SMALL, LARGE, MOST = (

@@ -225,8 +225,8 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "error", "message"),
     [
-        ({"linking": "best"}, ConfigError, "linking: found 'best'"),
-        ({"demonstrations": "none"}, ConfigError, "demonstrations: found 'none'"),
+        ({"linking": "best"}, ConfigError, "linking is 'best'; expected 'greedy' or 'hungarian'"),
+        ({"demonstrations": "none"}, ConfigError, "demonstrations is 'none'"),
         ({"prompts": "/nowhere"}, ConfigError, "AmbigBio_default_with_ambig.json: no such file"),
         ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),
         ({"generations": "nowhere.json"}, DataError, "nowhere.json: no such file"),

@@ -223,37 +223,17 @@ def test_answers_are_cached_and_never_taken_for_another_models(
 
 
 class TextsOnly(LM):
-    """A model that shows no tokenizer: every byte has a probability of one half."""
+    """A model that shows no tokenizer."""
 
-    def loglikelihood(self, requests):
+    def _refuse(self, requests):
         raise AssertionError
 
-    def generate_until(self, requests):
-        raise AssertionError
-
-    def loglikelihood_rolling(self, requests):
-        return [-math.log(2) * len(request.args[0].encode("utf-8")) for request in requests]
+    loglikelihood = generate_until = loglikelihood_rolling = _refuse
 
 
-def test_without_a_tokenizer_only_bytes_are_counted(task, evaluate, caplog):
-    with caplog.at_level(logging.WARNING):
-        output = evaluate(TextsOnly(), ["p"], task([*TEXTS, ""]))
-    values = output["results"]["p"]
-    assert "perplexity is absent: TextsOnly shows no tokenizer" in caplog.text
-    assert values["bits_per_byte,none"] == pytest.approx(1)
-    assert values["byte_perplexity,none"] == pytest.approx(2)
-    assert values["unscored,none"] == 1
-    assert not {"perplexity,none", "num_tokens,none", "num_windows,none"} & set(values)
-    assert output["configs"]["p"]["metadata"]["window"] is None
-
-
-def test_a_model_that_scores_no_texts_is_refused(task, evaluate):
-    class ChoicesOnly(TextsOnly):
-        def loglikelihood_rolling(self, requests):
-            raise NotImplementedError
-
-    with pytest.raises(ModelError, match="leave out the perplexity tasks"):
-        evaluate(ChoicesOnly(), ["p"], task())
+def test_a_model_without_a_tokenizer_is_refused(task, evaluate):
+    with pytest.raises(ModelError, match=r"no tokenizer.*leave out the perplexity tasks"):
+        evaluate(TextsOnly(), ["p"], task())
 
 
 def test_a_server_gives_the_perplexity_of_the_model_it_serves(tokenizer, task, evaluate, tmp_path):

@@ -99,7 +99,7 @@ def _follow_judgements(task: TaskResult, rows: list[Row]) -> None:
         judged = from_record(record)
         scores = score(judged, str(task.metadata.get("protocol", "paper")))
         record |= {
-            "scores": scores and dataclasses.asdict(scores),
+            "scores": scores,
             "unscored": why_unscored(judged, scores),
         }
         row["filtered_resps"] = [json.dumps(record, ensure_ascii=False)]

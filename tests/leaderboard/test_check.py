@@ -10,7 +10,7 @@ import pytest
 
 from lm_factuality.leaderboard import contents as contents_module
 from lm_factuality.leaderboard.check import check_submission, find_submissions
-from lm_factuality.leaderboard.submission import CODES, FILE
+from lm_factuality.leaderboard.submission import FILE
 from tests.leaderboard.conftest import Forger
 
 FACTOR, GEN, BIO = "sample_factor", "sample_felm_gen", "sample_ambigbio"
@@ -248,8 +248,8 @@ CASES = {
         "FILE_CHANGED",
     ),
     "samples cut off": (_cut_samples, "SAMPLES_INVALID"),
-    "a row less": (_rows(FACTOR, _drop, rehash=True), "ROWS_MISSING"),
-    "a row twice": (_rows(FACTOR, _twice, rehash=True), "ROWS_DUPLICATE"),
+    "a row less": (_rows(FACTOR, _drop, rehash=True), "ROWS_DIFFER"),
+    "a row twice": (_rows(FACTOR, _twice, rehash=True), "ROWS_DIFFER"),
     "a row of one's own": (_rows(FACTOR, _easier_document, rehash=True), "WRONG_DATA"),
     "a row that is not hashed": (_rows(FACTOR, _other_document), "SAMPLES_CHANGED"),
     "another data file": (
@@ -275,8 +275,8 @@ CASES = {
         _result(lambda content: content["config"]["model_args"].update(api_key="abc")),
         "SECRET",
     ),
-    "a password in the notes": (
-        _said(lambda said: said.update(notes="from https://me:secret@example.org/x")),
+    "a password in the submission": (
+        _said(lambda said: said["model"].update(revision="api:x://me:secret@example.org/x")),
         "SECRET",
     ),
     "another suite": (_metadata(FACTOR, suite_version="9.9.9"), "CONFIG_DIFFERS"),
@@ -373,16 +373,6 @@ FORGED_SAMPLES = {
         "SCORE_CHANGED",
         "the samples give nan",
     ),
-    "rows of a second filter": (
-        _rows(FACTOR, lambda rows: rows.extend([{**row, "filter": "best"} for row in rows])),
-        "SAMPLES_INVALID",
-        "2 filters",
-    ),
-    "scores of a second filter": (
-        _score("factor_acc,best", 1.0),
-        "RESULTS_INVALID",
-        "filters",
-    ),
     "prompts with the answers": (_rows(GEN, _with_answers), "CONFIG_DIFFERS", "asked something"),
     "a certificate of nobody": (
         _certificate(lambda content: content.update(identity="nonsense")),
@@ -428,20 +418,8 @@ def test_a_refusal_says_what_is_forged(forge, code, words, forger: Forger):
     assert any(words in sentence for sentence in sentences), list(map(str, refusals))
 
 
-def test_every_code_has_a_forged_submission():
-    tested_otherwise = {
-        "TOO_LARGE",
-        "MIXED_RUNS",
-        "DATA_UNAVAILABLE",
-        "CORRECTION_CHANGED",
-        "ROWS_UNKNOWN",
-    }  # see their own tests
-    assert {code for _, code in CASES.values()} | tested_otherwise == set(CODES)
-
-
 def test_what_is_too_large_is_refused_before_it_is_read(forger, monkeypatch):
     monkeypatch.setattr(contents_module, "MAX_FILE", 1000)
-    monkeypatch.setattr(contents_module, "MAX_TOTAL", 2000)
     found = check_submission(forger.folder).refusals
     assert {each.code for each in found} == {"TOO_LARGE"}
 

@@ -74,7 +74,7 @@ def test_what_is_packed_is_accepted_and_ranked_by_the_corrected_interval(correct
     assert not checked.refusals, checked.refusals
     rules = read_rules(submission.leaderboard)
     entry = to_entry(checked.evidence, rules, "one", "0" * 64)
-    (score,) = (each for each in entry.scores if each.task == TASK)
+    score = entry.scores[TASK]
     found = checked.evidence.tasks[TASK].task.corrected[RATE]
     assert score.figure.corrected == found
     assert score.value_in_doubt == found.value != score.figure.value

@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
-from lm_factuality.people.labels import Key, SheetItem, Source, read_labels
+from lm_factuality.people.labels import Key, SheetItem, SheetSource, read_labels
 from lm_factuality.scores.agreement import fleiss, krippendorff
 
 SEGMENT = ("factual", "wrong")
@@ -26,21 +26,16 @@ def entry(
     cluster=None,
 ):
     unit = f"u{repeat_of or number}"
+    options = SEGMENT if question == "segment" else ("yes", "no")
+    drawn = (0, unit, cluster or unit, "", strata or {}, 1 / weight, weight)
     item = item or f"{question}:0"
-    where = (
-        cluster or unit,
-        item,
-        question,
-        SEGMENT if question == "segment" else ("yes", "no"),
-        judge,
-    )
-    return SheetItem(number, 0, unit, *where, "", strata or {}, 1 / weight, weight, repeat_of)
+    return SheetItem(*drawn, number, item, question, options, judge, repeat_of)
 
 
 def sheet(items, benchmark="felm"):
     questions = tuple(dict.fromkeys(each.question for each in items))
     return Key(
-        benchmark, 0, questions, (), (Source("results.json", "0"),), (), tuple(items)
+        benchmark, 0, questions, (), (SheetSource("results.json", "0"),), (), tuple(items)
     ).named()
 
 
@@ -184,18 +179,8 @@ def test_groups_by_the_answer_to_another_question_on_the_same_text(tmp_path):
             number = len(items) + 1
             items.append(
                 SheetItem(
-                    number,
-                    0,
-                    f"u{unit}",
-                    "c",
-                    f"{question}:1",
-                    question,
-                    ("yes", "no"),
-                    None,
-                    "",
-                    {},
-                    1.0,
-                    1.0,
+                    *(0, f"u{unit}", "c", "", {}, 1.0, 1.0),
+                    *(number, f"{question}:1", question, ("yes", "no"), None),
                 )
             )
     key = sheet(items, "factor")

@@ -16,7 +16,7 @@ from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from lm_factuality.report.build import choose
 from lm_factuality.results.read import read_results_file, read_results_files
 from lm_factuality.scores.ppi import Units, estimate
-from tests.people.conftest import felm_gen_sample
+from tests.people.conftest import felm_gen_sample, felm_gen_task
 from tests.report.results import write_results
 
 RATE = "segment_error_rate"
@@ -181,9 +181,10 @@ def test_labels_that_decide_nothing_are_refused(tmp_path, capsys):
 
 
 def test_results_without_the_sheet_s_task_are_refused(tmp_path, capsys):
-    results = run(tmp_path)
-    assert correct(results, *labelled(results, tmp_path), "--task", "other") == 1
-    assert "other: the sheet is of gen, the results are of gen" in capsys.readouterr().err
+    labels = labelled(run(tmp_path / "gen"), tmp_path)
+    results = write_results(tmp_path / "other", {"other": felm_gen_task()})
+    assert correct(results, *labels) == 1
+    assert "RESULTS: the sheet is of gen, the results are of other" in capsys.readouterr().err
 
 
 def test_both_models_of_a_sheet_are_corrected(tmp_path):
@@ -193,18 +194,12 @@ def test_both_models_of_a_sheet_are_corrected(tmp_path):
     )
     sheet = make_sheet(read_pool([one, two], "gen"), 100)
     *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
-    labels = [
-        {
-            "sheet": sheet.key.sheet,
-            "number": entry.number,
-            "question": entry.question,
-            "answer": entry.options[0],
-            "person": "Bo",
-        }
-        for entry in read_key(key).items
-    ]
-    path = tmp_path / "labels.json"
-    path.write_text(json.dumps(labels))
+    lines = ["sheet,number,question,answer,person,note"]
+    for entry in read_key(key).items:
+        answer = f"{entry.number},{entry.question},{entry.options[0]}"
+        lines.append(f"{sheet.key.sheet},{answer},Bo,")
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join(lines))
     assert correct(tmp_path, key, path) == 0
     for results in (one, two):
         assert corrected(results)[RATE].value < 0.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_no_cell_is_a_formula(runs, tmp_path, text):
     unit = pool.units[0]
     (item, *_) = unit.items
     evil = Unit(unit.key, unit.cluster, (type(item)("segment:0", "segment", text),), unit.strata)
-    sheet = make_sheet(type(pool)(pool.benchmark, pool.sources, (evil,)), 1)
+    sheet = make_sheet(replace(pool, units=(evil,)), 1)
     _, table, _ = write_sheet(sheet, tmp_path / "sheet.html")
     with table.open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
@@ -221,7 +222,7 @@ def test_sources_that_cannot_be(runs, tmp_path):
     for path in (tmp_path, tmp_path / "none.csv", tmp_path / "results_none.json"):
         with pytest.raises(DataError, match="expected"):
             read_pool([path])
-    with pytest.raises(ConfigError, match="a data file is a source by itself"):
+    with pytest.raises(DataError, match=r"rows\.csv: no results"):
         read_pool([runs, tmp_path / "rows.csv"])
     table = tmp_path / "odd.csv"
     table.write_text("a,b\n1,2\n", encoding="utf-8")

@@ -25,6 +25,7 @@ from lm_factuality.report.build import build_report
 from lm_factuality.scores.statistics import Aggregation, mean
 from tests.report.conftest import HOSTILE
 from tests.report.results import factor_task, write_results
+from tests.report.test_build import pages_of
 
 CAPITALS = Benchmark(
     kind="capitals",
@@ -104,8 +105,8 @@ def write_runs(folder):
 def test_without_a_page_of_its_own_it_has_its_scores(tmp_path, declare):
     declare(CAPITALS)
     write_runs(tmp_path)
-    built = build_report([tmp_path], tmp_path / "out")
-    assert built.pages == (
+    build_report([tmp_path], tmp_path / "out")
+    assert pages_of(tmp_path / "out") == (
         "index.html",
         "factor.html",
         "capitals.html",

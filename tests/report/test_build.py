@@ -35,24 +35,36 @@ def text_of(html):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
+def pages_of(out):
+    """The names of a report's pages, as its navigation lists them."""
+    navigation = read(out, "index.html").partition("</nav>")[0].partition("<nav")[2]
+    return tuple(re.findall(r'href="([^"]+)"', navigation))
+
+
 def test_only_pages_for_what_the_results_hold(tmp_path):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)})
-    built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert built.pages == ("index.html", "factor.html", "samples.html")  # nothing to compare with
+    build_report([tmp_path / "r"], tmp_path / "out")
+    assert pages_of(tmp_path / "out") == (
+        "index.html",
+        "factor.html",
+        "samples.html",
+    )  # nothing to compare with
     write_results(
         tmp_path / "r" / "other",
         {"my_felm": felm_task(["Answer: 2", "Answer: 1"]), "my_bio": ambigbio_task()},
         "org/judge",
     )
-    built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert built.pages == (
+    build_report([tmp_path / "r"], tmp_path / "out")
+    assert pages_of(tmp_path / "out") == (
         "index.html",
         "factor.html",
         "felm.html",
         "ambigbio.html",
         "samples.html",
     )
-    assert {page.name for page in (tmp_path / "out").glob("*.html")} == set(built.pages)
+    assert {page.name for page in (tmp_path / "out").glob("*.html")} == set(
+        pages_of(tmp_path / "out")
+    )
     assert not list(tmp_path.glob(".out-*"))  # nothing is left beside it
 
 
@@ -154,19 +166,19 @@ def test_the_newest_run_counts_and_the_report_says_so(tmp_path):
     write_results(
         tmp_path / "r", {"my_factor": factor_task([True, True])}, date="2026-01-02T03-04-05.000002"
     )
-    built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert len(built.chosen.notes) == 1
-    assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in built.chosen.notes[0]
+    chosen = build_report([tmp_path / "r"], tmp_path / "out")
+    assert len(chosen.notes) == 1
+    assert "results_2026-01-02T03-04-05.000002.json counts, the newest" in chosen.notes[0]
     shown = text_of(read(tmp_path / "out", "index.html"))
-    assert built.chosen.notes[0] in shown
+    assert chosen.notes[0] in shown
     assert "100.0" in shown
     assert "50.0" not in shown
 
 
 def test_missing_samples_are_named_with_the_option_that_keeps_them(tmp_path):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)}, with_samples=False)
-    built = build_report([tmp_path / "r"], tmp_path / "out")
-    assert built.pages == ("index.html", "factor.html")
+    build_report([tmp_path / "r"], tmp_path / "out")
+    assert pages_of(tmp_path / "out") == ("index.html", "factor.html")
     shown = text_of(read(tmp_path / "out", "index.html"))
     assert "No samples" in shown
     assert "org/small-125m on my_factor" in shown
@@ -190,46 +202,6 @@ def test_partial_runs_are_said_to_be_partial(tmp_path):
     build_report([tmp_path / "a"], tmp_path / "out")
     assert "--limit 8: part of the rows only (org/small-125m on my_factor)" in text_of(
         read(tmp_path / "out", "index.html")
-    )
-
-
-def test_retrieval_stands_beside_the_same_model_without(tmp_path):
-    write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    path = write_results(tmp_path / "b", {"my_factor": factor_task([True] * 8)})
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["config"]["model"] = "hf-ralm"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    build_report([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    shown = text_of(read(tmp_path / "out", "factor.html"))
-    assert "With and without retrieval" in shown
-    assert "+25.0 −24.0 to +74.0 1.000" in shown  # the two rows that differ are of one document
-    assert "GPT-2, with retrieval" not in shown
-
-
-def test_each_way_to_retrieve_has_a_line_of_its_own(tmp_path):
-    write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    for index in ("wikipedia", "news"):
-        arguments = f"pretrained=org/small-125m,index=/passages/{index}"
-        write_results(
-            tmp_path / index,
-            {"my_factor": factor_task([True] * 8)},
-            model="org/small-125m",
-            model_args=arguments,
-        )
-        path = next((tmp_path / index).glob("results_*.json"))
-        path.write_text(
-            path.read_text(encoding="utf-8").replace('"model": "hf"', '"model": "hf-ralm"'),
-            encoding="utf-8",
-        )
-    build_report([tmp_path], tmp_path / "out")
-    table = re.search(
-        r'<table id="retrieval-my_factor".*?</table>',
-        read(tmp_path / "out", "factor.html"),
-        re.DOTALL,
-    )[0]
-    assert all(
-        text_of(table).count(f"org/small-125m (hf-ralm index={index})") == 1
-        for index in ("wikipedia", "news")
     )
 
 
@@ -418,8 +390,8 @@ def test_hostile_text_never_becomes_markup(tmp_path, task):
         model = f"{HOSTILE} {number}"
         # No file can be called by the hostile task, so it has no samples.
         write_results(tmp_path / f"r{number}", tasks, model, with_samples=task == "my_factor")
-    built = build_report([tmp_path], tmp_path / "out", HOSTILE)
-    for page in built.pages:
+    build_report([tmp_path], tmp_path / "out", HOSTILE)
+    for page in pages_of(tmp_path / "out"):
         html = read(tmp_path / "out", page)
         assert "<img" not in html
         assert "<!--" not in html
@@ -430,13 +402,7 @@ def test_hostile_text_never_becomes_markup(tmp_path, task):
 
 def test_the_command_says_what_it_built(tmp_path, capsys):
     write_results(tmp_path / "r", {"my_factor": factor_task(RIGHT)}, with_samples=False)
-    assert (
-        run_command(
-            "report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--title", "Mine"
-        )
-        == 0
-    )
+    assert run_command("report", str(tmp_path / "r"), "--out", str(tmp_path / "out")) == 0
     output = capsys.readouterr().out
-    assert "1 model, 1 task, 2 pages in " in output
+    assert "1 model, 1 task in " in output
     assert "1 run without samples" in output
-    assert "<title>Mine</title>" in read(tmp_path / "out", "index.html")

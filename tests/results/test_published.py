@@ -23,8 +23,9 @@ FOLDER = REPOSITORY / "configs" / "reproduce"
 
 def figures(name):
     return {
-        (each.model, each.task, each.metric, each.where): each.value
+        (each.model, each.task, metric, each.where): value
         for each in read_published(FOLDER / f"{name}_figures.yaml")
+        for metric, value in each.scores.items()
     }
 
 
@@ -109,19 +110,18 @@ def test_published_scores_are_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "entry",
+    ("entry", "message"),
     [
-        {"percent": 1.0, "scores": {"a": 1}, "metric": "a"},
-        {"percent": 1.0},
-        {"scores": {"a": "x"}},
-        {"scores": 3},
+        ({"scores": {"a": 1}, "percent": 1.0}, r"unknown key 'percent' of figures\[0\]"),
+        ({}, r"figures\[0\]\.scores is missing"),
+        ({"scores": {"a": "x"}}, r"figures\[0\]\.scores\.a is 'x'"),
     ],
 )
-def test_entries_that_are_no_figures(tmp_path, entry):
+def test_entries_that_are_no_figures(tmp_path, entry, message):
     path = tmp_path / "figures.yaml"
     path.write_text(
         yaml.safe_dump({"figures": [{"model": "m", "task": "t", "where": "w", **entry}]}),
         encoding="utf-8",
     )
-    with pytest.raises(ConfigError, match="figure 1: .*or scores for metric"):
+    with pytest.raises(ConfigError, match=f"{path}: {message}"):
         read_published(path)

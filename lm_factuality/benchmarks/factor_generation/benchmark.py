@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.declaration import (
     Score,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FactorGeneration
-from lm_factuality.benchmarks.factor_generation.tally import SCORES, sums
+from lm_factuality.benchmarks.factor_generation.tally import sums_of
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.harness.outputs import TaskResult, number_of
@@ -91,12 +91,10 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 
 BENCHMARK = judged_benchmark(
-    kind=FactorGeneration.name,
     title="FACTOR in open generation",
     method_of=lambda metadata: FactorGeneration(str(metadata.get("protocol", "paper"))),
     steps=(JudgedStep("marking generations", (), "all scores"),),
     questions=load_questions(__package__).values(),
-    scores=SCORES,
     headline="accuracy",
     scoring={"counted": counted, "unscored_unit": "generations"},
     data=Data(
@@ -117,7 +115,7 @@ BENCHMARK = judged_benchmark(
             facet="Error type",
             right="Rows without a false generation",
             compared=lambda name: _POOLED if name == _POOLED.name else None,
-            sums=sums,
+            sums=sums_of,
             script=Path(__file__).with_name("page.js"),
         ),
     ),

@@ -47,12 +47,15 @@ class LeaderboardRow:
     entry: LeaderboardEntry
     """Its newest entry."""
 
-    scores: Mapping[str, RankedScore]
+    ranks: dict[str, int | None]
     """By task."""
 
-    ranks: Mapping[str, int | None]
     twins: tuple[str, ...]
     """Models of another name that gave the same answers to a whole task."""
+
+    @property
+    def scores(self) -> Mapping[str, RankedScore]:
+        return self.entry.scores
 
 
 @dataclass(frozen=True)
@@ -143,21 +146,26 @@ def pages(
     """Every page of the site, by its name.
 
     Args:
-        reports: By the slug of a model's newest entry, where its report lies relative to its page.
+        reports: By the slug of a model, where its report lies relative to its page.
     """
     names = ["index.html", *(f"{table.rules.name}.html" for table in board.tables[1:])]
     tables = dict(zip(names, board.tables, strict=False))
-    links = [(name, table.rules.title) for name, table in tables.items()]
-    links = links or [("index.html", "Models")]
-    links.append(("refused.html", f"Refused ({len(board.refused)})"))
+    links = [Link(name, table.rules.title) for name, table in tables.items()]
+    links = links or [Link("index.html", "Models")]
+    links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
 
     def page(name: str, template: str, label: str, **values: Any) -> tuple[str, str]:
-        root = "../" if "/" in name else ""
-        frame = {"title": label, "site": title, "here": name, "root": root, "version": __version__}
-        files = {"styles": ["assets/leaderboard.css"], "scripts": []}
-        own_links = [Link(f"{root}{href}", text) for href, text in links]
         return name, render(
-            f"{__package__}/{template}", **frame, **files, links=own_links, **values
+            f"{__package__}/{template}",
+            title=label,
+            site=title,
+            here=name,
+            links=links,
+            root="../" if "/" in name else "",
+            version=__version__,
+            styles=["assets/leaderboard.css"],
+            scripts=[],
+            **values,
         )
 
     for name, table in tables.items():
@@ -169,13 +177,15 @@ def pages(
         "refused.html", "refused.html", "Refused", refused=board.refused, most=_MOST_PROBLEMS
     )
     for entries in board.models:
-        values = _values_of_model(entries, board)
-        report = (reports or {}).get(entries[0].slug)
-        # A row links to the entry that it shows, which in another leaderboard may be an older one
-        # of the same model.
-        for entry in entries:
-            name = f"models/{entry.slug}.html"
-            yield page(name, "model.html", entry.model, report=report, **values)
+        newest = entries[0]
+        rows = [(table, row) for table in board.tables for row in table.rows]
+        values = {
+            "entries": entries,
+            "rows": [(table, row) for table, row in rows if row.entry in entries],
+            "report": (reports or {}).get(newest.slug),
+            "metric_of": score_called,
+        }
+        yield page(f"models/{newest.slug}.html", "model.html", newest.model, **values)
 
 
 def _to_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> LeaderboardTable:
@@ -183,43 +193,40 @@ def _to_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leaderb
     for entry in newest_first:
         by_model.setdefault(entry.identity, entry)
     entries = list(by_model.values())
-    scores = [{score.task: score for score in entry.scores} for entry in entries]
-    tasks = [task for task in rules.headlines if any(task in of_entry for of_entry in scores)]
-    ranks_of_rows: list[dict[str, int | None]] = [{} for _ in entries]
-    for task in tasks:
-        places = [place for place, of_entry in enumerate(scores) if task in of_entry]
-        intervals = [scores[place][task].interval for place in places]
-        higher = scores[places[0]][task].higher
-        for place, rank in zip(places, ranks(intervals, higher), strict=True):
-            ranks_of_rows[place][task] = rank
-    rows = [
-        LeaderboardRow(entry, scores[place], ranks_of_rows[place], _twins_of(entry, entries))
-        for place, entry in enumerate(entries)
-    ]
+    rows = [LeaderboardRow(entry, {}, _twins_of(entry, entries)) for entry in entries]
+    tasks = []
+    for task in rules.headlines:
+        with_score = [row for row in rows if task in row.scores]
+        if not with_score:
+            continue
+        tasks.append(task)
+        intervals = [row.scores[task].interval for row in with_score]
+        places = ranks(intervals, with_score[0].scores[task].higher)
+        for row, rank in zip(with_score, places, strict=True):
+            row.ranks[task] = rank
     rows.sort(key=lambda row: _order(row, tasks))
     return LeaderboardTable(rules, tuple(tasks), tuple(rows))
 
 
 def _twins_of(entry: LeaderboardEntry, entries: Sequence[LeaderboardEntry]) -> tuple[str, ...]:
     """The models of another name that gave the same answers to a whole task."""
-    answers = {(score.task, score.answers) for score in entry.scores if score.answers}
     twins = set()
     for candidate in entries:
-        same = any((score.task, score.answers) in answers for score in candidate.scores)
-        if same and candidate.model != entry.model:
-            twins.add(candidate.model)
-    return tuple(sorted(twins))
+        for task, score in entry.scores.items():
+            twin = candidate.scores.get(task)
+            if score.answers and twin is not None and twin.answers == score.answers:
+                twins.add(candidate.model)
+    return tuple(sorted(twins - {entry.model}))
 
 
 def _order(row: LeaderboardRow, tasks: Sequence[str]) -> tuple[Any, ...]:
-    keys: list[tuple[int, int, float]] = []
+    keys: list[tuple[bool, float, float]] = []
     for task in tasks:
-        score, rank = row.scores.get(task), row.ranks.get(task)
-        if score is None:
-            keys.append((2, 0, 0.0))
-            continue
-        value = score.value_in_doubt
-        keys.append((int(rank is None), rank or 0, -value if score.higher else value))
+        score = row.scores.get(task)
+        value = score.value_in_doubt if score else 0.0
+        # Scores without a rank come behind the others, and before rows without a score.
+        rank = row.ranks.get(task) or math.inf
+        keys.append((score is None, rank, -value if score and score.higher else value))
     return (*keys, row.entry.model, row.entry.folder)
 
 
@@ -236,7 +243,7 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
     return {
         "model": entry.model,
         "revision": entry.submission.model.revision,
-        "dtype": entry.submission.model.dtype,
+        "dtype": entry.dtype,
         "backend": entry.backend,
         "num_parameters": entry.num_parameters,
         "weights": entry.access,
@@ -246,22 +253,6 @@ def _row_json(row: LeaderboardRow) -> dict[str, Any]:
         "rerun": entry.rerun or None,
         "same_answers_as": list(row.twins),
         "scores": scores,
-    }
-
-
-def _values_of_model(entries: Sequence[LeaderboardEntry], board: Board) -> dict[str, Any]:
-    rows = [(table, row) for table in board.tables for row in table.rows if row.entry in entries]
-    settings = {}
-    for table, row in rows:
-        for task in table.tasks:
-            if task in row.scores:
-                settings[task] = row.entry.settings.get(task, {})
-    return {
-        "entries": entries,
-        "rows": rows,
-        "settings": settings,
-        "names": list(dict.fromkeys(name for of_task in settings.values() for name in of_task)),
-        "metric_of": score_called,
     }
 
 

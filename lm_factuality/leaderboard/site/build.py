@@ -8,7 +8,6 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import repeat
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, printable
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, read_asset, read_file
-from lm_factuality.leaderboard.check import check_surely, find_submissions
+from lm_factuality.leaderboard.check import check_submission, find_submissions
 from lm_factuality.leaderboard.rerun import describe_rerun
 from lm_factuality.leaderboard.rules import read_rules
 from lm_factuality.leaderboard.site.board import Board, board_json, pages, to_board
@@ -33,22 +32,14 @@ logger = logging.getLogger(__name__)
 MARK = "leaderboard.json"
 """The file that says that a folder is a leaderboard of ours, which may be replaced."""
 
-FIRST_VIEW = ("index.html", f"assets/{STYLE}", "assets/leaderboard.css", f"assets/{SCRIPT}")
-"""What a browser loads first."""
-
 
 @dataclass(frozen=True)
 class BuiltSite:
-    """The site that was written, and what is on it."""
+    """What is on the site that was written."""
 
-    folder: Path
     models: int
     accepted: int
     refused: int
-    first_view: int
-    """The bytes that a browser loads first."""
-
-    bytes: int
     unreported: tuple[str, ...]
     """The models without a report."""
 
@@ -77,24 +68,15 @@ def build_site(
     # A link that the user names is meant. Those below are not followed.
     submissions = submissions.resolve()
     folders = find_submissions(submissions)
-    with whole_folder(out, MARK) as part:
-        entries = _examine_all(folders, submissions, workers, rules)
+    with whole_folder(out, MARK) as part, ProcessPoolExecutor(workers) as pool:
+        examine_all = pool.map if workers > 1 else map
+        examined = examine_all(examine, folders, repeat(submissions), repeat(rules))
+        entries = list(tqdm(examined, "check", len(folders), unit="submission", delay=2))
         accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
         refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
         board = to_board(accepted, refused, rules)
         unreported = write_site(board, part, title, submissions if reports else None)
-        files = [path for path in part.rglob("*") if path.is_file()]
-        size = sum(path.stat().st_size for path in files)
-        first_view = sum((part / name).stat().st_size for name in FIRST_VIEW)
-    return BuiltSite(
-        folder=out,
-        models=len(board.models),
-        accepted=len(accepted),
-        refused=len(refused),
-        first_view=first_view,
-        bytes=size,
-        unreported=unreported,
-    )
+    return BuiltSite(len(board.models), len(accepted), len(refused), unreported)
 
 
 def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardEntry | RefusedEntry:
@@ -108,7 +90,7 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         problem = "its folder's name holds characters that cannot be shown; rename it"
         return _cannot_be_shown(name, problem)
     try:
-        checked = check_surely(folder, rules)
+        checked = check_submission(folder, rules)
         if checked.evidence is None or checked.refusals:
             problems = [
                 (refusal.code, printable(f"{refusal.where}: {refusal.sentence}"))
@@ -130,18 +112,6 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         logger.exception("%s: cannot be shown", folder)
         return _cannot_be_shown(name, f"cannot be shown: {type(error).__name__}")
     return entry
-
-
-def _examine_all(
-    folders: Sequence[Path], root: Path, workers: int, rules: Path | None
-) -> list[LeaderboardEntry | RefusedEntry]:
-    progress = partial(
-        tqdm, desc="check", total=len(folders), unit="submission", delay=2, leave=False
-    )
-    if workers > 1 and len(folders) > 1:
-        with ProcessPoolExecutor(min(workers, len(folders))) as pool:
-            return list(progress(pool.map(examine, folders, repeat(root), repeat(rules))))
-    return list(progress(examine(folder, root, rules) for folder in folders))
 
 
 def _cannot_be_shown(name: str, problem: str) -> RefusedEntry:

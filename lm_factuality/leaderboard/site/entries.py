@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 from judges.certificates import in_short
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certifiable import Stated
+from lm_factuality.benchmarks.certifiable import Stated, mapping
 from lm_factuality.benchmarks.chosen import Figure, figure, score_called
 from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.leaderboard.evidence import Evidence, TaskEvidence
+from lm_factuality.leaderboard.evidence import Evidence, TaskEvidence, hash_of, items_of
 from lm_factuality.leaderboard.rules import Rules
-from lm_factuality.leaderboard.runs import items_of
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
+from lm_factuality.results.settings import settings_of, texts_of
 
 SITE: Mapping[str, Any] = load_yaml(__package__, "site.yaml")
 Interval = tuple[float, float]
@@ -112,7 +112,9 @@ class LeaderboardEntry:
     date: str
     """When its newest run began (ISO 8601, UTC)."""
 
-    scores: tuple[RankedScore, ...]
+    scores: Mapping[str, RankedScore]
+    """By task, the scores that are ranked."""
+
     settings: Mapping[str, Mapping[str, str]]
     """By task, what can change a score."""
 
@@ -135,18 +137,9 @@ class LeaderboardEntry:
 
     @property
     def slug(self) -> str:
-        """The name of its page."""
-        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.folder).strip('-')[:60]}-{self.digest[:16]}"
-
-    @property
-    def size(self) -> str:
-        """The size in words, to filter by."""
-        if self.num_parameters is None:
-            return "not known"
-        for name, limit in SITE["sizes"].items():
-            if self.num_parameters < limit:
-                return str(name)
-        return "80B and more"
+        """The name of the page of its model."""
+        digest = hashlib.sha256("\0".join(self.identity).encode("utf-8", "replace"))
+        return f"{re.sub(r'[^A-Za-z0-9]+', '-', self.model)[:60]}-{digest.hexdigest()[:16]}"
 
     @property
     def size_label(self) -> str:
@@ -162,7 +155,8 @@ class LeaderboardEntry:
 
     @property
     def judge(self) -> str:
-        return ", ".join(sorted({score.judge for score in self.scores if score.judge})) or "none"
+        judges = {score.judge for score in self.scores.values() if score.judge}
+        return ", ".join(sorted(judges)) or "none"
 
     @property
     def about(self) -> str:
@@ -174,33 +168,28 @@ class LeaderboardEntry:
 
 
 def digest_of(folder: Path) -> str:
-    """A hash of the names and bytes of all files in a folder, and of where links lead.
+    """A hash of the names and bytes of all files of a submission.
 
     Raises:
         OSError: A file cannot be read.
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        kind, content = "folder", ""
-        if path.is_symlink():
-            kind, content = "link", str(path.readlink())
-        elif path.is_file():
-            kind, content = "file", sha256_of(path)
-        digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{kind}\0{content}\0"))
+    for path in sorted(folder.iterdir()):
+        digest.update(os.fsencode(f"{path.name}\0file\0{sha256_of(path)}\0"))
     return digest.hexdigest()
 
 
 def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> LeaderboardEntry:
     """An accepted submission as the leaderboard shows it."""
-    newest = max((run.file for run in evidence.runs), key=lambda file: file.date)
-    scores = []
+    newest = max(evidence.files, key=lambda file: file.date)
+    scores = {}
     settings = {}
     for name, task in evidence.tasks.items():
         settings[name] = _settings_of(evidence, task)
     for name, metric in rules.headlines.items():
         score = _rank(evidence, evidence.tasks[name], metric)
         if score is not None:
-            scores.append(score)
+            scores[name] = score
     return LeaderboardEntry(
         folder=folder,
         digest=digest,
@@ -208,7 +197,7 @@ def to_entry(evidence: Evidence, rules: Rules, folder: str, digest: str) -> Lead
         backend=newest.backend,
         num_parameters=newest.num_parameters,
         date=date_of(newest),
-        scores=tuple(scores),
+        scores=scores,
         settings=settings,
     )
 
@@ -253,7 +242,7 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
         ),
         items=items_of(task),
         if_wrong=_value_if_wrong(shown_figure, higher),
-        answers=of_task.samples.answers if of_task.samples else "",
+        answers=hash_of(json.dumps(sorted(of_task.samples.answers))) if of_task.samples else "",
     )
 
 
@@ -275,28 +264,14 @@ def _value_if_wrong(score: Figure, higher: bool) -> float | None:
 
 def _settings_of(evidence: Evidence, of_task: TaskEvidence) -> dict[str, str]:
     """What can change the score of a task, as texts: versions, data, decoding and the judge."""
-    task, versions = of_task.task, of_task.run.file.versions
     settings: dict[str, Any] = {
-        "suite": versions.get("suite", ""),
-        "lm_eval": versions.get("lm_eval", ""),
-        "task version": task.version,
-        "rows": task.effective,
+        **settings_of(of_task.file, of_task.task),
+        "rows": of_task.task.effective,
     }
-    for key, value in (task.metadata.get("data") or {}).items():
-        settings[f"data, {key}"] = value
-    settings |= of_task.run.settings(task)
-    judge = task.metadata.get("judge_config")
-    if judge:
-        settings |= {f"judge, {key}": value for key, value in judge.items()}
-        settings["judge, certificate"] = "none"
-        for packed in evidence.submission.files:
-            if packed.path == evidence.submission.certificate:
-                settings["judge, certificate"] = packed.sha256
-    shown_settings = {}
-    for name, value in settings.items():
-        text = value
-        if not isinstance(value, str):
-            text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-        if text not in ("", "null", "{}", "[]"):
-            shown_settings[printable(name)] = printable(text)
-    return shown_settings
+    judge = mapping(of_task.task.metadata.get("judge_config"))
+    for name, value in judge.items():
+        settings[f"judge, {name}"] = value
+    for packed in evidence.submission.files:
+        if judge and packed.path == evidence.submission.certificate:
+            settings["judge, certificate"] = packed.sha256
+    return {printable(name): printable(text) for name, text in texts_of(settings).items()}

@@ -2,6 +2,7 @@
 // The sample browser: a list in pages, a row in full. Texts are loaded in chunks, for the row that is open or, to search, all of them.
 (() => {
   const content = JSON.parse(document.getElementById("content").textContent);
+  content.models = Object.fromEntries(content.models);
   const root = document.getElementById("browser");
   const PAGE = 50;
   const KINDS = ["good", "bad", "open", ""];

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expe
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
-from lm_factuality.leaderboard.evidence import _read_samples
+from lm_factuality.leaderboard.evidence import hash_of, read_task_samples
 from lm_factuality.leaderboard.rules import TaskRules
-from lm_factuality.leaderboard.runs import Run
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import differences, recompute
@@ -77,18 +75,13 @@ def test_scores_follow_from_the_samples(name, finished):
 
 
 def test_the_report_shows_scores_and_rows(finished, tmp_path):
-    built = build_report([finished], tmp_path / "report")
-    assert built.pages == ("index.html", "factor_chat.html", "samples.html")
+    build_report([finished], tmp_path / "report")
+    pages = {page.name for page in (tmp_path / "report").glob("*.html")}
+    assert pages == {"index.html", "factor_chat.html", "samples.html"}
     html = (tmp_path / "report" / "factor_chat.html").read_text(encoding="utf-8")
-    sections = [
-        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part)) for part in html.split("<section")[1:]
-    ]
-    by_letters, by_statements = sorted(sections, key=lambda text: "Letters picked" not in text)
-    assert "84 to 91%" in by_letters
-    assert "Accuracy of prompts" in by_letters
-    assert "84 to 91%" not in by_statements
-    for section in sections:
-        assert "100.0" in section
+    assert "Accuracy of prompts" in html
+    assert html.count("100.0") >= 2
+    assert "84 to 91%" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     rows = [
         path.read_text(encoding="utf-8")
         for path in (tmp_path / "report" / "data").glob("t?.m?.0.js")
@@ -111,11 +104,11 @@ def test_a_chat_servers_prompts_have_the_hashes_that_lm_eval_gave_them(finished)
         rules = rules.model_copy(
             update={"metadata": result.metadata, "generation_kwargs": GENERATION}
         )
-        samples = _read_samples(result.samples.parent, Run(file), result, rules)
+        samples = read_task_samples(result.samples.parent, file, result, rules)
         assert len(samples.doc_ids) == ROWS
-        assert samples.hash_problems == ()
+        assert samples.hash_problems == []
         assert samples.request_problem == ""
-        assert samples.joined_hash == file.content["task_hashes"][name]
+        assert hash_of(samples.hashes) == file.content["task_hashes"][name]
 
 
 def test_a_chat_server_has_its_own_template(finished):

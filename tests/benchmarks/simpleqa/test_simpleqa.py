@@ -40,7 +40,7 @@ def summary_of(*texts: str, **metadata: str) -> dict:
     answers = BENCHMARK.judging.generation(metadata)
     responses = [["an answer"]] * len(texts)
     verdicts = answers.judge(RecordedJudge(*texts), DOCS[: len(texts)], responses)
-    return answers.summarise(DOCS, verdicts)
+    return answers.summarise(DOCS[: len(texts)], verdicts)
 
 
 def test_scores_are_those_of_the_paper():

@@ -19,8 +19,8 @@ def score(
 ) -> RankedScore:
     """An accuracy with an interval of ``half`` to both sides."""
     result = TaskResult(
-        task,
-        changes.get("kind", "factor"),
+        task=task,
+        kind=changes.get("kind", "factor"),
         metrics={"unscored": changes.get("unscored", 0)},
         stderrs={},
         num_samples=100,
@@ -77,7 +77,7 @@ def entry(model: str, *scores: RankedScore, **changes: Any) -> LeaderboardEntry:
         "backend": "hf",
         "num_parameters": 7e9,
         "date": "2026-01-01T00:00:00+00:00",
-        "scores": scores,
+        "scores": {each.task: each for each in scores},
         "settings": {each.task: {"protocol": "paper", "window": "1024"} for each in scores},
     }
     return LeaderboardEntry(**{**values, **changes})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.leaderboard.site.build import FIRST_VIEW, write_site
+from lm_factuality.leaderboard.site.build import write_site
 from tests.leaderboard.site.conftest import board_of, entry, refused, score
 
 NUM_MODELS = 100
@@ -60,10 +60,6 @@ def shown(page: Any) -> list[str]:
         "return [...document.querySelectorAll('#models tbody tr')].filter((row) => !row.hidden).map((row) => row.querySelector('a').textContent)"
     )
     return rows
-
-
-def test_the_first_view_is_light(site: Path) -> None:
-    assert sum((site / name).stat().st_size for name in FIRST_VIEW) < 400_000
 
 
 def test_sorts_with_the_mouse_and_the_keyboard(page: Any) -> None:

@@ -107,26 +107,12 @@ def test_every_link_leads_somewhere(built: Path) -> None:
 
 def test_a_model_leads_to_the_report_of_its_samples(honest: Path, tmp_path: Path) -> None:
     shutil.copytree(honest, tmp_path / "submissions" / "one")
-    built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
+    build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
     (page,) = (tmp_path / "site" / "models").glob("*.html")
     report = next(
         part.split('"')[0] for part in page.read_text().split('href="') if "reports/" in part
     )
     assert (page.parent / report).is_file()
-    assert built.first_view < 400_000
-
-
-def test_a_check_that_breaks_refuses_and_the_site_is_built(
-    submissions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lm_factuality.leaderboard import check
-
-    def broken(folder: Path, rules: Path | None) -> None:
-        raise RecursionError
-
-    monkeypatch.setattr(check, "check_submission", broken)
-    built = build_site(submissions, tmp_path / "site")
-    assert (built.models, built.refused) == (0, 3)
 
 
 def test_another_folder_is_left_as_it_is(submissions: Path, tmp_path: Path) -> None:

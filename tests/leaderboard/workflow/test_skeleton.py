@@ -84,18 +84,6 @@ def test_this_version_of_the_suite(workflow: dict[Any, Any], repository: Path) -
     assert f"lm-factuality=={__version__}" in (repository / "README.md").read_text()
 
 
-def test_a_suite_of_ones_own_and_lfs(tmp_path: Path) -> None:
-    init_repository(tmp_path, "lm-factuality @ git+https://github.com/org/repo@0123abc", lfs=True)
-    workflow = yaml.safe_load((tmp_path / ".github" / "workflows" / "leaderboard.yml").read_text())
-    assert workflow["env"]["SUITE"].endswith("@0123abc")
-    assert workflow["jobs"]["check"]["steps"][0]["with"]["lfs"] is True
-    assert (
-        "\nsubmissions/**/samples_*.jsonl filter=lfs" in (tmp_path / ".gitattributes").read_text()
-    )
-    with pytest.raises(ConfigError, match="--suite"):
-        init_repository(tmp_path / "other", 'x"\n    run: evil')
-
-
 def test_nothing_is_overwritten(repository: Path) -> None:
     (repository / "README.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"README\.md"):
