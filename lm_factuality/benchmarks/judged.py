@@ -265,9 +265,9 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     for name, entry in summary.items():
         score = find_score(scores, name)
         if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = _shown(score, entry["value"])
+            value = score.write(entry["value"])
             interval = score.between(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [_shown(score, entry[end]) for end in ("worst", "best") if end in entry]
+            bounds = [score.write(entry[end]) for end in ("worst", "best") if end in entry]
             label = replace(score, label=score.label or name).titled
             rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
         elif entry:
@@ -278,10 +278,6 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
                 counts = "; ".join(map(str, entry))
             notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
     return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
-
-
-def _shown(score: Score, value: float | None) -> str:
-    return "-" if value is None else score.write(value)
 
 
 def count(reasons: Iterable[str | None]) -> dict[str, int]:

@@ -3,7 +3,6 @@ tasks, and what was retrieved."""
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import BeforeValidator
 
 from lm_factuality.ground.files import write_lines
 
+LARGEST = 1e100  # no score or log-probability is near; its square is finite
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
 
@@ -122,6 +122,11 @@ class TaskResult(TaskScores):
     samples: Path | None
     """The file with the samples, None where the run kept none."""
 
+    @property
+    def unscored(self) -> int:
+        """How many items have no score, as far as the results say so."""
+        return int(number_of(self.metrics.get("unscored")) or 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunModel:
@@ -193,9 +198,9 @@ def beside(results: Path, name: str, ending: str) -> Path | None:
 
 
 def number_of(value: Any) -> float | None:
-    """``value`` as a finite number; None if it is no such number."""
+    """Return ``value`` as a number, or None if it is none, not finite, or above `LARGEST`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= sys.float_info.max else None
+    return float(value) if is_number and abs(value) <= LARGEST else None
 
 
 class Query(TypedDict):
