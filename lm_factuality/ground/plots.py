@@ -203,7 +203,7 @@ def _cell(dot: Dot | None) -> str:
     return f"{dot.value:.1f}{interval}"
 
 
-def _look(settings: Mapping[str, Any] | None = None) -> AbstractContextManager[None]:
+def _look(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """Return the settings of matplotlib under which figures are made and saved."""
     import matplotlib as mpl
 
