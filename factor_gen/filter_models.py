@@ -20,7 +20,7 @@ from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
 from lm_factuality.models.tree.forest import plant
-from lm_factuality.models.tree.scorer import Budget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
 
 DTYPE = torch.float32
 _TOKENS_OF_TEXT = 64
@@ -154,7 +154,7 @@ class FluencyModel:
             return [self._mean_alone(tokens, size) for tokens, size in rows]
         forest = plant([tokens for tokens, _ in rows], [size for _, size in rows])
         # the same passes on every machine, so that a score is the same to the last digit kept
-        budget = Budget(self.budget, self.budget)
+        budget = PassBudget(self.budget, self.budget)
         with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
 
             def show(position: int) -> None:

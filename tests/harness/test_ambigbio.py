@@ -224,7 +224,7 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
     ("metadata", "error", "message"),
     [
         ({"linking": "best"}, ConfigError, "linking is 'best'; expected 'greedy' or 'hungarian'"),
-        ({"demonstrations": "none"}, ConfigError, "demonstrations: found 'none'"),
+        ({"demonstrations": "none"}, ConfigError, "demonstrations is 'none'"),
         ({"prompts": "/nowhere"}, ConfigError, "AmbigBio_default_with_ambig.json: no such file"),
         ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),
         ({"generations": "nowhere.json"}, DataError, "nowhere.json: no such file"),

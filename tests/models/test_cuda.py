@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.scorer import Budget
+from lm_factuality.models.tree.scorer import PassBudget
 from tests.conftest import TASKS
 from tests.models.architectures import (
     ARCHITECTURES,
@@ -42,7 +42,7 @@ def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
     assert (
         largest_difference(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
     )
-    for budget in (Budget(5, 2), Budget(200, 100)):
+    for budget in (PassBudget(5, 2), PassBudget(200, 100)):
         answers = score_in_passes(requests, tree.engine, budget)
         assert largest_difference(answers, expected, requests) < 1e-3
 
