@@ -218,14 +218,12 @@ def match(
     The files have no common key, and one may lack what the other has.
     """
     by_words = [words(text.output) for text in texts]
-    for response in decided:
-        if response is None:
-            continue
+    for response in filter(None, decided):
         wanted = words(" ".join(fact.atom for fact in response.facts))
         shares = [len(wanted & of_text) / len(wanted | of_text) for of_text in by_words]
-        best = max(range(len(shares)), key=shares.__getitem__)
-        if shares[best] > SAME_RESPONSE:
-            yield response, texts[best]
+        share, text = max(zip(shares, texts, strict=True), key=itemgetter(0))
+        if share > SAME_RESPONSE:
+            yield response, text
 
 
 def words(text: str) -> set[str]:

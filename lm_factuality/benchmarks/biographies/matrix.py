@@ -70,8 +70,8 @@ class FactPair:
     evidence: tuple[str, ...]
     """The passages to show. Empty where there is nothing to show."""
 
-    problem: str | None = None
-    """Why there is nothing to show."""
+    unasked: Judgement | None = None
+    """The judgement if there is nothing to show, so that nobody is asked."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
     """What prompts say of the response."""
@@ -101,7 +101,12 @@ PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[FactPair]:
-    """FactPair every distinct fact with every entity."""
+    """Pair every distinct fact with every entity.
+
+    What an entity without a page is said of is not supported, for a fact is supported by what is
+    known of an entity, and nothing is. (Left without a verdict, one such candidate would take every
+    unsupported fact out of the scores.)
+    """
     pages = {entity: page_of(entity) for entity in entities}
     pairs = []
     for fact in dict.fromkeys(fact.text for fact in facts):
@@ -111,7 +116,8 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) ->
                 pairs.append(FactPair(fact, entity, nearest(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            pairs.append(FactPair(fact, entity, (), f"{NO_PAGE}: {why}"))
+            unasked = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {why}")
+            pairs.append(FactPair(fact, entity, (), unasked))
     return pairs
 
 
@@ -119,8 +125,13 @@ def judge_pairs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER
 ) -> dict[PairKey, Judgement]:
     """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
-    judgements = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
-    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
+    judgements: dict[PairKey, Judgement] = {}
+    asked: dict[PairKey, FactPair] = {}
+    for key, pair in pairs.items():
+        if pair.unasked is None:
+            asked[key] = pair
+        else:
+            judgements[key] = pair.unasked
     if judge.config.verdicts == "logprobs":
         subjects = [{**pair.subject, "choices": CHOICES} for pair in asked.values()]
         answers = judge.ask(
@@ -144,18 +155,6 @@ def judge_pairs(
     for (key, pair), replies in zip(asked.items(), typed, strict=True):
         judgements[key] = vote(pair.evidence, [*map(to_judgement, replies)])
     return judgements
-
-
-def unasked(pair: FactPair) -> Judgement:
-    """Return the judgement of a pair that nobody is asked about.
-
-    It is not supported, for a fact is supported by what is known of an entity, and nothing is.
-    (Left without a verdict, one such candidate would take every unsupported fact out of the
-    scores.) Where entities are not told apart, so that nothing is known at all, it is unscored.
-    """
-    if not pair.entity:
-        return Judgement(UNSCORED, None, pair.problem or "")
-    return Judgement(NOT_SUPPORTED, 0.0, pair.problem or "")
 
 
 def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
