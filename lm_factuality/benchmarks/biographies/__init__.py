@@ -7,6 +7,6 @@ is; ``scores`` scores a response and a set. ``method`` runs these steps and writ
 response, ``people`` says what people are asked in the judge's place. ``task`` and ``benchmark`` put
 both into the suite, ``viewer`` shows judged biographies.
 
-Besides: ``decisions`` and ``released`` have the authors' files and figures, ``certify`` holds judges
-against them, ``citations`` measures citation recall and precision.
+Besides: ``decisions`` and ``released`` have the authors' files and figures, ``certify`` holds
+judges against them, ``citations`` measures citation recall and precision.
 """

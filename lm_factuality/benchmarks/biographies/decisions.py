@@ -89,7 +89,6 @@ class DecidedResponse:
 class Decisions:
     """The decisions on the responses of one model."""
 
-    path: Path
     responses: tuple[DecidedResponse | None, ...]
     """An entry a name, None where the model declined."""
 
@@ -122,7 +121,7 @@ def read_decisions(path: Path) -> Decisions:
     )
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
-    return Decisions(path, responses, file.num_groups)
+    return Decisions(responses, file.num_groups)
 
 
 @dataclass(frozen=True)

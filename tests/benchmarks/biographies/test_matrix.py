@@ -10,7 +10,7 @@ from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.biographies.matrix import (
     FactReply,
     pairs_of,
-    read_word,
+    read_by_logprobs,
     to_judgement,
     vote,
 )
@@ -50,7 +50,7 @@ def test_what_a_reply_says(text, outcome, score):
     ],
 )
 def test_an_answer_of_one_word(text, outcome):
-    assert read_word(Answer(text, "stop")).outcome == outcome
+    assert read_by_logprobs(Answer(text, "stop")).outcome == outcome
 
 
 @pytest.mark.parametrize(
