@@ -156,11 +156,7 @@ class FluencyModel:
         # the same passes on every machine, so that a score is the same to the last digit kept
         budget = PassBudget(self.budget, self.budget)
         with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
-
-            def show(position: int) -> None:
-                bar.update(position - bar.n)
-
-            scores = score(forest, self._engine, budget, progress=show)
+            scores = score(forest, self._engine, budget, progress=bar.update)
         return [float(scores.logprobs[targets].mean()) for targets in forest.answers]
 
     def _mean_alone(self, tokens: list[int], size: int) -> float:

@@ -16,6 +16,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.harness import outputs
 from lm_factuality.harness.context import current_run
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
 from lm_factuality.models.ralm import (
     RULES,
@@ -90,7 +91,7 @@ class HFRALM(HFTree):
         """What decides on a score beside the model, for the names of lm_eval's response cache."""
         return repr(sorted(self.ralm_info().items()))
 
-    def ralm_info(self) -> dict[str, Any]:
+    def ralm_info(self) -> JsonObject:
         """Return the options and the index's identity, as results files show them."""
         shown_otherwise = {"index", "separator", "exclude", "overlap_words"}
         return {
@@ -103,7 +104,7 @@ class HFRALM(HFTree):
             "exclude_overlap_words": self._exclusion.overlap,
         }
 
-    def get_model_info(self) -> dict[str, Any]:
+    def get_model_info(self) -> JsonObject:
         """Return HFLM's information with the retrieval under ``ralm``.
 
         For each task it counts the ``rows`` with a search, those whose article is in the index
