@@ -23,10 +23,11 @@ from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
 from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import Aggregation, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
@@ -148,6 +149,27 @@ class Score:
     @property
     def column(self) -> Column:
         return Column(self.titled, True, self.note or None)
+
+
+def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
+    """Read the scores of a benchmark from ``scores.yaml`` in its package.
+
+    The file has the fields of each `Score` by its name. A ``measure`` is a list of the fields of
+    `Measure`. ``bounds: true`` adds the worst and the best case.
+
+    Args:
+        **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
+            ``count``, the number of reasons why rows are unscored.
+    """
+    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(how_many)}
+    scores: list[Score] = []
+    for name, fields in load_yaml(package, "scores.yaml").items():
+        has_bounds = fields.pop("bounds", False)
+        aggregation = aggregations[fields.pop("aggregation", "mean")]
+        measure = fields.pop("measure", None)
+        score = Score(name, aggregation, measure and Measure(*measure), **fields)
+        scores += [score, *score.bounds()] if has_bounds else [score]
+    return tuple(scores)
 
 
 def bounds_of(name: str, worst: Any, best: Any) -> dict[str, Any]:

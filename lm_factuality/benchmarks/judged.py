@@ -61,9 +61,6 @@ class JudgedMethod(abc.ABC):
     kinds: Sequence[str] = ()
     """The kinds of questions without an answer to which nothing gets a verdict."""
 
-    prompt_names: Sequence[str] = ()
-    """The prompts that the judge is asked with, whose hashes belong to the results."""
-
     step: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
 
@@ -89,6 +86,11 @@ class JudgedMethod(abc.ABC):
     def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
+
+    @property
+    @abc.abstractmethod
+    def prompt_names(self) -> Sequence[str]:
+        """The prompts that the judge is asked with, whose hashes belong to the results."""
 
     @abc.abstractmethod
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:

@@ -167,9 +167,8 @@ def dots(
     """
     table = [(label, *(_cell(dots.get(name)) for name in series)) for label, dots in rows]
     rows = rows[:MOST_ROWS]
-    most_dots = max((len(dots) for _, dots in rows), default=1)
-    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most_dots, 8))
-    step = min(0.8 / max(most_dots, 1), 0.22)  # between the dots of a row, where rows are 1 apart
+    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * len(series))
+    step = min(0.8 / max(len(series), 1), 0.22)  # between dots of a row, where rows are 1 apart
     with _look():
         figure, axes = _figure(height)
         axes.grid(visible=False, axis="y")
@@ -181,13 +180,13 @@ def dots(
             axes.annotate(
                 name, place, xycoords=axes.get_xaxis_transform(), ha="center", va="bottom"
             )
-        for name in series:
-            places = []
-            for height, (_, dots) in enumerate(rows):
-                if name in dots:
-                    names = [drawn for drawn in series if drawn in dots]
-                    offset = names.index(name) - (len(names) - 1) / 2
-                    places.append((dots[name], Dot(height + step * offset)))
+        for number, name in enumerate(series):
+            offset = step * (number - (len(series) - 1) / 2)
+            places = [
+                (dots[name], Dot(place + offset))
+                for place, (_, dots) in enumerate(rows)
+                if name in dots
+            ]
             _draw_series(axes, name, places, "none")
         axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
         axes.set(xlabel=x_label, ylim=(len(rows) - 0.5, -0.5))
@@ -204,7 +203,7 @@ def _cell(dot: Dot | None) -> str:
     return f"{dot.value:.1f}{interval}"
 
 
-def _look(settings: Mapping[str, Any] | None = None) -> AbstractContextManager[None]:
+def _look(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """Return the settings of matplotlib under which figures are made and saved."""
     import matplotlib as mpl
 

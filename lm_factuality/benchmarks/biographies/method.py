@@ -104,7 +104,7 @@ class AmbigBio(JudgedMethod):
     """What the entities are."""
 
     @property
-    def prompt_names(self) -> Sequence[str]:  # type: ignore[override]
+    def prompt_names(self) -> Sequence[str]:
         steps = ("decompose", "group", "verify", "verify_page", "verify_true_false")
         return [f"{self.folder}/{step}" for step in steps]
 
