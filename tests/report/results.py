@@ -184,6 +184,8 @@ def felm_task(
                 },
                 "segment_f1": counts,
                 "response_f1": counts,
+                "segment_balanced_accuracy": counts,
+                "response_balanced_accuracy": counts,
                 "unscored": None if flagged is not None else "no answer line",
             }
         )

@@ -4,7 +4,7 @@ People say of whom a fact is told, whose page is about whom, and whether a page 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,12 @@ from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import SKIP, Answers, Item, Option, Question, load_questions
 from lm_factuality.benchmarks.biographies.generations import given_pages
 from lm_factuality.benchmarks.biographies.types import ALONE, JudgedBiography
-from lm_factuality.ground.packages import load_yaml
 
 MOST = 9  # individuals that can be told apart, a key each
 NONE = "none"
 ABSENT = "absent"
 OPTIONAL = "link"
 """The question that may be left out: equation 1 then links by people's verdicts."""
-
-_WORDS: Mapping[str, Any] = load_yaml(__package__, "people.yaml")
 
 
 def questions(noun: str) -> list[Question]:
@@ -51,7 +48,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         number_by_fact |= dict.fromkeys(facts, number)
     for place, fact in enumerate(judged.facts[1:], start=1):
         options = [
-            Option(str(number), f"{noun.capitalize()} {number}", str(number))
+            Option(str(number), f"{noun.capitalize()} {number}")
             for number in range(1, min(place + 1, MOST) + 1)
         ]
         context = (
@@ -68,20 +65,17 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     link_by_group = dict(zip(judged.groups, judged.links, strict=True))
     groups = _numbered_groups(judged)
     pages = given_pages(judged.generation)
-    titles = [
-        Option(str(entity), title, str(entity + 1)) for entity, title in enumerate(judged.entities)
-    ]
+    titles = [Option(str(entity), title) for entity, title in enumerate(judged.entities)]
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
     for number in range(1, min(len(judged.facts), len(judged.entities), MOST) + 1):
-        words = {"noun": noun, "Noun": noun.capitalize(), "number": number}
         judge = ABSENT if groups else None
         if number in groups:
             entity_of = link_by_group[groups[number]]
             judge = NONE if entity_of is None else str(entity_of)
-        absent = Option(ABSENT, _WORDS[ABSENT].format(**words), "-")
-        options = (*titles, Option(NONE, _WORDS[NONE], "0"), absent)
-        text = _WORDS["individual"].format(**words)
+        absent = Option(ABSENT, f"The text has no {noun} {number}", "-")
+        options = (*titles, Option(NONE, "None of these pages", "0"), absent)
+        text = f"{noun.capitalize()} {number} of the text"
         yield Item(f"link:{number}", OPTIONAL, text, tuple(context), judge, options)
 
 

@@ -10,8 +10,9 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts
 from lm_factuality.harness import rolling
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.suite_task import Settings, SuiteTask, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
 
 class PerplexityTask(SuiteTask):
@@ -35,17 +36,17 @@ class PerplexityTask(SuiteTask):
         # What lm_eval pads by when several processes share the work.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
         stride = self._yaml.metadata.stride or (window // 2 if window else None)
-        return Settings(
+        return TaskSettings(
             {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"},
             {"window": window, "stride": stride},
         )
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Return the documents as samples show them."""
         loaded = load_texts(self._yaml, self._data_dir)
         self.config.metadata["data"] = dict(loaded.provenance)
@@ -54,11 +55,11 @@ class PerplexityTask(SuiteTask):
             for document in loaded.usable(self.config.task, "documents")
         ]
 
-    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any) -> str:
+    def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> str:
         """Return nothing: no demonstrations, system instruction or chat template comes first."""
         return ""
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
+    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Return the request for a document."""
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the
         # model has less.
@@ -66,7 +67,7 @@ class PerplexityTask(SuiteTask):
         arguments = (doc["text"], metadata.window, metadata.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of a document."""
         scored = ScoredText(*results[0])
         if scored.window is None:

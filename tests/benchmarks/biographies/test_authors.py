@@ -17,13 +17,12 @@ PROMPT = {
     "demos": [
         {
             "question": name,
-            "answer": [f"{name}.", "So."],
+            "answer": f"\n{name}.\nSo.",
             "docs": [{"title": name, "text": "x"}] * 6,
         }
         for name in "ABC"
     ],
 }
-DOC = {"question": "Tell me a bio of Ada", "passages": [{"title": "Ada", "text": "Ada {A} wrote."}]}
 
 
 def alce(prompt, item, is_test):
@@ -67,31 +66,26 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
         )
 
 
-def test_a_prompt_in_a_file(tmp_path):
-    path = tmp_path / "mine.json"
-    path.write_text(json.dumps(PROMPT))
-    render, _ = authors_prompt(path, "careful")
-    text = render(DOC)
-    documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
-    assert text.startswith(
-        f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B"
-    )
-    assert text.endswith(
-        "Write.\n\nName: Tell me a bio of Ada\n\nDocument [1] (Title: Ada): Ada  wrote.\n\nAnswer:"
-    )  # as ALCE does
+@pytest.fixture
+def checkout(tmp_path):
+    """Writes a prompt where the authors have theirs."""
+
+    def write(content):
+        folder = tmp_path / "ALCE" / "AmbigBio_prompts"
+        folder.mkdir(parents=True)
+        (folder / "AmbigBio_default_careful.json").write_text(content)
+        return tmp_path
+
+    return write
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "message"),
+    ("content", "message"),
     [
-        (None, "careful", "no such file"),
-        ("{", "careful", "expected a checkout"),
-        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "careful", "demos"),
+        ("{", "expected a checkout"),
+        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "demos"),
     ],
 )
-def test_what_is_no_prompt_is_refused(content, name, message, tmp_path):
-    path = tmp_path / "mine.json"
-    if content is not None:
-        path.write_text(content)
+def test_what_is_no_prompt_is_refused(content, message, checkout):
     with pytest.raises(ConfigError, match=message):
-        authors_prompt(path, name)
+        authors_prompt(checkout(content), "careful")
