@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import overlaps
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
@@ -40,7 +40,7 @@ class LanguageRule(NamedTuple):
     members: tuple[str, ...]
 
 
-def edits_by_list(text: str, language: str, rng: random.Random) -> Iterator[Edit]:
+def edits_by_list(text: str, language: str, rng: random.Random) -> Iterator[SentenceEdit]:
     """Find every edit that the lists make of a sentence; what it quotes is left alone."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     for rule in language_rules(language):

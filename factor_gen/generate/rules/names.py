@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from factor_gen.generate.compatible import is_within
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import AGENCIES, Sentence, overlaps
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import ORGANISATION, PERSON, PLACE, Entity
@@ -15,7 +15,7 @@ from factor_gen.text.names import FIRST_NAMES, places, related
 _MOST_NAMES = 2  # of the document for each name
 
 
-def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def document_names(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put a person, place or organisation of the text before in the place of another.
 
     Every mention of the name is replaced, and none if one of them is part of a longer name.
