@@ -142,20 +142,12 @@ class FetchReport:
         Raises:
             DataError: The file cannot be written.
         """
-        rows = [
-            {
-                "url": reference.url,
-                "outcome": reference.outcome,
-                "from_cache": from_cache,
-                "status": reference.status,
-                "final_url": reference.final_url,
-                "error": reference.error,
-                "fetched_at": reference.fetched_at,
-                "num_characters": len(reference.text or ""),
-                "note": reference.note,
-            }
-            for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url)
-        ]
+        rows = []
+        for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url):
+            row = {"url": reference.url, "outcome": reference.outcome, "from_cache": from_cache}
+            for name in ("status", "final_url", "error", "fetched_at"):
+                row[name] = getattr(reference, name)
+            rows.append(row | {"num_characters": len(reference.text or ""), "note": reference.note})
         counts = {
             name: {"this_run": num_fetched, "from_cache": num_cached}
             for name, num_fetched, num_cached, _ in self.counts()

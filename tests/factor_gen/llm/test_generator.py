@@ -260,15 +260,6 @@ def test_prompts_hold_the_near_context_but_that_of_links_the_sentence_alone(open
     assert link.endswith(f"Sentence: {COMPLETION}")
 
 
-def test_only_the_types_of_an_example_are_asked_for(open_generator, server):
-    unused = Example("b", unused="select: empty")
-    found = open_generator().run([unused, Example("a", PREFIX, COMPLETION, (LINK,)), unused])
-    assert [each.doc_id for each in found] == ["b", "a", "b"]
-    assert found[0] == unused
-    assert {each.type for each in found[1].candidates} == {LINK}
-    assert len(server.bodies) == 1
-
-
 def test_an_example_of_which_nothing_can_be_read_is_dropped_with_its_losses(open_generator):
     (found,) = open_generator().run(
         [Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))]
@@ -331,46 +322,6 @@ def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, s
         BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
     ):
         open_generator().run(TWO)
-
-
-def test_a_prompt_that_is_too_long_for_the_model_is_its_own_fault(checkpoint):
-    """The error of judges.backends that lies in the request itself begins as the generator knows
-    it."""
-    from factor_gen.generate.llm.generator import _ITS_OWN_FAULT
-    from judges.answers import Request
-    from judges.backends.lm_eval_model import LmEvalBackend
-    from judges.config import JudgeConfig
-
-    config = JudgeConfig(
-        "local", "lm_eval", model="hf", model_args={"pretrained": str(checkpoint), "device": "cpu"}
-    )
-    backend = LmEvalBackend(config)
-    ((_, answer),) = backend.answer([Request("the river " * 4_000)])
-    assert answer.error.startswith(_ITS_OWN_FAULT)
-
-
-def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succeed(
-    server, tmp_path, monkeypatch, capsys
-):
-    from factor_gen.cli import main
-
-    config = write_build(tmp_path, monkeypatch, server, max_retries=0)
-    server.script = lambda prompt, attempt: (
-        Act(status=503, text="overloaded")
-        if "link its events" in prompt
-        else recorded(prompt, attempt)
-    )
-    command = ["build", str(config), "--out", str(tmp_path / "out")]
-    assert main(command) == 1
-    said = " ".join(capsys.readouterr().err.split())
-    assert "stage generate, shard 0 (documents 'mill.txt' to 'mill.txt'): 1 of " in said
-    assert "HTTP 503" in said
-    assert "the same command continues" in said
-    assert not (tmp_path / "out" / "stages" / "4-generate" / "part-00000.jsonl").exists()
-    server.script = recorded
-    assert main(command) == 0
-    assert (tmp_path / "out" / "mill.csv").is_file()
-    assert sorted(server.attempts.values())[-2:] == [1, 2]
 
 
 def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch):
