@@ -7,18 +7,16 @@ import hashlib
 import json
 import shutil
 import sqlite3
-import subprocess
 import sys
 import unicodedata
 
 import pytest
 
-from lm_factuality.ground import files
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval import sources
 from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import SEPARATOR, Knowledge, split_page
-from tests.conftest import REPOSITORY, TASKS
+from tests.conftest import TASKS
 
 ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 
@@ -116,23 +114,6 @@ def test_files_of_factscore_open_as_they_are(factscore_db):
 )
 def test_titles_are_found_in_other_spellings(factscore_db, asked, is_found):
     assert Knowledge(factscore_db).passages(asked) == (["He rowed."] if is_found else None)
-
-
-def test_a_killed_build_leaves_no_file_and_the_next_sweeps_up(tmp_path, write_rows):
-    out = tmp_path / "out" / "killed.db"
-    program = (
-        "import os, sys\n"
-        "from lm_factuality.retrieval import build, knowledge\n"
-        "knowledge.KnowledgeManifest = lambda *_: os.kill(os.getpid(), 9)\n"
-        "build.build_knowledge(sys.argv[1], sys.argv[2])\n"
-    )
-    source = write_rows([{"title": "a", "text": "b"}])
-    command = [sys.executable, "-c", program, str(source), str(out)]
-    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -9
-    assert not out.exists()
-    files._sweep.cache_clear()
-    assert build_knowledge(source, out).passages("a") == ["b"]
-    assert [path.name for path in out.parent.iterdir()] == ["killed.db"]
 
 
 def test_what_is_there_is_kept(tmp_path, write_rows):

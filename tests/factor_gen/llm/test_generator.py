@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 import yaml
 
-from factor_gen.config import load_build
 from factor_gen.generate.llm.generator import LLMGenerator
-from factor_gen.pipeline import build
 from factor_gen.records import (
     CIRCUMSTANCE,
     COREFERENCE,
@@ -30,10 +21,7 @@ from factor_gen.records import (
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import BackendDown, ConfigError
-from tests.factor_gen.corpora import contents
 from tests.judges.server import Act, JudgeServer
-
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 PREFIX = "The mill was sold in 1903. Edwin wanted to tear the old wheel down. "
 COMPLETION = "She left the valley before the council met, and she never came back."
@@ -123,46 +111,6 @@ def open_generator(server, tmp_path, monkeypatch):
     yield make
     for each in opened:
         each.close()
-
-
-def write_build(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server: JudgeServer,
-    documents: int = 1,
-    **judge: object,
-) -> Path:
-    """The YAML ``mill.yaml`` of a build that asks ``server``, and its texts; the store of answers
-    lies in ``home``."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
-    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, **judge}
-    (folder / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    (folder / "texts").mkdir()
-    for number in range(documents):
-        name = "mill.txt" if documents == 1 else f"mill_{number}.txt"
-        before = "" if documents == 1 else f"This is story number {number}. "
-        (folder / "texts" / name).write_text(before + PREFIX + COMPLETION, encoding="utf-8")
-    build = {
-        "corpus": "texts/*.txt",
-        "select": {"position": "last", "draws": 1, "once": False},
-        "generate": {"generator": "llm", "judge": "my_judge.yaml"},
-        "filter": "none",
-        "workers": 1,
-    }
-    (folder / "mill.yaml").write_text(yaml.safe_dump(build), encoding="utf-8")
-    return folder / "mill.yaml"
-
-
-def kept(home: Path) -> int:
-    """How many answers the store holds."""
-    if not (home / "answers.sqlite").is_file():
-        return 0
-    with closing(sqlite3.connect(home / "answers.sqlite", timeout=10)) as database:
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone():
-            return 0
-        (count,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
-        return int(count)
 
 
 EXAMPLE = Example("a", PREFIX, COMPLETION, ERROR_TYPES)
@@ -322,51 +270,6 @@ def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, s
         BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
     ):
         open_generator().run(TWO)
-
-
-def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch):
-    """kill -9 while the model is at work: what it answered is asked no more, and the files are
-    those of a build left alone."""
-    config = write_build(tmp_path, monkeypatch, server, documents=3, concurrency=1)
-    hung: list[str] = []
-
-    def hang_at_the_fifth(prompt: str, attempt: int) -> Act:
-        if len(server.attempts) < 5:
-            return recorded(prompt, attempt)
-        hung.append(prompt)
-        return Act(kind="hang")
-
-    server.script = hang_at_the_fifth
-    command = [
-        sys.executable,
-        "-m",
-        "factor_gen",
-        "build",
-        str(config),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not hung or kept(tmp_path / "home") < 4:
-            assert process.poll() is None, "the build ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    finally:
-        process.kill()
-        process.wait()
-    assert not list((tmp_path / "out" / "stages" / "4-generate").glob("part-*"))
-    server.script = recorded
-    build(load_build(config), tmp_path / "out")
-    assert server.attempts.pop(hung[0]) == 2
-    assert set(server.attempts.values()) == {1}
-    assert len(server.attempts) > 5  # some were asked by the second build alone
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "another"))
-    build(load_build(config), tmp_path / "alone")
-    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
 
 
 def test_the_fingerprint_knows_what_changes_answers_and_no_secret(

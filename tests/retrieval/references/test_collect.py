@@ -317,17 +317,6 @@ def test_a_damaged_cache_file_is_named(cache, fetch, site):
             fetch(site.url("/x"))
 
 
-def test_who_wants_no_more_waits_for_no_server(site, cache, network, manners):
-    site.routes |= {"/x": page(), "/silent": lambda handler: handler.server.ends.wait(20)}
-    patient = replace(network, limits=replace(network.limits, seconds=20, read=20))
-    run = fetch_references([site.url("/x"), site.url("/silent")], cache, patient, manners)
-    assert next(run)[0].url == site.url("/x")
-    started = time.monotonic()
-    run.close()
-    assert time.monotonic() - started < 5
-    assert cache.get(site.url("/silent")) is None
-
-
 ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"
 
 
