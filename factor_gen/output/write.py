@@ -169,8 +169,12 @@ def _write_rows(
             built.add(item)
             if isinstance(item, Example):
                 stage, reason = item.refusal
-                line = {"doc_id": whole(item.doc_id), "stage": stage, "reason": reason}
-                line["draws"] = item.draw.total
+                line = {
+                    "doc_id": whole(item.doc_id),
+                    "stage": stage,
+                    "reason": reason,
+                    "draws": item.draw.total,
+                }
                 unused.write(json.dumps(line, ensure_ascii=False) + "\n")
                 continue
             row = make_row(item)
