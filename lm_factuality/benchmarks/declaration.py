@@ -19,7 +19,7 @@ from judges.templates import register_prompts
 from lm_factuality.benchmarks.asked import People
 from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
-from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
+from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored, mean_part
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.published import Source
@@ -158,6 +158,15 @@ def bounds_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
 def is_bound(name: str) -> bool:
     """Whether a score is the worst or the best case of another one."""
     return name.endswith(("_worst", "_best"))
+
+
+def parts_of_means(sample: Sample, scores: Iterable[Score]) -> dict[str, Counts]:
+    """Return a sample's part in each shown score that is a mean over samples."""
+    parts = {}
+    for score in scores:
+        if score.label and sample.get(score.name) is not None:
+            parts[score.name] = mean_part(sample[score.name])
+    return parts
 
 
 def find_score(scores: Iterable[Score], name: str) -> Score | None:

@@ -45,38 +45,6 @@ CLAIM_PROMPT = "felm/extract_claims"
 CLAIM_TOKENS = 1500  # that a judge may write for a row, as in appendix D
 
 
-def judge_rows(
-    judge: Judge,
-    rows: Sequence[FelmRow],
-    questioner: Questioner,
-    claims: Mapping[str, RowClaims],
-) -> list[JudgedResponse]:
-    """Return the judge's verdict on every row; several samples are voted on."""
-    subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        question = questioner.ask(row, claims.get(row.index))
-        if question is not None:
-            subjects.setdefault(question.prompt, {})[row.index] = question.subject
-    answers: dict[str, Sequence[Answer]] = {}
-    for prompt, subject_of in subjects.items():
-        replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
-        answers |= zip(subject_of, replies, strict=True)
-    judged = []
-    for row in rows:
-        problem = "" if row.index in answers else "no claims for this row"
-        owners = claims[row.index].owners() if row.index in claims else ()
-        response = judge_response(
-            row.domain,
-            row.labels,
-            answers.get(row.index, ()),
-            owners,
-            problem,
-            questioner.protocol,
-        )
-        judged.append(response)
-    return judged
-
-
 def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     """Return the claims of every row, or its problem.
 
@@ -118,7 +86,10 @@ def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
 
 
 _BINS = 10
-_SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
+_CALIBRATED = (
+    "segments with references and a probability of {low:.1f} to {high:.1f}: {units}, {supported}"
+    " supported by the labels, {wrong} wrong verdicts"
+)
 
 
 class FelmTrial:
@@ -138,7 +109,28 @@ class FelmTrial:
         self._claims = self._questioner.claims_of(self._rows, source)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
-        return judge_rows(judge, self._rows, self._questioner, self._claims)
+        """Return the judge's verdict on every row; several samples are voted on."""
+        subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for row in self._rows:
+            question = self._questioner.ask(row, self._claims.get(row.index))
+            if question is not None:
+                subjects.setdefault(question.prompt, {})[row.index] = question.subject
+        answers: dict[str, Sequence[Answer]] = {}
+        for prompt, subject_of in subjects.items():
+            replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
+            answers |= zip(subject_of, replies, strict=True)
+        judged = []
+        for row in self._rows:
+            claims = self._claims.get(row.index)
+            response = judge_response(
+                row.domain,
+                row.labels,
+                answers.get(row.index, ()),
+                owners=claims.owners() if claims else (),
+                problem="" if row.index in answers else "no claims for this row",
+            )
+            judged.append(response)
+        return judged
 
     def measure(self, judge: Judge) -> JsonObject:
         """Return the scores, their intervals, and those of judges that do not read.
@@ -176,10 +168,10 @@ class FelmTrial:
         return judge.prompts.hashes(used)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        scores = dict(certificate["scores"])
-        unscored, everything = scores.pop("unscored"), scores.pop(ALL)
-        parts = {judge: everything}
-        parts |= {f"  {domain}": part for domain, part in scores.items()}
+        scores = certificate["scores"]
+        unscored = scores["unscored"]
+        parts = {judge: scores[ALL]}
+        parts |= {f"  {name}": scores[name] for name in unscored["domains"]}
         parts |= certificate["baselines"]
         if unscored["responses"]:
             for name, part in certificate["baselines_where_scored"].items():
@@ -188,23 +180,16 @@ class FelmTrial:
         for level in LEVELS:
             for name, part in parts.items():
                 ends = interval(certificate["intervals"][level]["f1"]) if name == judge else ""
-                cells = [shown(part[level][key]) for key in _SHOWN]
+                cells = [shown(part[level][measure]) for measure in MEASURES]
                 rows.append((f"{name}, {level}", *cells, ends))
         notes = [
             f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"
         ]
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-        if bins := certificate.get("calibration"):
-            notes.append(
-                "Calibration, segments with references by the probability given (supported by the"
-                " labels, wrong verdicts):"
-            )
-            line = (
-                "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
-            )
-            notes += [line.format(**counts) for counts in bins]
-        names = ("F1", "precision", "recall", "balanced accuracy", "95% interval of F1")
-        return ("judge, level", *(f"#{name}" for name in names)), rows, notes
+        for counts in certificate.get("calibration", ()):
+            notes.append(_CALIBRATED.format(**counts))
+        names = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
+        return ("judge, level", *names, "#95% interval of F1"), rows, notes
 
 
 def _setting(unit: Unit, mode: Mode) -> Certifiable:

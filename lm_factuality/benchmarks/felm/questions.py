@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.felm.rows import (
     MODES_WITH_REFERENCES,
+    PUBLISHED,
     RULES,
     WITHOUT_REFERENCES,
     FelmRow,
@@ -35,6 +36,7 @@ Mode = Literal["vanilla", "cot", "link", "doc"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 MODES: tuple[Mode, ...] = get_args(Mode)
 CHUNK_TOKENS = 512
+PROMPTS = "eval/prompt"  # in the authors' repository
 WORDS, _TIKTOKEN = "words", "tiktoken:"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -126,6 +128,20 @@ class Questioner:
         return RowQuestion(f"felm/{unit}_{mode}", mode, subject, instructions)
 
 
+@dataclass(frozen=True)
+class FelmSettings(Questioner):
+    """What ``metadata`` says of a task: how rows are asked about, and where that comes from."""
+
+    claims: str = RULES
+    """``rules``, or a file of ``lm-factuality claims extract``."""
+
+    prompts: str | None = None
+    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
+
+    references: str = PUBLISHED
+    """``published``, or the folder of ``lm-factuality data fetch-references``."""
+
+
 def extraction_subject(row: FelmRow) -> JsonObject:
     """Return what the prompt for claims is about."""
     return _subject("extract_claims", row, [segment_text(segment) for segment in row.segments])
@@ -212,48 +228,43 @@ def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list
 _FILES = load_yaml(__package__, "authors.yaml")  # of their prompts
 
 
-class AuthorsPrompts:
-    """The prompts of a checkout of the authors' repository, followed by the row as their script
-    writes it."""
+def authors_prompt(checkout: str, row: FelmRow, question: RowQuestion) -> str:
+    """Render the authors' instructions for a row and mode, then the row.
 
-    def __init__(self, checkout: Path) -> None:
-        self._folder = checkout / "eval" / "prompt"
-        if not self._folder.is_dir():
-            raise ConfigError(
-                f"{checkout}: has no folder eval/prompt; expected a checkout of hkust-nlp/felm"
-            )
+    The question and its segments are byte for byte as their script writes them, segments without a
+    letter blank. Claims and references, which it never writes, stand as in their examples.
 
-    def render(self, row: FelmRow, question: RowQuestion) -> str:
-        """Render the authors' instructions for this row and mode, then the row.
+    Args:
+        checkout: The folder of their repository.
+        row: The row.
+        question: What is asked about it.
 
-        The question and its segments are byte for byte as their script writes them, segments
-        without a letter blank. Claims and references, which it never writes, stand as in their
-        examples.
+    Raises:
+        DataError: The checkout lacks the file.
+    """
+    subject = question.subject
+    is_claim = subject["kind"] == "claims"
+    files = _FILES["claim" if is_claim else "segment"]
+    file = files.get(row.domain, files["wk"])[question.instructions]
+    text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
+    units = [segment_text(segment, "code") for segment in row.segments]
+    heading, asked = "Segments: ", row.prompt
+    if is_claim:
+        units, heading, asked = subject["units"], "Claims: \n", subject["question"]
+    numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
+    text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
+    if subject["links"]:
+        text += f"Reference Links:\n{', '.join(subject['links'])}\n"
+    if subject["passages"]:
+        text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
+    return text
 
-        Raises:
-            DataError: The checkout lacks the file.
-        """
-        subject = question.subject
-        is_claim = subject["kind"] == "claims"
-        files = _FILES["claim" if is_claim else "segment"]
-        file = files.get(row.domain, files["wk"])[question.instructions]
-        text = read_text(self._folder / file, "expected a whole checkout of hkust-nlp/felm")
-        units = [segment_text(segment, "code") for segment in row.segments]
-        heading, asked = "Segments: ", row.prompt
-        if is_claim:
-            units, heading, asked = subject["units"], "Claims: \n", subject["question"]
-        numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
-        text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
-        if subject["links"]:
-            text += f"Reference Links:\n{', '.join(subject['links'])}\n"
-        if subject["passages"]:
-            text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
-        return text
 
-    def hash(self) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files."""
-        digest = hashlib.sha256()
-        for path in sorted(self._folder.rglob("*.txt")):
-            name = path.relative_to(self._folder).as_posix()
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-        return digest.hexdigest()[:16]
+def authors_hash(checkout: str) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files of a checkout."""
+    folder = Path(checkout, PROMPTS)
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.txt")):
+        name = path.relative_to(folder).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

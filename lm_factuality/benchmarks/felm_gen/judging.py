@@ -158,10 +158,8 @@ class FelmGen(JudgedMethod):
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
 
     def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        errors: list[str | None] = []
-        for answer in answers:
-            error = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else answer
-            errors.append(None if answer == FACTUAL else error)
+        only_kind = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else ""
+        errors = [None if answer == FACTUAL else only_kind or answer for answer in answers]
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
 

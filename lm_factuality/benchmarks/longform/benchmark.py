@@ -30,11 +30,12 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Samples,
     answered,
+    parts_of_means,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
-from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.longform.metrics import SCORES, FactTally, row_metrics, unscored
+from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, LongFormMetadata
+from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -133,7 +134,7 @@ class LongForm(AmbigBio):
         judged = [from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
-            facts.update(vars(Tally.of(response)))
+            facts.update(vars(FactTally.of(response)))
         return {
             **JudgedMethod.counts(self, docs, verdicts),
             "k": list(self.k),
@@ -154,7 +155,7 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
         ConfigError: A setting is wrong.
         DataError: The index cannot be used.
     """
-    read = read_settings(Metadata, dict(metadata), "metadata")
+    read = read_settings(LongFormMetadata, dict(metadata), "metadata")
     path = Path(read.knowledge or DOCUMENTS)
     has_index = bool(read.knowledge) and path.is_dir() and not read.kind
     return LongForm(
@@ -198,15 +199,11 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
     judged = from_record(record)
-    outcome = "wrong" if Tally.of(judged).not_supported else "right"
+    outcome = "wrong" if FactTally.of(judged).not_supported else "right"
     if judged.abstained:
         outcome = "none"
     elif f1 is None or record["unscored"]:
         outcome = "unscored"
-    parts = {}
-    for score in SCORES:
-        if score.label and sample.get(score.name) is not None:
-            parts[score.name] = mean_part(sample[score.name])
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
         key=key_of(sample, doc["index"], doc["question"]),
@@ -217,7 +214,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        parts=parts,
+        parts=parts_of_means(sample, SCORES),
     )
 
 
@@ -236,15 +233,7 @@ BENCHMARK = judged_benchmark(
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,
-        settings=(
-            "k",
-            "knowledge",
-            "knowledge_identity",
-            "passages",
-            "entities",
-            "entity_kind",
-            "linking",
-        ),
+        settings=tuple(LongForm().about),
     ),
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
+from lm_factuality.benchmarks.factor.corpus import read_yaml
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
     Known,
-    Metadata,
+    LongFormMetadata,
+    LongFormYaml,
     open_knowledge,
-    parse_task,
     read_rows,
 )
 from lm_factuality.harness.generation import Generation, JsonObject
@@ -24,18 +25,18 @@ logger = logging.getLogger(__name__)
 class LongFormTask(JudgedTask):
     """By a YAML that includes ``tasks/longform/_longform.yaml``. Its metrics are
     ``metrics.SCORES``; samples hold in ``filtered_resps`` the judge's record. ``metadata``:
-    ``judge``, ``judge_store``, ``data_dir``, and those of ``rows.Metadata``. Raises ConfigError,
+    ``judge``, ``judge_store``, ``data_dir``, and those of `LongFormMetadata`. Raises ConfigError,
     DataError: on construction, if the YAML, its data, the knowledge or the judge cannot be used."""
 
     declared = BENCHMARK
-    reads = tuple(Metadata.model_fields)
+    reads = tuple(LongFormMetadata.model_fields)
     instructs = True
     states = ()  # doc_to_text is a template over the columns of the table
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[Generation, Settings]:
-        task = self._task = parse_task(config)
+        task = self._task = read_yaml(LongFormYaml, config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
         long_form = generation({**task.metadata.model_dump(), "knowledge": knowledge})

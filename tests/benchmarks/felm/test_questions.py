@@ -13,8 +13,8 @@ from judges.templates import Prompts, prompt_names
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
-    AuthorsPrompts,
     Questioner,
+    authors_prompt,
     choose,
     chunk,
     segment_text,
@@ -117,18 +117,14 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     folder = tmp_path / "eval" / "prompt" / "segment" / "wk"
     folder.mkdir(parents=True)
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
-    authors = AuthorsPrompts(tmp_path)
-    text = authors.render(ROW, Questioner("segment", "vanilla").ask(ROW))
-    assert (
-        text
-        == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
+    checkout = str(tmp_path)
+    text = authors_prompt(checkout, ROW, Questioner("segment", "vanilla").ask(ROW))
+    assert text == (
+        "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n"
+        "2. They  are big.\n"
     )
-    with pytest.raises(
-        DataError, match=r"prompt_wk_cot\.txt: no such file; expected a whole checkout"
-    ):
-        authors.render(ROW, Questioner("segment", "cot").ask(ROW))
-    with pytest.raises(ConfigError, match="expected a checkout"):
-        AuthorsPrompts(folder)
+    with pytest.raises(DataError, match=r"prompt_wk_cot\.txt: no such file; expected a checkout"):
+        authors_prompt(checkout, ROW, Questioner("segment", "cot").ask(ROW))
 
 
 _THEIRS = {  # the file of each of the script's methods, for its domains
@@ -168,7 +164,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
     follow what the script writes."""
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
-    authors, questioner = AuthorsPrompts(tmp_path), Questioner("segment", mode, protocol)
+    questioner = Questioner("segment", mode, protocol)
     rows = read_rows(shared / "data" / "felm" / "all.jsonl")
     for row, line in zip(
         rows,
@@ -186,7 +182,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
         for number, segment in enumerate(raw["segmented_response"]):
             letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
             expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
-        text = authors.render(row, question)
+        text = authors_prompt(str(tmp_path), row, question)
         assert text == expected or (
             used in ("link", "doc")
             and protocol == "paper"
