@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm_gen import steps
 from lm_factuality.benchmarks.felm_gen.steps import CutReply, MarksReply
-from lm_factuality.benchmarks.judged import JudgedMethod, count, in_their_places
+from lm_factuality.benchmarks.judged import JudgedMethod, count
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
@@ -59,41 +59,33 @@ class FelmGen(JudgedMethod):
         return SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
         answers = [steps.to_answer(text) for (text,) in responses]
-        can_cut = judge.config.capabilities.can_answer("cut")
-        to_cut = [
-            steps.cut_subject(answer) if can_cut and _has_to_be_cut(record, answer) else None
-            for record, answer in zip(records, answers, strict=True)
-        ]
-        cuts = in_their_places(
-            to_cut,
-            lambda subjects: judge.ask_typed(
-                steps.CUT_PROMPT,
-                CutReply,
-                subjects,
-                "cutting responses",
-                steps.check_cut,
-                samples=1,
-                max_tokens=steps.CUT_TOKENS,
-            ),
+        records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
+        judged = [place for place, record in enumerate(records) if record["unscored"] is None]
+        cut = []
+        if judge.config.capabilities.can_answer("cut"):
+            cut = [place for place in judged if _is_cut_by_judge(docs[place], answers[place])]
+        cuts = judge.ask_typed(
+            steps.CUT_PROMPT,
+            CutReply,
+            [steps.cut_subject(answers[place]) for place in cut],
+            "cutting responses",
+            steps.check_cut,
+            samples=1,
+            max_tokens=steps.CUT_TOKENS,
         )
-        to_mark: list[JsonObject | None] = []
-        for doc, record, answer, replies in zip(docs, records, answers, cuts, strict=True):
-            if replies:
-                record |= vars(steps.cut(answer, doc["domain"], replies[0]))
-            is_answer = record["unscored"] is None
-            to_mark.append(steps.mark_subject(doc, record["segments"]) if is_answer else None)
-        marked = in_their_places(
-            to_mark,
-            lambda subjects: judge.ask_typed(
-                steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks
-            ),
+        for place, (reply,) in zip(cut, cuts, strict=True):
+            records[place] |= vars(steps.cut(answers[place], docs[place]["domain"], reply))
+        marks = judge.ask_typed(
+            steps.MARK_PROMPT,
+            MarksReply,
+            [steps.mark_subject(docs[place], records[place]["segments"]) for place in judged],
+            "marking segments",
+            steps.check_marks,
         )
-        return [
-            record if marks is None else record | _marked(record, marks)
-            for record, marks in zip(records, marked, strict=True)
-        ]
+        for place, replies in zip(judged, marks, strict=True):
+            records[place] |= _marked(records[place], replies)
+        return records
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         record = _begin(doc, responses[0])
@@ -189,13 +181,9 @@ def _begin(doc: Doc, response: str) -> JsonObject:
     return record
 
 
-def _has_to_be_cut(record: Verdict, answer: str) -> bool:
+def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
     """Tell whether a judge is to cut an answer. One piece has nothing to group."""
-    return (
-        record["unscored"] is None
-        and record["domain"] in steps.BY_JUDGE
-        and len(steps.pieces_of(answer)) > 1
-    )
+    return doc["domain"] in steps.BY_JUDGE and len(steps.pieces_of(answer)) > 1
 
 
 def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:

@@ -23,7 +23,6 @@ from lm_factuality.benchmarks.biographies.types import (
     to_record,
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import (
     Data,
     Page,
@@ -189,12 +188,6 @@ def prose(response: str) -> str:
     return "\n".join(lines)
 
 
-_NOTE = (
-    "F1@K balances the share of supported facts with their number. Compare models at one K, one"
-    " knowledge source and one judge."
-)
-
-
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
@@ -237,7 +230,6 @@ BENCHMARK = judged_benchmark(
     ),
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",
-        sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
         samples=Samples(
             sample_row,
             ("all supported", "unsupported facts", "unscored", "declined"),
