@@ -155,7 +155,7 @@ def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
         "kind": kind,
         "question": row.prompt.strip(),
         "units": units,
-        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["wk"]),
+        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["world"]),
     }
 
 

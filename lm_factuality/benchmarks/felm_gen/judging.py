@@ -31,6 +31,32 @@ from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled
 ERROR_KINDS = (*steps.TYPES, steps.UNTYPED)
 
 
+def error_rate(totals: Sequence[float]) -> float:
+    """Return the share of units with an error, or NaN where there are none."""
+    errors, units = totals
+    return ratio(errors, units)
+
+
+def _scores() -> Iterator[Score]:
+    rate = pooled(error_rate)
+    rates = [
+        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+        for level in LEVELS
+    ]
+    yield from rates
+    for score in rates:
+        for domain in DOMAINS:
+            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
+        yield from score.bounds()
+    for kind in ERROR_KINDS:
+        yield Score(f"errors_{kind}", TOTAL, higher=False)
+    for name in ("no_answer", "unscored"):
+        yield Score(name, Aggregation(how_many), higher=False)
+
+
+SCORES = tuple(_scores())
+
+
 class PromptDocument(BaseModel):
     """What a judge needs of a document."""
 
@@ -53,10 +79,7 @@ class FelmGen(JudgedMethod):
     prompt_names = (steps.CUT_PROMPT, steps.MARK_PROMPT)
     document: ClassVar[type] = PromptDocument
     identity = ("index", "domain")
-
-    @property
-    def scores(self) -> tuple[Score, ...]:
-        return SCORES
+    scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
         answers = [steps.to_answer(text) for (text,) in responses]
@@ -195,29 +218,3 @@ def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject
         "unscored": None if is_read else marks,
         "outputs": [reply.answer.text or "" for reply in replies],
     }
-
-
-def error_rate(totals: Sequence[float]) -> float:
-    """Return the share of units with an error, or NaN where there are none."""
-    errors, units = totals
-    return ratio(errors, units)
-
-
-def _scores() -> Iterator[Score]:
-    rate = pooled(error_rate)
-    rates = [
-        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
-        for level in LEVELS
-    ]
-    yield from rates
-    for score in rates:
-        for domain in DOMAINS:
-            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
-        yield from score.bounds()
-    for kind in ERROR_KINDS:
-        yield Score(f"errors_{kind}", TOTAL, higher=False)
-    for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher=False)
-
-
-SCORES = tuple(_scores())
