@@ -93,10 +93,10 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> Reading:
         rest = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:])
         is_contradicted = bool(_PATTERNS["contrary"].search(rest))
     else:
-        listed, end = _listed(body, num_units, is_below)
-        if isinstance(listed, str):
-            return listed
-        flagged = listed
+        ids, end = _leading_ids(body, num_units, is_below)
+        if isinstance(ids, str):
+            return ids
+        flagged = ids
         if wrong := _PATTERNS["wrong"].match(body, end):
             end = wrong.end()
         is_called_sound = _PATTERNS["sound"].match(body, end)
@@ -114,7 +114,7 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> Reading:
     return CUT_WITHIN if is_cut_off and not _PATTERNS["goes_on"].match(rest) else flagged
 
 
-def _listed(body: str, num_units: int, is_below: bool) -> tuple[Reading, int]:
+def _leading_ids(body: str, num_units: int, is_below: bool) -> tuple[Reading, int]:
     """Return the ids at the beginning of an answer, or why there are none, and where they end.
 
     Below "Answer:" (``is_below``) they may be one a line.

@@ -27,8 +27,8 @@ from lm_factuality.benchmarks.felm.metrics import (
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
+    FelmSettings,
     Mode,
-    Questioner,
     Unit,
     extraction_subject,
 )
@@ -104,15 +104,15 @@ class FelmTrial:
         sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
         path, self.data = find_data(sample, FELM, wanted.data_dir)
         self._rows = felm_rows.read_rows(path)
-        self._questioner = Questioner(unit, mode)
-        source = str(wanted.claims or felm_rows.RULES)
-        self._claims = self._questioner.claims_of(self._rows, source)
+        claims = str(wanted.claims or felm_rows.RULES)
+        self._settings = FelmSettings(unit, mode, claims=claims)
+        self._claims = self._settings.claims_of(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
         """Return the judge's verdict on every row; several samples are voted on."""
         subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
         for row in self._rows:
-            question = self._questioner.ask(row, self._claims.get(row.index))
+            question = self._settings.ask(row, self._claims.get(row.index))
             if question is not None:
                 subjects.setdefault(question.prompt, {})[row.index] = question.subject
         answers: dict[str, Sequence[Answer]] = {}
@@ -162,7 +162,7 @@ class FelmTrial:
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        unit, mode = self._questioner.unit, self._questioner.mode
+        unit, mode = self._settings.unit, self._settings.mode
         without_references = "cot" if mode == "cot" else "vanilla"
         used = {f"felm/{unit}_{mode}", f"felm/segment_{without_references}"}
         return judge.prompts.hashes(used)
@@ -220,11 +220,11 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
         For each tenth the number of ``units``, how many are ``supported`` by the labels, and on how
         many the judge's verdict is ``wrong``. Only segments with references count.
     """
-    questioner = Questioner("segment", "doc")
+    settings = FelmSettings("segment", "doc")
     pairs = []
     is_factual: list[bool] = []
     for row in rows:
-        question = questioner.ask(row)
+        question = settings.ask(row)
         if question and question.subject["passages"]:
             evidence = tuple(question.subject["passages"])
             pairs += [Pair(unit, evidence) for unit in question.subject["units"]]

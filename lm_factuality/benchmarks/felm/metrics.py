@@ -25,6 +25,8 @@ from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_man
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
+SUFFIXES = ("", *(f"_{domain}" for domain in DOMAINS))
+"""Of the names of scores: those of everything, and those of each domain."""
 
 
 COUNTS = ("tp", "fp", "fn", "tn")
@@ -86,7 +88,7 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
     """
     unscored = [response for response in responses if response.flagged is None]
     unscored_by_domain = Counter(response.domain for response in unscored)
-    report = {ALL: pooled_scores(responses)}
+    report: JsonObject = {ALL: pooled_scores(responses)}
     domains = {}
     for domain in sorted({response.domain for response in responses}):
         members = [response for response in responses if response.domain == domain]
@@ -131,18 +133,18 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> Jso
         mode: The task's.
     """
     response = judge_document(doc, texts, protocol)
-    parts = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
+    suffixes = ("", f"_{response.domain}")
     metrics: JsonObject = {}
-    for suffix, is_member in parts.items():
-        metrics[f"unscored{suffix}"] = response.reason if is_member else None
+    for suffix in SUFFIXES:
+        metrics[f"unscored{suffix}"] = response.reason if suffix in suffixes else None
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
         has_none = doc["mode"] not in MODES_WITH_REFERENCES
         metrics["without_references"] = float(has_none and doc["domain"] not in WITHOUT_REFERENCES)
     for level in LEVELS:
         counts = count_response(response, level)
-        for suffix, is_member in parts.items():
-            for score in MEASURES:
-                metrics[f"{level}_{score}{suffix}"] = counts if is_member else [0] * len(COUNTS)
+        for suffix in SUFFIXES:
+            part = counts if suffix in suffixes else [0] * len(COUNTS)
+            metrics |= {f"{level}_{measure}{suffix}": part for measure in MEASURES}
         ends = (count_response(response, level, is_right) for is_right in (False, True))
         metrics |= bounds_of(f"{level}_f1", *ends)
     return metrics
@@ -168,7 +170,7 @@ def _scores() -> Iterator[Score]:
         for level in LEVELS:
             name = f"{level}_{score}"
             yield Score(name, aggregations[score], MEASURES[score], f"{label}, {level}s")
-    for suffix in ("", *(f"_{domain}" for domain in DOMAINS)):
+    for suffix in SUFFIXES:
         for level in LEVELS:
             for score, measure in MEASURES.items():
                 if suffix or score not in shown:

@@ -54,40 +54,39 @@ class RowQuestion:
     subject: Mapping[str, Any]
     """What the prompt is about."""
 
-    instructions: str
-    """The mode whose instructions the authors give.
-
-    Their script (protocol ``code``) gives those about references though it shows none.
-    """
-
 
 @dataclass(frozen=True)
-class Questioner:
-    """Makes the questions of one setting."""
+class FelmSettings:
+    """How a judge is asked about rows, and what it is told, as the metadata of a task has it."""
 
     unit: Unit = "segment"
     mode: Mode = "vanilla"
     protocol: Literal["paper", "code"] = "paper"
     chunk_tokenizer: str = WORDS
 
+    claims: str = RULES
+    """``rules``, or a file of ``lm-factuality claims extract``."""
+
+    prompts: str | None = None
+    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
+
+    references: str = PUBLISHED
+    """``published``, or the folder of ``lm-factuality data fetch-references``."""
+
     def unit_of(self, row: FelmRow) -> str:
         """Math and reasoning are judged by segments in every setting, as in the paper."""
         return "segment" if row.domain in WITHOUT_REFERENCES else self.unit
 
-    def claims_of(self, rows: Sequence[FelmRow], source: str = RULES) -> dict[str, RowClaims]:
+    def claims_of(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
         """Return the claims of the rows that are judged by claims, by the index of the row.
 
-        Args:
-            rows: All rows.
-            source: The file of the claims, or ``rules``.
-
         Raises:
-            DataError: The file cannot be read.
+            DataError: The file of claims cannot be read.
         """
         judged = [row for row in rows if self.unit_of(row) == "claim"]
-        if source == RULES:
+        if self.claims == RULES:
             return {row.index: split_claims(row) for row in judged}
-        claims = read_claims(Path(source), rows) if judged else {}
+        claims = read_claims(Path(self.claims), rows) if judged else {}
         return {row.index: claims[row.index] for row in judged if row.index in claims}
 
     def ask(
@@ -112,34 +111,17 @@ class Questioner:
         links: list[str] = []
         passages: list[str] = []
         shows_references = self.mode in MODES_WITH_REFERENCES
-        has_references = row.domain not in WITHOUT_REFERENCES
-        # The authors' script shows no references, but gives the instructions about them.
-        is_script = self.protocol == "code"
-        if shows_references and has_references and not is_script:
-            query = "\n".join([row.prompt, *units])
+        # The authors' script shows no references.
+        if shows_references and row.domain not in WITHOUT_REFERENCES and self.protocol != "code":
             if self.mode == "link":
                 links = [link.strip().rstrip(",") for link in row.references if link.strip()]
             else:
+                query = "\n".join([row.prompt, *units])
                 texts = row.reference_texts if texts is None else texts
                 passages = choose(texts, query, self.chunk_tokenizer)
         mode = "vanilla" if shows_references and not (links or passages) else self.mode
         subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
-        instructions = self.mode if has_references and is_script else mode
-        return RowQuestion(f"felm/{unit}_{mode}", mode, subject, instructions)
-
-
-@dataclass(frozen=True)
-class FelmSettings(Questioner):
-    """What ``metadata`` says of a task: how rows are asked about, and where that comes from."""
-
-    claims: str = RULES
-    """``rules``, or a file of ``lm-factuality claims extract``."""
-
-    prompts: str | None = None
-    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
-
-    references: str = PUBLISHED
-    """``published``, or the folder of ``lm-factuality data fetch-references``."""
+        return RowQuestion(f"felm/{unit}_{mode}", mode, subject)
 
 
 def extraction_subject(row: FelmRow) -> JsonObject:
@@ -228,7 +210,9 @@ def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list
 _FILES = load_yaml(__package__, "authors.yaml")  # of their prompts
 
 
-def authors_prompt(checkout: str, row: FelmRow, question: RowQuestion) -> str:
+def authors_prompt(
+    checkout: str, row: FelmRow, question: RowQuestion, settings: FelmSettings
+) -> str:
     """Render the authors' instructions for a row and mode, then the row.
 
     The question and its segments are byte for byte as their script writes them, segments without a
@@ -238,6 +222,7 @@ def authors_prompt(checkout: str, row: FelmRow, question: RowQuestion) -> str:
         checkout: The folder of their repository.
         row: The row.
         question: What is asked about it.
+        settings: How it is asked.
 
     Raises:
         DataError: The checkout lacks the file.
@@ -245,7 +230,10 @@ def authors_prompt(checkout: str, row: FelmRow, question: RowQuestion) -> str:
     subject = question.subject
     is_claim = subject["kind"] == "claims"
     files = _FILES["claim" if is_claim else "segment"]
-    file = files.get(row.domain, files["wk"])[question.instructions]
+    # Their script gives the instructions about references though it shows none.
+    is_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
+    mode = settings.mode if is_script else question.mode
+    file = files.get(row.domain, files["wk"])[mode]
     text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
     units = [segment_text(segment, "code") for segment in row.segments]
     heading, asked = "Segments: ", row.prompt

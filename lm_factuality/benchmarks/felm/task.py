@@ -55,7 +55,7 @@ class FelmTask(SuiteTask):
         settings, metadata = self._settings, self.config.metadata
         path, metadata["data"] = find_data(self._own_data, felm_rows.FELM, self._data_dir)
         rows = felm_rows.read_rows(path)
-        claims = settings.claims_of(rows, settings.claims)
+        claims = settings.claims_of(rows)
         if claims:
             metadata["claims_from"] = felm_rows.provenance(claims.values())
         reference_texts = felm_rows.reference_texts(settings.references, rows)
@@ -94,14 +94,15 @@ class FelmTask(SuiteTask):
             "claims": claims.numbered() if claims else [],
             "owners": claims.owners() if claims else [],
         }
-        question = self._settings.ask(row, claims, reference_texts)
+        settings = self._settings
+        question = settings.ask(row, claims, reference_texts)
         if question is None:
             problem = "not in the claims file"
             if claims:
                 problem = claims.problem or "none in any segment"
             return doc | {"problem": f"no claims: {problem}"}
-        if self._settings.prompts:
-            text = authors_prompt(self._settings.prompts, row, question)
+        if settings.prompts:
+            text = authors_prompt(settings.prompts, row, question, settings)
         else:
             text = self._prompts.render(question.prompt, question.subject)
         return doc | {"text": text, "mode": question.mode}

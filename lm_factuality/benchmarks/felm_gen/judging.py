@@ -108,7 +108,7 @@ class FelmGen(JudgedMethod):
         )
         for place, replies in zip(judged, marks, strict=True):
             records[place] |= _marked(records[place], replies)
-        return records
+        return list(records)
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         record = _begin(doc, responses[0])

@@ -43,7 +43,7 @@ class FactTally:
 
     @classmethod
     def of(cls, judged: JudgedBiography) -> "FactTally":
-        outcomes = {}
+        outcomes: dict[str, str] = {}
         for fact, cells in zip(judged.facts, judged.matrix, strict=True):
             outcomes[" ".join(fact.text.casefold().split())] = of_any(cells)
         return cls(**Counter(outcomes.values()))

@@ -1,11 +1,9 @@
 """The lm_eval task of long-form factuality: the evaluated model answers at length, and a judge
 verifies its facts."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.factor.corpus import read_yaml
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
@@ -18,8 +16,6 @@ from lm_factuality.benchmarks.longform.rows import (
 from lm_factuality.harness.generation import Generation, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.suite_task import Settings
-
-logger = logging.getLogger(__name__)
 
 
 class LongFormTask(JudgedTask):
@@ -48,14 +44,6 @@ class LongFormTask(JudgedTask):
 
     def read_documents(self) -> list[JsonObject]:
         docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)
-        without = sum(doc["evidence"] == DOCUMENTS and not doc["passages"] for doc in docs)
-        if without:
-            logger.warning(
-                "%s: %d of %d prompts have no passages, so facts have no verdict",
-                self.config.task,
-                without,
-                len(docs),
-            )
         return docs
 
     def families(self) -> dict[str, Sequence[str]]:

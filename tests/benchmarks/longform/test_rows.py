@@ -12,6 +12,7 @@ from lm_factuality.benchmarks.factor.corpus import read_yaml
 from lm_factuality.benchmarks.longform.rows import SOURCES, LongFormYaml, open_knowledge, read_rows
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import blob_id
+from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.build import build_index, build_knowledge
 
 PAGE = {"title": "Grayport", "text": "Grayport is a harbour town in Eastmark."}
@@ -69,38 +70,24 @@ def test_an_index_is_asked_about_facts_and_where_names_are_shared_about_the_prom
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 @pytest.mark.parametrize(
-    "cell",
+    ("cell", "passages"),
     [
-        "It is old.",
-        ["It is old.", {"text": "It is big."}],
-        [{"title": "Hill", "text": "It is old."}],
+        ("It is old.", [("", "It is old.")]),
+        (["It is old.", {"text": "It is big."}], [("", "It is old."), ("", "It is big.")]),
+        ([{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")]),
     ],
 )
-def test_passages_come_in_a_column(read, tmp_path, cell, ending):
-    from lm_factuality.ground.tables import write_table
-
-    write_table(
-        tmp_path / f"own{ending}",
-        [{"ask": "Grayport", "known": cell, "key": "g1"}],
-        ["ask", "known", "key"],
-    )
-    template = "Write about {{ ask }} at length."
+def test_passages_come_in_a_column(read, tmp_path, cell, passages, ending):
+    row = {"ask": "Grayport", "known": cell, "key": "g1"}
+    write_table(tmp_path / f"own{ending}", [row], list(row))
     (doc,) = read(
         path=f"own{ending}",
-        doc_to_text=template,
+        doc_to_text="Write about {{ ask }} at length.",
         columns={"prompt": "ask", "passages": "known", "id": "key"},
     )
-    assert (doc["text"], doc["question"], doc["index"]) == (
-        "Write about Grayport at length.",
-        "Grayport",
-        "g1",
-    )
-    assert [each["text"] for each in doc["passages"]] == ["It is old.", "It is big."][
-        : len(doc["passages"])
-    ]
-    assert doc["passages"][0]["title"] == (
-        "Hill" if isinstance(cell, list) and len(cell) == 1 else ""
-    )
+    assert doc["text"] == "Write about Grayport at length."
+    assert (doc["question"], doc["index"]) == ("Grayport", "g1")
+    assert [(page["title"], page["text"]) for page in doc["passages"]] == passages
 
 
 def test_several_titles_are_candidates(read, tmp_path):
