@@ -25,7 +25,7 @@ def tasks(place: Place) -> list[Line]:
 
 
 def _line(task: TaskResult) -> Line:
-    name = headline(task) or ""
+    name = headline(task)
     found = figure(task, name)
     samples = list(read_samples(task.samples)) if task.samples else []
     reasons = [reason for sample in samples for reason in _reasons(sample)]

@@ -41,7 +41,6 @@ from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import (
     Doc,
     Docs,
-    Generation,
     JsonObject,
     Responses,
     Table,
@@ -55,11 +54,12 @@ Subject = TypeVar("Subject")
 Reply = TypeVar("Reply")
 
 
-class JudgedMethod(Generation, abc.ABC):
+class JudgedMethod(abc.ABC):
     """How a judge decides about responses, and what follows from a record of its decisions."""
 
     name: str = ""
     kinds: Sequence[str] = ()
+    """The kinds of questions without an answer to which nothing gets a verdict."""
 
     step: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
@@ -87,6 +87,22 @@ class JudgedMethod(Generation, abc.ABC):
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
+    @property
+    @abc.abstractmethod
+    def prompt_names(self) -> Sequence[str]:
+        """The prompts that the judge is asked with, whose hashes belong to the results."""
+
+    @abc.abstractmethod
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Return a JSON-able record for each document.
+
+        Each has ``unscored``: the reason why there is no verdict, or None.
+        """
+
+    @abc.abstractmethod
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Return the record of a document on which there is no verdict at all for a reason."""
+
     def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
         return [(self.step, judge.rehearse(work))]
@@ -110,7 +126,7 @@ class JudgedMethod(Generation, abc.ABC):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return what a record adds to each score."""
 
-    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:  # noqa: B027  optional
         """Check a record from a file.
 
         Raises:
@@ -251,9 +267,9 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     for name, entry in summary.items():
         score = find_score(scores, name)
         if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = _shown(score, entry["value"])
+            value = score.write(entry["value"])
             interval = score.between(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [_shown(score, entry[end]) for end in ("worst", "best") if end in entry]
+            bounds = [score.write(entry[end]) for end in ("worst", "best") if end in entry]
             label = replace(score, label=score.label or name).titled
             rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
         elif entry:
@@ -264,10 +280,6 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
                 counts = "; ".join(map(str, entry))
             notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
     return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
-
-
-def _shown(score: Score, value: float | None) -> str:
-    return "-" if value is None else score.write(value)
 
 
 def count(reasons: Iterable[str | None]) -> dict[str, int]:

@@ -47,12 +47,12 @@ def _outcome_of(
     task: TaskResult, benchmark: Benchmark, finished: Finished
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the row of a task, and why items are unscored and what knowing nothing scores."""
-    score = score_called(task.kind, headline(task) or "")
+    score = score_called(task.kind, headline(task))
     measured = figure(task, score.name)
     num_rows = f"{task.effective:,}"
     if task.effective != task.num_samples:
         num_rows += f"/{task.num_samples:,}"
-    unscored = f"{int(task.metrics.get('unscored', 0)):,}"
+    unscored = f"{task.unscored:,}"
     if benchmark.scoring.unscored_unit != "rows":
         unscored += f" {benchmark.scoring.unscored_unit}"
     title = f"{score.titled}{_BETTER[score.higher]}"

@@ -144,7 +144,6 @@ def ambigbio(
         f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
         f" have no verdict left: D-FActScore of all facts would be {worst} if the lost ones were"
         f" not supported, {best} if they were",
-        f"biographies: the decisions alone show {report['num_biographies_at_least']:.2f} at least",
     ]
     columns = ("figure", "#value", "#95% interval")
     print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)

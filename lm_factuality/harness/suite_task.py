@@ -40,7 +40,7 @@ for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
 
 
-class Settings(NamedTuple):
+class TaskSettings(NamedTuple):
     """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the
     metadata that results hold."""
 
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """What ``lm-factuality validate`` finds in one task: every problem, each naming its place;
     ``example`` holds the requests of the first row, as (context, continuation), if they can be
     built, and ``seam`` shows where the two meet."""
@@ -136,7 +136,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         lm_eval looks at its signature."""
 
     @abc.abstractmethod
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises
         ConfigError: it cannot be used."""
 
@@ -159,13 +159,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         problems = list(self.declared.wrong_metrics(config.get("metric_list")))
         if problems:
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
-
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """What is wrong with the task that ``config`` describes, which the user calls ``target``.
-        As it stands, for tasks that check all they read when made; others find all problems of
-        their data. Raises ConfigError, DataError: no task."""
-        return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
@@ -283,20 +276,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return config
 
 
-def build(
-    task: type[ConfigurableTask],
-    config: Mapping[str, Any],
-    data_dir: str | None,
-    limit: int | None = None,
-) -> Any:
-    """The task with its requests, without the suite's warnings: what a task would warn of is in the
-    report."""
-    with quietly():
-        built = task(data_dir=data_dir, config=config)
-        built.build_all_requests(limit=limit)
-    return built
-
-
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
     """Without the warnings of the suite."""
@@ -311,12 +290,23 @@ def quietly() -> Iterator[None]:
 
 def check_built(
     task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
-) -> Report:
-    """The report on a task that has been made.
+) -> TaskReport:
+    """Make a task and its requests, without the suite's warnings, and report on it.
 
     Problems are what the documents hold under the task's ``problem_key``.
+
+    Args:
+        task: The class, which may be lm_eval's.
+        target: What the user calls the task.
+        config: Its YAML.
+        data_dir: A folder with the published files.
+
+    Raises:
+        ConfigError, DataError: It cannot be made.
     """
-    built = build(task, config, data_dir)
+    with quietly():
+        built: Any = task(data_dir=data_dir, config=config)
+        built.build_all_requests(limit=None)
     documents = list(built.eval_docs)
     key = getattr(task, "problem_key", "")
     problems = [
@@ -332,7 +322,7 @@ def check_built(
             is_text = isinstance(continuation, str)
             example.append((_end_of(str(context)), continuation if is_text else ""))
     seam = getattr(built, "seam", "")
-    return Report(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
+    return TaskReport(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
 
 
 def _end_of(text: str) -> str:

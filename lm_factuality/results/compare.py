@@ -10,7 +10,14 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
+from lm_factuality.benchmarks.chosen import (
+    Figure,
+    benchmark_of,
+    figure,
+    headline,
+    newest,
+    suite_runs,
+)
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Published,
@@ -25,7 +32,7 @@ from lm_factuality.benchmarks.pairs import (
     row_of,
     written,
 )
-from lm_factuality.benchmarks.rows import scored_rows
+from lm_factuality.benchmarks.rows import SampleRow, scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
@@ -53,28 +60,17 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     Raises:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
-    runs = []
-    left_out: dict[str, None] = {}
-    for file in read_results_files(paths):
-        for task in file.tasks:
-            benchmark = find_benchmark(task.kind)
-            if benchmark is None:
-                sentence = (
-                    f"Left out: {task.task} is not a task of the suite, so its scores to compare"
-                    " are not known"
-                )
-                left_out[sentence] = None
-            else:
-                runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
-
+    runs, left_out = suite_runs(read_results_files(paths))
     newest_runs = {id(run) for run in newest(runs)[0]}
     for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
-        benchmark = find_benchmark(run.task.kind)
-        samples = benchmark.page.samples if benchmark else None
+        benchmark = benchmark_of(run.task)
+        samples = benchmark.page.samples
+        rows: list[SampleRow] = []
         if samples is not None and id(run) in newest_runs:
             rows = [row_of(run.task, samples, sample) for sample in samples_of(run.task)]
-            runs[place] = replace(run, scored=scored_rows(rows))
-    return runs, list(left_out)
+        notes = tuple(notes_of(benchmark, run.file, run.task))
+        runs[place] = replace(run, notes=notes, scored=scored_rows(rows))
+    return runs, left_out
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -183,7 +179,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
             interval = score.between(correction.low, correction.high)
             corrected = f"{score.write(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
-        unscored = int(number_of(task.metrics.get("unscored")) or 0)
+        unscored = task.unscored
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
             notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
@@ -212,7 +208,7 @@ def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
 
 def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
     """Say between what the headline would be if all unscored items were wrong, or right."""
-    name = headline(task) or ""
+    name = headline(task)
     score = benchmark.score(name)
     ends = [number_of(task.metrics.get(end)) for end in bounds_of(name, None, None)]
     texts = [f"{score.times * end:.{score.digits}f}" for end in ends if score and end is not None]
@@ -288,7 +284,7 @@ def _pair_table(
     names = sorted({name for run in runs for name in run.scored})
     wanted = scores or [score.name for score in benchmark.shown]
     if not scores and len(runs) > _MOST_MODELS:
-        wanted = [headline(runs[0].task) or ""]
+        wanted = [headline(runs[0].task)]
     rows: list[tuple[str, ...]] = []
     notes = []
     not_compared = []

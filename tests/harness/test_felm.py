@@ -12,7 +12,7 @@ from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
 from lm_factuality.benchmarks.felm.verdicts import judge_outputs
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
@@ -84,7 +84,7 @@ def test_a_chat_model_without_its_template_is_warned_of(
     is_applied,
     expected,
 ):
-    begin_run(Run())
+    begin_run(EvaluationRun())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:

@@ -222,9 +222,9 @@ def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, cap
 
 
 def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
 
-    current = begin_run(Run())
+    current = begin_run(EvaluationRun())
     evaluate(
         "constant-answer",
         ["felm_gen"],
@@ -313,7 +313,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
 
     from judges.config import JudgeConfig
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
@@ -327,7 +327,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
         config = JudgeConfig(
             "down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0
         )
-    current = begin_run(Run(folder))
+    current = begin_run(EvaluationRun(folder))
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
     verdicts = setup.apply([["It is so."]] * len(docs), docs)
     assert len(verdicts) == len(docs)
@@ -342,7 +342,7 @@ def test_the_tasks_of_a_run_share_one_budget(
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run, current_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run, current_run
 
     def script(prompt: str, attempt: int) -> Act:
         return dataclasses.replace(
@@ -366,12 +366,12 @@ def test_the_tasks_of_a_run_share_one_budget(
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
         return current_run().failures
 
-    begin_run(Run(tmp_path))
+    begin_run(EvaluationRun(tmp_path))
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert "max_cost of $0.12 leaves no room for another call" in task(answer)[-1]
         assert (len(current_run().failures), len(server.bodies)) == (number, 6)
-    begin_run(Run(tmp_path))
+    begin_run(EvaluationRun(tmp_path))
     assert task("It opened in 1871.") == []
     assert len(server.bodies) == 12

@@ -11,7 +11,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.scores.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
@@ -134,7 +134,7 @@ def test_a_caution_is_said_once_and_by_the_first_process(
     evaluate, data_dir, caplog, monkeypatch, rank, expected
 ):
     """Though the task is made twice."""
-    begin_run(Run())
+    begin_run(EvaluationRun())
     monkeypatch.setenv("RANK", rank)
     for _ in range(2):
         evaluate(

@@ -24,18 +24,18 @@ from lm_factuality.benchmarks.biographies.types import (
 )
 from lm_factuality.benchmarks.longform.benchmark import generation as longform
 from lm_factuality.benchmarks.pairs import row_of
-from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute, same
+from tests.conftest import task_result
 from tests.people.conftest import felm_gen_sample
 
 OUTCOMES = ("supported", "not_supported", "irrelevant")
 
 
 def task_of(kind, **metadata):
-    return TaskResult("task", kind, {}, {}, 1, 1, metadata, {}, "1", None, None)
+    return task_result("task", kind, metadata=metadata)
 
 
 def by_judge(people, task, sample):

@@ -3,8 +3,6 @@ everywhere."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, figure
@@ -46,18 +44,6 @@ def test_a_score_has_one_interval_wherever_it_stands(tmp_path, capsys):
         assert f"75.0 {between}" in text_of(read(tmp_path / "out", page))
     assert main(["compare", str(path)]) == 0
     assert between in capsys.readouterr().out
-
-
-def test_of_a_score_that_nobody_declared_the_interval_may_lie_on_both_sides_of_nothing(tmp_path):
-    (task,) = read_results_file(
-        write_results(tmp_path / "r", {"my_factor": factor_task([True] * 30)})
-    ).tasks
-    found = figure(
-        replace(task, kind="others", metrics={"mcc": 0.05}, stderrs={"mcc": 0.06}), "mcc"
-    )
-    assert (found.low, found.high) == pytest.approx(
-        (0.05 - 1.96 * 0.06, 0.05 + 1.96 * 0.06), abs=1e-5
-    )
 
 
 def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_path):

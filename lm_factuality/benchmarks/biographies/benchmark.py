@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS
+from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.method import AmbigBio, generation
 from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
@@ -102,8 +102,6 @@ BENCHMARK = judged_benchmark(
             own_pages=("biographies", _judged_texts),
         ),
     ),
-    checks=Checks(
-        certifiable=tuple(setting for step in JUDGED_STEPS for setting in step.settings),
-    ),
+    checks=Checks(certifiable=tuple(SETTINGS.values())),
     order=30,
 )

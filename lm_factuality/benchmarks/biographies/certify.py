@@ -235,18 +235,13 @@ def table_scores(counts: Sequence[float]) -> dict[str, float]:
     (1985).
     """
     tp, fp, fn, tn = counts
-    total = tp + fp + fn + tn
-    accuracy = ratio(tp + tn, total)
     recall = ratio(tp, tp + fn)
-    # Cohen's kappa: agreement beyond that of judges who only know how often each answer is given.
-    chance = ratio((tp + fp) * (tp + fn) + (fn + tn) * (fp + tn), total * total)
     return {
-        "accuracy": accuracy,
+        "accuracy": ratio(tp + tn, tp + fp + fn + tn),
         "precision": ratio(tp, tp + fp),
         "recall": recall,
         "f1": ratio(2 * tp, 2 * tp + fp + fn),
         "balanced_accuracy": (recall + ratio(tn, tn + fp)) / 2,
-        "kappa": ratio(accuracy - chance, 1 - chance),
         "facts_per_released": ratio(tp + fp, tp + fn),
     }
 
@@ -323,10 +318,9 @@ class StepTrial:
         rows = []
         for name, ends in certificate["intervals"].items():
             rows.append((name, shown(scores[name]), interval(ends), shown(guessed[name])))
-        counts = ", ".join(f"{name} {scores[name]:g}" for name in _OUTCOMES)
         notes = [
             f"{data['rows']} of {data['of']} responses; {data['without']} more tell nothing of"
-            f" this step. Counts: {counts}.",
+            " this step.",
             f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
             *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
             "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw"
@@ -379,12 +373,12 @@ def _score_called(name: str, counts: Sequence[float]) -> float:
 def _setting(name: str) -> Certifiable:
     about = _ABOUT[name]
     return Certifiable(
-        name=f"biographies_{name}",
-        what=about["what"],
-        headline=(about["headline"],),
-        label=about["label"],
-        blob=_BLOBS,
-        open=partial(StepTrial, name),
+        f"biographies_{name}",
+        about["what"],
+        (about["headline"],),
+        about["label"],
+        _BLOBS,
+        partial(StepTrial, name),
         takes=("files", "rows"),
     )
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -24,8 +25,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText, JudgedBiography
 from lm_factuality.ground.errors import DataError, refuse
-from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, to_model
+from lm_factuality.ground.records import read_model
 
 _EXPECTED = (
     "expected a decision file as it was released: JSON, plain or gzipped, with the lists"
@@ -75,6 +75,15 @@ class DecidedResponse:
             waiting[fact.atom].append(number)
         return [waiting[fact.atom].pop(0) if waiting[fact.atom] else -1 for fact in self.grouped]
 
+    @cached_property
+    def grouped_verdicts(self) -> list[bool | None]:
+        """For each fact as decomposed the verdict on it after grouping, if there is one."""
+        verdicts: list[bool | None] = [None] * len(self.facts)
+        for number, fact in zip(self.numbers, self.grouped, strict=True):
+            if number >= 0:
+                verdicts[number] = fact.is_supported
+        return verdicts
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -100,13 +109,8 @@ def read_decisions(path: Path) -> Decisions:
     Raises:
         DataError: The file cannot be read, or is not as expected.
     """
-    try:
-        file = to_model(_DecisionFile, parse_json(read_text(path, _EXPECTED), is_shared=False))
-        if len(file.decisions) != len(file.global_decisions):
-            raise ValueError("'decisions' and 'global_decisions' have different lengths")
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; {_EXPECTED}") from error
-    pairs = list(zip(file.decisions, file.global_decisions, strict=True))
+    file = read_model(path, _DecisionFile, _EXPECTED)
+    pairs = list(zip_longest(file.decisions, file.global_decisions))
     problems = [
         f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
         for number, (facts, grouped) in enumerate(pairs)
@@ -191,20 +195,16 @@ class KnownResponse:
         entity the files say nothing. Pairs that they contradict are left out.
         """
         candidates = self.generation.entities
-        decisions: dict[tuple[int, str], set[bool]] = defaultdict(set)
+        decisions: dict[tuple[int, str], set[bool | None]] = defaultdict(set)
         for number, fact in enumerate(self.decided.facts):
             topic = fact.supporting_topic
             for entity in candidates if topic is None else (topic,):
                 decisions[number, entity].add(fact.is_supported)
-        supported = {
-            number: fact.is_supported
-            for number, fact in zip(self.decided.numbers, self.decided.grouped, strict=True)
-        }
         for entity, numbers in self.groups:
             for number in numbers:
-                decisions[number, entity].add(supported[number])
+                decisions[number, entity].add(self.decided.grouped_verdicts[number])
         return {
-            (number, entity): values.pop()
+            (number, entity): bool(values.pop())
             for (number, entity), values in decisions.items()
             if len(values) == 1 and entity in candidates
         }

@@ -16,10 +16,9 @@ from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.records import lines_of, read_text, to_model
+from lm_factuality.ground.records import lines_of, read_model, to_model
 from lm_factuality.ground.thinking import said
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -64,11 +63,7 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
     """
     generations: list[GeneratedText] = []
     for path in paths:
-        try:
-            file = to_model(_AlceFile, parse_json(read_text(path, _EXPECTED), is_shared=False))
-        except ValueError as error:
-            raise DataError(f"{path}: {error}; {_EXPECTED}") from error
-        for number, row in enumerate(file.data):
+        for number, row in enumerate(read_model(path, _AlceFile, _EXPECTED).data):
             if outputs and row.output is None:
                 raise DataError(
                     f"{path}: data[{number}] has no output, the text that a model wrote;"

@@ -12,16 +12,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from judges.answers import BLANKS, Answer
-from judges.judge import Judge, Plan
+from judges.judge import Judge
 from judges.typed import Reply, Typed
 from judges.verify import (
     NOT_SUPPORTED,
-    PAGE_TOKENS,
     SUPPORTED,
     UNSCORED,
     by_page,
     lists_of,
-    numbers_exist,
     page_subject,
     stated,
 )
@@ -124,8 +122,9 @@ def judge_pairs(
     judgements = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
+        subjects = [{**pair.subject, "choices": CHOICES} for pair in asked.values()]
         answers = judge.ask(
-            f"{folder}/verify_true_false", _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS
+            f"{folder}/verify_true_false", subjects, _DOING, top_logprobs=TOP_LOGPROBS
         )
         for (key, pair), texts in zip(asked.items(), answers, strict=True):
             judgements[key] = vote(pair.evidence, [*map(read_by_logprobs, texts)])
@@ -137,6 +136,9 @@ def judge_pairs(
             samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
             judgements[key] = vote(tuple(subject["evidence"]), samples)
             del asked[key]
+        if judge.is_silent:
+            # A real judge leaves out few facts of a page, so a rehearsal asks none of them singly.
+            return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
     subjects = [pair.subject for pair in asked.values()]
     typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
     for (key, pair), replies in zip(asked.items(), typed, strict=True):
@@ -154,32 +156,6 @@ def unasked(pair: FactPair) -> Judgement:
     if not pair.entity:
         return Judgement(UNSCORED, None, pair.problem or "")
     return Judgement(NOT_SUPPORTED, 0.0, pair.problem or "")
-
-
-def plan_pairs(judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER) -> Plan:
-    """Plan what `judge_pairs` asks."""
-    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
-    if judge.config.verdicts == "logprobs":
-        return judge.plan(
-            f"{folder}/verify_true_false", _with_choices(asked), top_logprobs=TOP_LOGPROBS
-        )
-    subjects = [pair.subject for pair in asked.values()]
-    singly = judge.plan(f"{folder}/verify", subjects, reply=FactReply)
-    if judge.config.verify != "page":
-        return singly
-    whole = judge.plan(
-        f"{folder}/verify_page",
-        [subject for _, subject in _pages(asked)],
-        reply=FactsOfPage,
-        check=numbers_exist,
-        max_tokens=PAGE_TOKENS,
-    )
-    # A reply may leave out every fact.
-    return replace(whole, most=whole.at_most + singly.at_most)
-
-
-def _with_choices(pairs: Mapping[PairKey, FactPair]) -> list[dict[str, Any]]:
-    return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
 
 
 def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:

@@ -6,6 +6,7 @@ each sentence, each response and each distinct fact with each entity, for all sc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,10 +18,12 @@ from judges.typed import Typed
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.biographies import people
 from lm_factuality.benchmarks.biographies.decompose import (
-    DECOMPOSE,
-    GROUP,
+    GROUP_TOKENS,
     FactsReply,
     Groups,
+    GroupsReply,
+    check_facts,
+    check_groups,
     demonstrations_for,
     group_subject,
     is_abstention,
@@ -35,7 +38,6 @@ from lm_factuality.benchmarks.biographies.matrix import (
     PairKey,
     judge_pairs,
     pairs_of,
-    plan_pairs,
 )
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
@@ -101,7 +103,7 @@ class AmbigBio(JudgedMethod):
     """What the entities are."""
 
     @property
-    def prompt_names(self) -> Sequence[str]:  # type: ignore[override]
+    def prompt_names(self) -> Sequence[str]:
         steps = ("decompose", "group", "verify", "verify_page", "verify_true_false")
         return [f"{self.folder}/{step}" for step in steps]
 
@@ -152,12 +154,11 @@ class AmbigBio(JudgedMethod):
             for number, sentence in enumerate(judged.sentences):
                 facts += [Fact(text, number) for text in split_facts(sentence)]
             likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
-        sentences = judge.plan(
-            f"{self.folder}/decompose", self.sentence_subjects(begun), **DECOMPOSE
-        )
-        groups = judge.plan(f"{self.folder}/group", self.group_subjects(likely), **GROUP)
-        pairs = plan_pairs(judge, self.pairs_by_key(likely), self.folder)
-        return [("decomposing", sentences), ("grouping", groups), ("verifying", pairs)]
+        return [
+            ("decomposing", judge.rehearse(partial(self.decompose, judged=begun))),
+            ("grouping", judge.rehearse(partial(self.group, judged=likely))),
+            ("verifying", judge.rehearse(partial(self.verify, judged=likely))),
+        ]
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         begun = self.begin(from_doc(doc, responses[0]))
@@ -185,9 +186,11 @@ class AmbigBio(JudgedMethod):
         """
         asked = judge.ask_typed(
             f"{self.folder}/decompose",
-            subjects=self.sentence_subjects(judged),
-            description="decomposing sentences",
-            **DECOMPOSE,
+            FactsReply,
+            self.sentence_subjects(judged),
+            "decomposing sentences",
+            check_facts,
+            samples=1,
         )
         replies = (reply for (reply,) in asked)
         return [
@@ -223,17 +226,20 @@ class AmbigBio(JudgedMethod):
         """
         asked = judge.ask_typed(
             f"{self.folder}/group",
-            subjects=self.group_subjects(judged),
-            description="grouping facts",
-            **GROUP,
+            GroupsReply,
+            self.group_subjects(judged),
+            "grouping facts",
+            check_groups,
+            samples=1,
+            max_tokens=GROUP_TOKENS,
         )
-        replies = iter(asked)
+        replies = (reply for (reply,) in asked)
         grouped = []
         for biography in judged:
             groups: Groups = ()
             ungrouped = None
             if _is_grouped(biography):
-                (reply,) = next(replies)
+                reply = next(replies)
                 if reply.value is None:
                     ungrouped = reply.problem
                 else:
@@ -334,11 +340,8 @@ class AmbigBio(JudgedMethod):
         return {
             **super().counts(docs, verdicts),
             **counts_of(verdicts),
-            "linking": self.linking,
-            "facts_are": self.facts,
-            "protocol": self.protocol,
+            "settings": self.about,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
-            "knowledge": self.knowledge,
         }
 
 

@@ -4,7 +4,7 @@ People say of whom a fact is told, whose page is about whom, and whether a page 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,12 @@ from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import SKIP, Answers, Item, Option, Question, load_questions
 from lm_factuality.benchmarks.biographies.generations import given_pages
 from lm_factuality.benchmarks.biographies.types import ALONE, JudgedBiography
-from lm_factuality.ground.packages import load_yaml
 
 MOST = 9  # individuals that can be told apart, a key each
 NONE = "none"
 ABSENT = "absent"
 OPTIONAL = "link"
 """The question that may be left out: equation 1 then links by people's verdicts."""
-
-_WORDS: Mapping[str, Any] = load_yaml(__package__, "people.yaml")
 
 
 def questions(noun: str) -> list[Question]:
@@ -74,14 +71,13 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
     for number in range(1, min(len(judged.facts), len(judged.entities), MOST) + 1):
-        words = {"noun": noun, "Noun": noun.capitalize(), "number": number}
         judge = ABSENT if groups else None
         if number in groups:
             entity_of = link_by_group[groups[number]]
             judge = NONE if entity_of is None else str(entity_of)
-        absent = Option(ABSENT, _WORDS[ABSENT].format(**words), "-")
-        options = (*titles, Option(NONE, _WORDS[NONE], "0"), absent)
-        text = _WORDS["individual"].format(**words)
+        absent = Option(ABSENT, f"The text has no {noun} {number}", "-")
+        options = (*titles, Option(NONE, "None of these pages", "0"), absent)
+        text = f"{noun.capitalize()} {number} of the text"
         yield Item(f"link:{number}", OPTIONAL, text, tuple(context), judge, options)
 
 

@@ -297,6 +297,20 @@ def to_outcomes(
     }
 
 
+def bootstrapped_means(
+    rows: Sequence[Mapping[str, statistics.Outcome | None]],
+) -> tuple[JsonObject, JsonObject]:
+    """Return the mean of each metric, and its 95% interval when whole clusters are drawn again."""
+    means = {}
+    intervals = {}
+    for name in rows[0]:
+        outcomes = [row[name] for row in rows]
+        ends = statistics.bootstrap_interval(outcomes, resamples=2000)
+        means[name] = statistics.defined(statistics.mean(outcomes))
+        intervals[name] = [statistics.defined(end) for end in ends]
+    return means, intervals
+
+
 def counts_of(records: Sequence[Verdict]) -> JsonObject:
     """Count what no score tells of a set.
 

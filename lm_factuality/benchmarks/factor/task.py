@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import Settings, SuiteTask, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
 
 class FactorTask(SuiteTask):
@@ -46,10 +46,10 @@ class FactorTask(SuiteTask):
 
     corpus_of = staticmethod(parse_corpus)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._corpus = corpus = self.corpus_of(config)
-        return Settings(
+        return TaskSettings(
             {"output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold"},
             {
                 "window": corpus.metadata.window,

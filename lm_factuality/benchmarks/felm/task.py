@@ -22,7 +22,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.samples import texts
-from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
 class FelmTask(SuiteTask):
@@ -40,7 +40,7 @@ class FelmTask(SuiteTask):
     instructs = True
     problem_key = "problem"
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         stated = {name: metadata[name] for name in self.reads if name in metadata}
         self._settings = read_settings(FelmSettings, stated, f"{config.get('task')}: metadata")
         self._own_data = own_data(config, "JSONL in FELM's columns")
@@ -48,7 +48,7 @@ class FelmTask(SuiteTask):
         about: dict[str, str] = {"protocol": self._settings.protocol}
         if self._settings.mode == "doc":  # of a folder the last part of its path
             about["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
-        return Settings(own, about)
+        return TaskSettings(own, about)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the rows, as samples show them, each with the prompt that the model sees."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.factor.corpus import read_yaml
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
     Known,
@@ -13,9 +14,9 @@ from lm_factuality.benchmarks.longform.rows import (
     open_knowledge,
     read_rows,
 )
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 class LongFormTask(JudgedTask):
@@ -31,7 +32,7 @@ class LongFormTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         task = self._task = read_yaml(LongFormYaml, config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
@@ -40,7 +41,7 @@ class LongFormTask(JudgedTask):
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,
         }
-        return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
+        return long_form, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
     def read_documents(self) -> list[JsonObject]:
         docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)

@@ -11,7 +11,7 @@ from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts
 from lm_factuality.harness import rolling
 from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.suite_task import Settings, SuiteTask, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
 
 class PerplexityTask(SuiteTask):
@@ -35,12 +35,12 @@ class PerplexityTask(SuiteTask):
         # What lm_eval pads by when several processes share the work.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
         stride = self._yaml.metadata.stride or (window // 2 if window else None)
-        return Settings(
+        return TaskSettings(
             {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"},
             {"window": window, "stride": stride},
         )

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sklearn.metrics import cohen_kappa_score
 
 from judges.certificates import find_certificate, save_certificate, to_certificate
 from judges.config import load_judge_config
@@ -22,7 +21,6 @@ from lm_factuality.benchmarks.biographies.certify import (
     StepTrial,
     compare_groups,
     count_matches,
-    table_scores,
 )
 from lm_factuality.benchmarks.biographies.decisions import (
     DecidedFact,
@@ -155,12 +153,6 @@ def test_pairs_of_facts_are_compared():
     assert [same.count(outcome) for outcome in (tp, fp, fn, tn)] == [4, 0, 0, 6]
     refused = replace(case.given, ungrouped="no JSON object")
     assert compare_groups(refused, case.released) == ["no JSON object"]
-
-
-def test_kappa_is_that_of_sklearn():
-    truth = [True] * 9 + [False] * 4
-    verdicts = [True] * 7 + [False] * 2 + [True] + [False] * 3
-    assert table_scores([7, 1, 2, 3])["kappa"] == pytest.approx(cohen_kappa_score(truth, verdicts))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -38,7 +39,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 )
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.harness.generation import read_samples, to_line
+from lm_factuality.harness.generation import read_generations, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
@@ -49,6 +50,10 @@ RESPONSES = (
     "I'm sorry, but I can't help with that.",
     "Two boats carry twelve crates.",
 )
+
+
+DOC = {"index": "1", "domain": ROWS[0][1], "prompt": "Why?", "reference_texts": []}
+FIRST = {**DOC, "index": "0"}
 
 
 @pytest.fixture
@@ -413,34 +418,42 @@ def test_samples_of_several_files_and_filters(docs, tmp_path):
     ]
     first.write_text("\n".join(content) + "\n\n", encoding="utf-8")
     second.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
-    assert read_samples([first, second], FELM_GEN) == (
+    assert read_generations([first, second], FELM_GEN) == (
         docs[:4],
         [(text,) for text in RESPONSES[:4]],
     )
 
 
-def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
-    good = to_line(docs[0], ["So."])
-    bad = {
-        "{": "not JSON",
-        "[1]": "found [1]; expected a dictionary or an instance of _Line",
-        to_line({"index": "5"}, ["So."]): "'doc': domain is missing",
-        to_line(docs[1], ["So.", "So?"]): "found 2 responses, expected one",
-        good: "the same document as",
-        json.dumps({**json.loads(good), "filter": "judge"}): "the same document as",
-    }
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", ":2: not JSON"),
+        ("[1]", ":2: no sample of lm_eval"),
+        ('{"doc": {}}', ":2: no sample of lm_eval: expected a JSON object with 'resps'"),
+        (to_line({"index": "5"}, ["So."]), ": sample 2: 'doc': domain is missing"),
+        (
+            to_line({**DOC, "reference_texts": [3]}, ["So."]),
+            ": sample 2: 'doc': reference_texts[0] is 3; expected a valid string",
+        ),
+        (to_line(DOC, ["So.", "So?"]), ": sample 2: found 2 responses, expected one"),
+        (json.dumps({"doc": DOC, "resps": [[[-1.0]]]}), ": sample 2: found -1.0 among"),
+        (to_line(FIRST, ["So."]), ": sample 2: the same document as"),
+    ],
+)
+def test_a_bad_line_of_a_samples_file_is_named(tmp_path, bad, message):
     path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join([good, *bad]) + "\n", encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        read_samples([path], FELM_GEN)
-    for number, (line, message) in enumerate(
-        zip(str(caught.value).splitlines(), bad.values(), strict=True), 2
-    ):
-        assert line.startswith(f"{path}:{number}: ")
-        assert message in line
+    path.write_text("\n".join([to_line(FIRST, ["So."]), bad]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(f"{path}{message}")):
+        read_generations([path], FELM_GEN)
+
+
+def test_files_without_samples_are_named(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    with pytest.raises(DataError, match=r"nothing\.jsonl: no such file"):
+        read_generations([tmp_path / "nothing.jsonl"], FELM_GEN)
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(DataError, match="no samples"):
-        read_samples([path], FELM_GEN)
+        read_generations([path], FELM_GEN)
 
 
 def test_cuts_by_rules_against_the_published_segments(shared: Path):
@@ -448,7 +461,7 @@ def test_cuts_by_rules_against_the_published_segments(shared: Path):
     ``steps``."""
     found = {domain: Counter[str]() for domain in DOMAINS}
     path = shared / "data" / "felm" / "all.jsonl"
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line.replace("\\\\n", "\\n"))
         response = row["response"]
         if not isinstance(response, str):  # of two rows it is a number
