@@ -16,10 +16,9 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Samples,
     answered,
-    parts_of_means,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples, verdict_of
@@ -54,7 +53,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if gap is None else -gap,
         facets=(),
         detail={**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        parts=parts_of_means(sample, SCORES),
+        parts=mean_parts(sample, SCORES),
     )
 
 
