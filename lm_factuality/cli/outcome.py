@@ -71,25 +71,18 @@ def _outcome_of(
 
 def _next_steps(finished: Finished, tasks: Sequence[tuple[TaskResult, Benchmark]]) -> Iterator[str]:
     """Yield how to judge what was only generated, and how to look at the samples."""
-    if finished.output is None:
+    if finished.path is None:
         yield (
             "Nothing was kept. To see each sample: the same command with --output_path DIR"
             " --log_samples"
         )
+        return
     for task, benchmark in tasks:
         if not task.metrics and benchmark.judging is not None and task.samples:
             out = str(task.samples.with_suffix(""))
             files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
             command = shlex.join(["lm-factuality", "judge", task.kind, *files])
             yield f"To judge the answers: {command}"
-    if finished.output and any(task.metrics for task, _ in tasks):
-        results = finished.output
-        name = results.resolve().name
-        if results.suffix == ".json":  # lm_eval puts the date into the name
-            name = results.stem
-            results = finished.path or results
-        out = str(finished.output.parent / f"{name}-report")
-        command = shlex.join(["lm-factuality", "report", str(results), "--out", out])
+    if any(task.metrics for task, _ in tasks):
+        command = shlex.join(["lm-factuality", "report", str(finished.path), "--out", "report"])
         yield f"To look at the results: {command}"
-        if not any(task.samples for task, _ in tasks):
-            yield "With --log_samples in the run the report shows each sample."
