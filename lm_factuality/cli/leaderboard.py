@@ -175,8 +175,6 @@ def build(
         reports=reports,
         rules=rules,
     )
-    for model in built.unreported:
-        sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
     sys.stdout.write(
         f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
         f" {built.refused} refused: {out / 'index.html'}{_by_rules(rules)}\n"

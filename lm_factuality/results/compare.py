@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest
+from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest, score_called
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Published,
@@ -53,19 +53,17 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     Raises:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
-    runs = []
+    runs: list[Run] = []
     left_out: dict[str, None] = {}
     for file in read_results_files(paths):
+        runs += runs_of(file)
         for task in file.tasks:
-            benchmark = find_benchmark(task.kind)
-            if benchmark is None:
+            if find_benchmark(task.kind) is None:
                 sentence = (
                     f"Left out: {task.task} is not a task of the suite, so its scores to compare"
                     " are not known"
                 )
                 left_out[sentence] = None
-            else:
-                runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
 
     newest_runs = {id(run) for run in newest(runs)[0]}
     for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
@@ -75,6 +73,16 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
             rows = [row_of(run.task, samples, sample) for sample in samples_of(run.task)]
             runs[place] = replace(run, scored=scored_rows(rows))
     return runs, list(left_out)
+
+
+def runs_of(file: ResultsFile) -> list[Run]:
+    """Return every task of a declared benchmark in a results file."""
+    runs = []
+    for task in file.tasks:
+        benchmark = find_benchmark(task.kind)
+        if benchmark is not None:
+            runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
+    return runs
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -139,7 +147,7 @@ def tables(
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
         if benchmark_runs and benchmark.comparing.shown_beside is None:
-            yield _headline_table(benchmark, benchmark_runs)
+            yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
         for table in _pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
@@ -168,26 +176,29 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
-    """Show the headline of a benchmark, one row per run."""
+def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> Table:
+    """Show a score that a benchmark is about, one row per run."""
     scoring = benchmark.scoring
-    score = benchmark.score(scoring.headlines[0])
-    assert score is not None
+    score = score_called(benchmark.kind, name)
     rows = []
     runs_of_notes: dict[str, list[str]] = {}
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
         notes = list(run.notes)
-        correction = task.corrected.get(score.name)
+        measured = figure(task, name)
+        correction = task.corrected.get(name)
         if correction is not None:
             interval = score.between(correction.low, correction.high)
             corrected = f"{score.write(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
+        if measured is not None and measured.floor is not None:
+            floor = f"{score.write(measured.floor)}{score.unit}"
+            notes.append(f"knowing nothing scores {floor} on these rows")
         unscored = int(number_of(task.metrics.get("unscored")) or 0)
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
-            notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
-        cells = score_cells(figure(task, score.name), score)
+            notes.append(f"{unscored} {unit} unscored{_bounds(task, score)}")
+        cells = score_cells(measured, score)
         rows.append((task.task, run.label, *cells, str(task.effective), str(unscored)))
         for note in notes:
             runs_of_notes.setdefault(note, []).append(f"{task.task}, {run.label}")
@@ -195,7 +206,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
     is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
     label = score.label.lower() if is_plain else score.label
     unit = " in percent" if score.unit == "%" else ""
-    columns = ("task", "model", f"#{score.name}", "#95% interval", f"#{scoring.unit}", "#unscored")
+    columns = ("task", "model", f"#{name}", "#95% interval", f"#{scoring.unit}", "#unscored")
     notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
     return Table(f"{benchmark.title} {label}{unit}", columns, rows, notes)
 
@@ -210,15 +221,13 @@ def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
     return value, score.between(measured.low, measured.high)
 
 
-def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
-    """Say between what the headline would be if all unscored items were wrong, or right."""
-    name = headline(task) or ""
-    score = benchmark.score(name)
-    ends = [number_of(task.metrics.get(end)) for end in bounds_of(name, None, None)]
-    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if score and end is not None]
+def _bounds(task: TaskResult, score: Score) -> str:
+    """Say between what a score would be if all unscored items were wrong, or right."""
+    ends = [number_of(task.metrics.get(name)) for name in bounds_of(score.name, None, None)]
+    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if end is not None]
     if len(texts) < 2:
         return ""
-    return f", {name} between {' and '.join(texts)} if they were wrong or right"
+    return f", {score.name} between {' and '.join(texts)} if they were wrong or right"
 
 
 def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
