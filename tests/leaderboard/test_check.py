@@ -382,7 +382,7 @@ FORGED_SAMPLES = {
     "a judge of its own coefficients": (
         _metadata_of_judge(options={"coefficients": "mine.json"}),
         "CONFIG_DIFFERS",
-        "coefficients of its own",
+        "the judge's coefficients is 'mine.json'",
     ),
     "retrieval in the backend": (
         _result(lambda content: content["config"].update(model="hf-ralm")),
@@ -397,7 +397,7 @@ FORGED_SAMPLES = {
     "an lm_eval that is too old": (
         _result(lambda content: content.update(lm_eval_version="0.4.0")),
         "LM_EVAL_UNKNOWN",
-        "found 0.4.0",
+        "lm_eval is '0.4.0'",
     ),
 }
 
