@@ -12,13 +12,14 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
-from lm_factuality.benchmarks.biographies.matrix import Key, Pair, pairs_of, plan_pairs
+from lm_factuality.benchmarks.biographies.matrix import FactPair, PairKey, judge_pairs, pairs_of
 from lm_factuality.benchmarks.biographies.types import Fact
 from lm_factuality.ground.console import print_table
 from tests.conftest import REPOSITORY
@@ -31,7 +32,7 @@ def measure(
 ) -> tuple[int, int, dict[str, tuple[int, int]]]:
     """(responses, facts, calls and prompt tokens by ``fact`` and ``page``)."""
     matched = list(match(read_decisions(decisions).responses, read_generations([generations])))
-    pairs: dict[Key, Pair] = {}
+    pairs: dict[PairKey, FactPair] = {}
     for number, (response, generation) in enumerate(matched):
         facts = [Fact(fact.atom, 0) for fact in response.facts]
         for pair in pairs_of(facts, generation.entities, given_pages(generation).get):
@@ -43,7 +44,7 @@ def measure(
             tempfile.TemporaryDirectory() as folder,
             Judge.open(config, Path(folder) / "answers.sqlite") as judge,
         ):
-            plan = plan_pairs(judge, pairs)
+            plan = judge.rehearse(partial(judge_pairs, pairs=pairs))
         found[verify] = (plan.distinct, plan.estimate.prompt_tokens)
     return len(matched), sum(len(response.facts) for response, _ in matched), found
 

@@ -187,6 +187,11 @@ class Judge(AbstractContextManager["Judge"]):
         """This judge, answering from the store alone. All else gets an error."""
         return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it answers from the store alone."""
+        return isinstance(self._backend, _Silent)
+
     def rehearse(self, work: Callable[[Judge], object]) -> Plan:
         """What ``work`` would ask first, found by letting it ask a silent judge."""
         backend = _Silent(self._backend)

@@ -65,7 +65,7 @@ class Results:
     files: tuple[ResultsFile, ...]
 
     def scores(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each score of each task, the headline first.
+        """Return a dictionary for each score of each of the suite's tasks, the headline first.
 
         Its keys are ``model``, ``task``, ``score`` (its name), ``rows`` (that were run), ``value``,
         ``low`` and ``high`` (its 95% interval), ``stderr``, ``unscored`` (how many), ``worst`` and
@@ -73,18 +73,16 @@ class Results:
         ``corrected`` (without the judge's errors) with ``corrected_low`` and ``corrected_high``.
         Shares lie between 0 and 1; None is what is not known.
         """
-        from lm_factuality.benchmarks.chosen import figure, headline, measure_of
+        from lm_factuality.benchmarks.chosen import benchmark_of, figure, headline, suite_runs
 
         scores = []
-        for file, task in self._tasks():
-            first = headline(task)
+        for run in suite_runs(self.files)[0]:
+            task, first = run.task, headline(run.task)
             for name in sorted(task.metrics, key=lambda name: name != first):
-                if first is not None and measure_of(task, name) is None:
+                score, result = benchmark_of(task).score(name), figure(task, name)
+                if score is None or score.measure is None or result is None:
                     continue
-                result = figure(task, name)
-                if result is None:
-                    continue
-                row = {"model": file.label, "task": task.task, "score": name, "rows": result.n}
+                row = {"model": run.file.label, "task": task.task, "score": name, "rows": result.n}
                 row |= {key: getattr(result, key) for key in _FIGURE}
                 for key, end in _CORRECTED.items():
                     row[key] = getattr(result.corrected, end, None)
@@ -182,7 +180,7 @@ def evaluate(
     from lm_eval.tasks import TaskManager
 
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
     from lm_factuality.harness.internals import internal
     from lm_factuality.harness.tasks import find_configs, with_suite
     from lm_factuality.results.read import to_results_file
@@ -196,7 +194,7 @@ def evaluate(
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
-    begin_run(Run(has_response_cache=bool(options.get("use_cache"))))
+    begin_run(EvaluationRun(has_response_cache=bool(options.get("use_cache"))))
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)

@@ -12,6 +12,7 @@ import pytest
 
 from lm_factuality.cli.main import PROGRAM, app
 from lm_factuality.ground.command_line import run_command_line
+from lm_factuality.harness.outputs import TaskResult
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -121,6 +122,21 @@ def example_row(**changes: Any) -> dict[str, Any]:
         "contradiction_2": "Its first keeper was a sailor from the south.",
     }
     return {**row, **changes}
+
+
+def task_result(task: str, kind: str, effective: int = 1, **fields: Any) -> TaskResult:
+    """A task of a results file, without scores."""
+    defaults = {
+        "metrics": {},
+        "stderrs": {},
+        "limit": None,
+        "metadata": {},
+        "config": {},
+        "version": "1",
+        "samples": None,
+    }
+    counts = {"num_samples": effective, "effective": effective}
+    return TaskResult(task=task, kind=kind, **counts, **{**defaults, **fields})
 
 
 def half_written(path: Path, by: int = 2**22 + 1) -> Path:

@@ -7,8 +7,6 @@ import importlib.util
 import sys
 from pathlib import Path
 
-import pytest
-
 from lm_factuality.harness.run import register_models
 from tests.conftest import REPOSITORY, TASKS
 
@@ -39,29 +37,7 @@ def test_tasks_of_a_checkout_are_found_without_importing_them():
     ]
 
 
-@pytest.fixture
-def finds_plugins(monkeypatch):
-    """An lm_eval that indexes the tasks of installed packages before those of
-    ``--include_path``."""
-    from lm_eval.tasks import _index
-
-    build = _index.TaskIndex.build
-    monkeypatch.setattr(
-        _index.TaskIndex,
-        "build",
-        staticmethod(lambda paths, **options: build([TASKS, *paths], **options)),
-    )
-
-
-def test_a_folder_that_lm_eval_finds_by_itself_is_not_named_again(finds_plugins, tmp_path, caplog):
-    from lm_factuality.harness.tasks import suite_tasks, with_suite
-
-    assert with_suite([str(tmp_path), str(TASKS)]) == [str(tmp_path)]
-    assert "sample_factor" in suite_tasks().all_tasks
-    assert "overrides" not in caplog.text
-
-
-def test_a_folder_that_lm_eval_does_not_know_is_named_first(tmp_path):
+def test_the_suites_folder_is_named_first_and_once(tmp_path):
     from lm_factuality.harness.tasks import with_suite
 
     assert with_suite([str(tmp_path), str(TASKS)]) == [str(TASKS.resolve()), str(tmp_path)]

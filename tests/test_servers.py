@@ -153,39 +153,3 @@ def test_a_server_is_a_judge_and_is_asked_once(server, tmp_path):
     ]
     assert line[1:5] == ["120", "120", "120", "0"]  # requests, distinct, on disk, to send
     assert b"not-a-real-key" not in (tmp_path / "answers").read_bytes()
-
-
-def test_biographies_judged_by_a_model_that_answers_nonsense_are_all_accounted_for(
-    server, tmp_path
-):
-    url, name = server
-    judge = tmp_path / "judge.yaml"
-    config = {
-        "backend": "openai",
-        "model": name,
-        "base_url": url,
-        "decoding": {"max_tokens": 16},
-        "concurrency": 8,
-    }
-    judge.write_text(yaml.safe_dump(config), encoding="utf-8")
-    generations = TASKS / "sample" / "sample_ambigbio_generations.json"
-    done = command(
-        "judge",
-        "ambigbio",
-        "--generations",
-        str(generations),
-        "--judge",
-        str(judge),
-        "--store",
-        str(tmp_path / "answers"),
-        "--out",
-        str(tmp_path / "judged"),
-        home=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text())
-    scored = metrics["responses"] - metrics["abstained"] - metrics["unscored"]["responses"]
-    assert (metrics["responses"], metrics["abstained"]) == (108, 4)
-    assert sum(metrics["unscored"]["reasons"].values()) == metrics["unscored"]["responses"] > 0
-    assert 0 <= scored <= 104
-    assert metrics["about"]["judge_usage"]["errors"] == 0

@@ -27,8 +27,8 @@ from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
 from judges.verify import PROMPT as VERIFY
 from judges.verify import Pair, SupportReply, verify
 from lm_factuality.benchmarks.biographies import decompose
-from lm_factuality.benchmarks.biographies.method import PAPER, begin, sentence_subjects
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO
+from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText, JudgedBiography
 from lm_factuality.benchmarks.factor_generation import judging as generations
 from lm_factuality.benchmarks.factor_generation.facts import MarkReply
 from lm_factuality.benchmarks.felm.judging import CLAIM_PROMPT
@@ -69,8 +69,8 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
     "decomposition": (
         "biographies/decompose",
         decompose.FactsReply,
-        sentence_subjects(
-            [begin(Generation("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))], PAPER
+        AMBIGBIO.sentence_subjects(
+            [AMBIGBIO.begin(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
         )[0],
     ),
     "grouping": (
@@ -78,7 +78,7 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
         decompose.GroupsReply,
         decompose.group_subject(
             JudgedBiography(
-                Generation("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
+                GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
                 (SENTENCE,),
                 tuple(Fact(text, 0) for text in FACTS),
                 (),

@@ -25,7 +25,7 @@ from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
 from lm_factuality.benchmarks.biographies.matrix import pairs_of
-from lm_factuality.benchmarks.biographies.types import Fact, Generation
+from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText
 from lm_factuality.ground.errors import DataError
 
 _SOURCE = (
@@ -81,7 +81,7 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
     )
 
 
-def _measure(response: DecidedResponse, generation: Generation) -> Iterator[_Pair]:
+def _measure(response: DecidedResponse, generation: GeneratedText) -> Iterator[_Pair]:
     facts = [Fact(fact.atom, 0) for fact in response.facts]
     pairs = pairs_of(facts, generation.entities, given_pages(generation).get)
     asked = {(pair.fact, pair.entity): pair for pair in pairs}

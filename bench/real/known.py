@@ -1,5 +1,5 @@
-"""``python -m bench.real.known``: what is known of FACTOR's published files, as ``known.yaml`` of
-the benchmark has it.
+"""``python -m bench.real.known``: what is known of FACTOR's published files, as ``known.yaml`` and
+``docs/known.md`` have it.
 
 Reads the published files, and the samples of the steps ``expert``, ``news`` and ``no_prefix`` of
 ``make real``.
@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing, spaces_
 from lm_factuality.ground.files import write_text
 from lm_factuality.harness.samples import read_samples
 
-TARGET = REPOSITORY / "lm_factuality" / "benchmarks" / "factor" / "known.yaml"
+TARGET = Path(__file__).with_name("known.yaml")
 _HEAD = """\
 # What is known of the published files, in per cent, whoever is evaluated. Made by: make real && python -m bench.real.known
 # rows: those measured. central: the most central of the four choices (least summed edit distance) is the true one. lot: word weights by

@@ -25,7 +25,7 @@ def tasks(place: Place) -> list[Line]:
 
 
 def _line(task: TaskResult) -> Line:
-    name = headline(task) or ""
+    name = headline(task)
     found = figure(task, name)
     samples = list(read_samples(task.samples)) if task.samples else []
     reasons = [reason for sample in samples for reason in _reasons(sample)]
@@ -85,17 +85,19 @@ def _means(folder: Path, task: str) -> dict[int, list[float]]:
 def judged(place: Place) -> list[Line]:
     """The rate of errors that ``lm-factuality judge felm_gen`` found."""
     summary = _json(place.folder / "judged" / "metrics.json")
-    whole = summary["ALL"]
-    rate = whole["segment"]
-    reasons = most_common(
-        reason for reason, count in summary["unscored"].items() for _ in range(count)
-    )
+    rate = summary["segment_error_rate"]
+    unscored = {
+        reason: number
+        for reason, number in summary["unscored"].items()
+        if not reason.startswith("no answer")
+    }
+    reasons = most_common(reason for reason, number in unscored.items() for _ in range(number))
     return [
         Line(
             "felm_gen",
-            whole["responses"],
-            _share("Segments with errors", rate["error_rate"], rate["interval"]),
-            whole["unscored"],
+            summary["responses"],
+            _share("Segments with errors", rate["value"], rate["interval"]),
+            sum(unscored.values()),
             reasons,
         )
     ]

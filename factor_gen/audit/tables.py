@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.records import (
     COMPARES,
-    DISTANCES,
     FEWEST,
-    FILES,
     LEAST_EFFECT,
-    PROPERTIES,
-    TYPES,
+    PAPER,
     BenchmarkAudit,
     BlindBaseline,
     EstimatedShare,
     Property,
 )
 from lm_factuality.benchmarks.declaration import Table
-from lm_factuality.ground.console import interval, plural, shown
+from lm_factuality.ground.console import plural, shown
 
 _PLACES = 3  # locations that a reason names
 _NOTES = (
@@ -65,7 +62,7 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
     pairs = strongest.pairs
     figures = (
-        f"{strongest.name}, {shown(pairs.value)} of pairs ({interval(pairs[1:])}; chance 50%,"
+        f"{strongest.name}, {shown(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
         f" {_p(strongest)})"
     )
     if not audit.leaks:
@@ -82,7 +79,7 @@ def _p(baseline: BlindBaseline) -> str:
 
 
 def _with_interval(share: EstimatedShare) -> str:
-    return f"{shown(share.value)} ({interval(share[1:])})"
+    return f"{shown(share.value)} ({share.interval})"
 
 
 def _flagged(audit: BenchmarkAudit) -> str:
@@ -96,9 +93,9 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
             baseline.name,
             baseline.family,
             shown(baseline.pairs.value),
-            interval(baseline.pairs[1:]),
+            baseline.pairs.interval,
             shown(baseline.picks.value),
-            interval(baseline.picks[1:]),
+            baseline.picks.interval,
             verdict(baseline),
         )
         for baseline in audit.baselines
@@ -155,16 +152,17 @@ def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Tab
     measured = (audit.distance.mean, audit.distance.deviation)
     here, *published = (
         f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
-        for mean, deviation in (measured, *DISTANCES)
+        for mean, deviation in (measured, *PAPER["distances"])
     )
     rows = [("edit distance (words)", here, "", *published)]
-    for kind in dict.fromkeys((*TYPES, *audit.types)):
+    published_types = PAPER["types"]
+    for kind in dict.fromkeys((*published_types, *audit.types)):
         shares = [
             shown(counts.get(kind, 0) / sum(counts.values())) if counts else ""
             for counts in (audit.types, types_by_judge)
         ]
-        rows.append((kind, *shares, *map(shown, TYPES.get(kind, [None] * len(FILES)))))
-    columns = ("", "#here", "#by judge", *(f"#{name}" for name in FILES))
+        rows.append((kind, *shares, *map(shown, published_types.get(kind, [None] * 3))))
+    columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
     notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     return Table(title, columns, rows, notes)
@@ -179,14 +177,14 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Tab
             (
                 finding.name,
                 shown(finding.share.value),
-                interval(finding.share[1:]),
+                finding.share.interval,
                 str(finding.scored),
                 str(sum(finding.unscored.values())),
-                *map(shown, PROPERTIES[finding.name]),
+                *map(shown, PAPER["properties"][finding.name]),
             )
         )
         for reason, count in finding.unscored.items():
             notes.append(f"unscored, {finding.name}: {reason}: {count}")
     columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    return Table(title, (*columns, *(f"#{name}" for name in FILES)), cells, notes)
+    return Table(title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes)

@@ -48,7 +48,7 @@ _COMPARATORS = [
 ]
 
 
-class _Change(NamedTuple):
+class Change(NamedTuple):
     """``new`` in place of ``old``, which stands between two other texts."""
 
     before: str
@@ -66,7 +66,7 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
     Returns:
         One of `REASONS`; None if nothing says so.
     """
-    change = _Change(text[:start], text[start:end], new, text[end:])
+    change = Change(text[:start], text[start:end], new, text[end:])
     facts = {
         "old": [change.old],
         "new": [new],
@@ -78,7 +78,7 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
     return next((reason for reason in REASONS if place.meets(reason)), None)
 
 
-def _open_quantities(change: _Change) -> bool:
+def _open_quantities(change: Change) -> bool:
     """Whether some quantity fits both; see `compatible.yaml` for the bounds of a range."""
     is_comparator = any(
         place == "before" and words.search(change.old) for place, words, *_ in _COMPARATORS
@@ -111,7 +111,7 @@ def _range(before: str, after: str) -> tuple[float, float] | None:
     return value, value
 
 
-def _time_within(change: _Change) -> bool:
+def _time_within(change: Change) -> bool:
     """Whether all that both dates state is the same, so that one is within the other."""
     old, new = _stated(change.old), _stated(change.new)
     both = old.keys() & new.keys()
@@ -155,18 +155,15 @@ def _regions() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(wholes - {""}) for name, wholes in regions.items()}
 
 
-def _place_within(change: _Change) -> bool:
-    """Whether a place, or the country of a nationality, is within the other or the same."""
-    old, new = (
-        (NATIONALITIES.get(name) or name).removeprefix("the ") for name in (change.old, change.new)
-    )
-    return new in _names_of([old]) or _is_within(old, new) or _is_within(new, old)
+def is_within(part: str, whole: str) -> bool:
+    """Whether a place, or the country of a nationality, is within another or the same."""
+    names, names_of_whole = map(_names_of, ([_country_of(part)], [_country_of(whole)]))
+    around = _around(names)
+    return not names_of_whole.isdisjoint({*names, *around, *_around(around)})
 
 
-def _is_within(part: str, whole: str) -> bool:
-    wholes = _around(_names_of([part]))
-    wholes |= _around(wholes)
-    return not wholes.isdisjoint(_names_of([whole]))
+def _country_of(name: str) -> str:
+    return (NATIONALITIES.get(name) or name).removeprefix("the ")
 
 
 def _names_of(places: Iterable[str]) -> set[str]:
@@ -184,6 +181,9 @@ _TABLES = Tables(
     {
         "open quantities": lambda place: (_open_quantities(place.sentence),),
         "time within": lambda place: (_time_within(place.sentence),),
-        "place within": lambda place: (_place_within(place.sentence),),
+        "place within": lambda place: (
+            is_within(place.sentence.old, place.sentence.new),
+            is_within(place.sentence.new, place.sentence.old),
+        ),
     },
 )

@@ -114,9 +114,6 @@ class Tables:
         beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
         return lambda word: word in words or word.startswith(beginnings)
 
-    def _any_of_list(self, name: re.Match[str]) -> str:
-        return f"(?:{'|'.join(sorted(self._words[name[1]], reverse=True))})"
-
     def _reader(self, feature: str) -> Feature:
         """Return what finds the values of a feature."""
         if feature.startswith("line of "):
@@ -124,7 +121,9 @@ class Tables:
             return lambda place: (" ".join([*map(str, read(place)), ""]),)
         one_token = _ONE_TOKEN.fullmatch(feature)
         if one_token:
-            return _one_token(*one_token.groups())
+            column, position = one_token.groups()
+            find = _POSITIONS.get(position) or _at_distance(int(position))
+            return lambda place: (place.at(column, find(place)),)
         several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
         if several_tokens:
             reach, column, side = several_tokens.groups()
@@ -135,7 +134,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Line:
+class TokenColumns:
     """Words with what else is known of each."""
 
     columns: Mapping[str, Sequence[str]]
@@ -193,35 +192,30 @@ class Place(NamedTuple):
             return values[: ends[0]] if ends else values
         return values[: int(reach)] if reach else values
 
-    @property
-    def governor(self) -> int:
-        """Which token governs the first: the nearest before it that is no adverb and no *not*.
 
-        It is -1 if there is none.
-        """
-        i = self.start - 1
-        while i >= 0:
-            word = self.at("word", i)
-            if word not in _PASSED and not (self.at("tag", i) == "RB" and word.endswith("ly")):
-                break
-            i -= 1
-        return i
+def _governor(place: Place) -> int:
+    """Which token governs the first: the nearest before it that is no adverb and no *not*.
+
+    It is -1 if there is none.
+    """
+    i = place.start - 1
+    while i >= 0:
+        word = place.at("word", i)
+        if word not in _PASSED and not (place.at("tag", i) == "RB" and word.endswith("ly")):
+            break
+        i -= 1
+    return i
+
+
+def _at_distance(distance: int) -> Callable[[Place], int]:
+    if distance > 0:
+        return lambda place: place.end + distance - 1
+    return lambda place: place.start + distance
 
 
 _POSITIONS: Mapping[str, Callable[[Place], int]] = {
     "first": lambda place: 0,
     "second": lambda place: 1,
     "last": lambda place: place.end - 1,
-    "governor": lambda place: place.governor,
+    "governor": _governor,
 }
-
-
-def _one_token(column: str, position: str) -> Feature:
-    """Return what finds the value of one token."""
-    if position in _POSITIONS:
-        find = _POSITIONS[position]
-        return lambda place: (place.at(column, find(place)),)
-    distance = int(position)
-    if distance > 0:
-        return lambda place: (place.at(column, place.end + distance - 1),)
-    return lambda place: (place.at(column, place.start + distance),)

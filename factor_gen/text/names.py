@@ -17,7 +17,7 @@ from factor_gen.text.analysis import (
     Entity,
     Token,
 )
-from factor_gen.text.conditions import Line, Place, Tables
+from factor_gen.text.conditions import Place, Tables, TokenColumns
 from factor_gen.text.lists import DATA, WORDS, entries, rows
 from lm_factuality.ground.packages import need
 
@@ -49,7 +49,7 @@ def proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     A word that only stands capital because it starts a sentence is no name.
     """
     names: list[Entity] = []
-    line = Line({"word": [token.text.lower() for token in tokens]})
+    line = TokenColumns({"word": [token.text.lower() for token in tokens]})
     i = 0
     while i < len(tokens):
         end = _end_of_run(text, tokens, i)
@@ -90,7 +90,7 @@ def _end_of_run(text: str, tokens: Sequence[Token], start: int) -> int:
 
 
 def _entities(
-    text: str, tokens: Sequence[Token], start: int, end: int, line: Line
+    text: str, tokens: Sequence[Token], start: int, end: int, line: TokenColumns
 ) -> Iterator[Entity]:
     """A run as a name, without what stands before it.
 
@@ -127,7 +127,7 @@ def _entities(
     yield Entity(text[first:last], first, last, kind)
 
 
-def _kind(words: Sequence[str], line: Line, start: int, is_titled: bool) -> str:
+def _kind(words: Sequence[str], line: TokenColumns, start: int, is_titled: bool) -> str:
     """The kind of a name by the table of ``names.yaml``."""
     name = " ".join(words)
     is_place = name in places() or (name.isupper() and name.title() in places())
@@ -163,13 +163,6 @@ def places() -> Mapping[str, str]:
     names |= {state["name"]: "state" for state in geonames().get_us_states().values()}
     names |= {name: "country" for name in countries() if name != "Chad"}
     return names | {row[0]: row[1] for row in rows(DATA / "places.tsv")}
-
-
-@cache
-def country_of_city() -> Mapping[str, str]:
-    """The country by name of the city; of cities that share a name, the largest's."""
-    names = {nation["iso"]: nation["name"] for nation in geonames().get_countries().values()}
-    return {city["name"]: names.get(city["countrycode"], "") for city in _cities()}
 
 
 def _cities() -> Sequence[Any]:

@@ -19,7 +19,7 @@ from factor_gen.text.analysis import (
     times_and_quantities,
     without_overlaps,
 )
-from factor_gen.text.conditions import Feature, Line, Place, Tables, shape
+from factor_gen.text.conditions import Feature, Place, Tables, TokenColumns, shape
 from factor_gen.text.lists import DATA, LISTS, WORDS, fingerprint
 from factor_gen.text.names import english, is_common, proper_names
 from lm_factuality.ground.packages import need
@@ -90,7 +90,7 @@ def _tagged(tokens: list[Token]) -> list[Token]:
         looked_up.append(word.lower() if is_first and is_common(word.lower()) else word)
     tags = [tag for _, tag in english().parser.find_tags(looked_up)]
     small = [word.lower() for word in words]
-    line = Line({"word": small, "tag": tags, "shape": [shape(word) for word in words]})
+    line = TokenColumns({"word": small, "tag": tags, "shape": [shape(word) for word in words]})
     for table in ("by word and governor", "first verb"):
         for i, tag in enumerate(tags):
             tags[i] = Place(line, _TABLES, i, i + 1).choose(table) or tag

@@ -17,7 +17,6 @@ from judges.templates import register_prompts
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.ground.errors import ConfigError, did_you_mean, listed
 from lm_factuality.ground.published import Source
-from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.tasks import ENTRY_POINTS
 
 for _folder in sorted(Path(__file__).resolve().parent.glob("*/prompts")):
@@ -89,8 +88,8 @@ def generation_names() -> list[str]:
     return [each.kind for each in all_benchmarks() if each.judging is not None]
 
 
-def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Generation:
-    """What a judge does for the benchmark ``name``, with the settings of ``metadata``. Raises
+def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Any:
+    """The `JudgedMethod` of the benchmark ``name``, with the settings of ``metadata``. Raises
     ConfigError: there is none."""
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.judging is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
@@ -13,9 +12,7 @@ from judges.capabilities import capabilities
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.declaration import (
-    ACCURACY,
     Benchmark,
-    Measure,
     Run,
     Score,
     bounds_of,
@@ -23,7 +20,7 @@ from lm_factuality.benchmarks.declaration import (
     undeclared,
 )
 from lm_factuality.benchmarks.pairs import Pair, compare
-from lm_factuality.benchmarks.rows import Scored, is_number
+from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
@@ -34,6 +31,23 @@ Item = TypeVar("Item")
 RETRIEVAL = "hf-ralm"
 LEAST_ROWS = 10
 """Of fewer rows, pages show no score, only its interval."""
+
+
+def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
+    """Return the runs of the suite's tasks, and a sentence on each other task."""
+    runs = []
+    left_out: dict[str, None] = {}
+    for file in files:
+        for task in file.tasks:
+            if find_benchmark(task.kind) is not None:
+                runs.append(Run(file, task))
+                continue
+            sentence = (
+                f"Left out: {task.task} is not a task of the suite, so its scores to compare are"
+                " not known"
+            )
+            left_out[sentence] = None
+    return runs, list(left_out)
 
 
 def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item]]:
@@ -103,22 +117,21 @@ class Entry:
     result: TaskResult
 
     @property
-    def benchmark(self) -> Benchmark | None:
-        return find_benchmark(self.result.kind)
+    def benchmark(self) -> Benchmark:
+        return benchmark_of(self.result)
 
     @property
-    def headline(self) -> Score | None:
-        name = headline(self.result) or next(iter(self.result.metrics), None)
-        return None if name is None else score_called(self.result.kind, name)
+    def headline(self) -> Score:
+        return score_called(self.result.kind, headline(self.result))
 
-    def figure(self, score: Score | None) -> Figure | None:
+    def figure(self, score: Score) -> Figure | None:
         """A score with its interval, or None if the run has none or it is not defined."""
-        return figure(self.result, score.name) if score else None
+        return figure(self.result, score.name)
 
-    def dot(self, score: Score | None) -> Dot | None:
+    def dot(self, score: Score) -> Dot | None:
         """The same as plots show it, in the unit that tables show it in."""
         result = self.figure(score)
-        if score is None or result is None or result.is_few:
+        if result is None or result.is_few:
             return None
         ends = [None if end is None else score.times * end for end in (result.low, result.high)]
         return Dot(score.times * result.value, *ends)
@@ -128,14 +141,8 @@ class Entry:
         return {label: dot for label, dot in dots.items() if dot}
 
     @property
-    def unscored(self) -> int | None:
-        """How many items have no score, or None if the results give no finite number."""
-        count = number_of(self.result.metrics.get("unscored", 0))
-        return None if count is None else int(count)
-
-    @property
     def unscored_of(self) -> str:
-        unit = self.benchmark.scoring.unscored_unit if self.benchmark else "rows"
+        unit = self.benchmark.scoring.unscored_unit
         return f"of {self.result.effective:,}" if unit == "rows" else unit
 
 
@@ -185,15 +192,16 @@ def score_called(kind: str, name: str) -> Score:
 
     One that is not shown in tables, or not declared, is shown as it is.
     """
-    score = _declared(kind, name)
+    benchmark = find_benchmark(kind)
+    score = benchmark.score(name) if benchmark else None
     return score if score is not None and score.label else undeclared(name)
 
 
 def shown_scores(entries: Sequence[Entry]) -> list[Score]:
     """Return those scores of a benchmark that tables show and any of its runs has."""
-    benchmark = entries[0].benchmark if entries else None
     names = {name for entry in entries for name in entry.result.metrics}
-    return [score for score in benchmark.shown if score.name in names] if benchmark else []
+    shown = entries[0].benchmark.shown if entries else ()
+    return [score for score in shown if score.name in names]
 
 
 def scores_section(
@@ -257,7 +265,7 @@ class Figure:
 
     @property
     def unscored(self) -> int:
-        return int(number_of(self.task.metrics.get("unscored")) or 0)
+        return self.task.unscored
 
     @property
     def corrected(self) -> Corrected | None:
@@ -284,52 +292,38 @@ class Figure:
         return 2 * self.counted < self.n
 
 
-def headline(task: TaskResult) -> str | None:
-    """Return the score that a task is about, or None for tasks that are not the suite's."""
+def benchmark_of(task: TaskResult) -> Benchmark:
+    """Return the benchmark of a task of the suite."""
     benchmark = find_benchmark(task.kind)
-    if benchmark is None:
-        return None
-    names = benchmark.scoring.headlines
+    assert benchmark is not None
+    return benchmark
+
+
+def headline(task: TaskResult) -> str:
+    """Return the score that a task of the suite is about."""
+    names = benchmark_of(task).scoring.headlines
     return next((name for name in names if name in task.metrics), names[-1])
 
 
 def figure(task: TaskResult, metric: str) -> Figure | None:
-    """Return a score of a task with its 95% interval.
+    """Return a score of a task of the suite with its 95% interval.
 
     The interval is that of `lm_factuality.scores.statistics.score_interval`.
 
     Returns:
         The score, or None if the task has no such score or it is not defined.
     """
-    value = _number(task.metrics.get(metric))
+    value = number_of(task.metrics.get(metric))
     if value is None:
         return None
-    stderr = _number(task.stderrs.get(metric))
-    benchmark = find_benchmark(task.kind)
-    counted = benchmark.scoring.counted(task, metric) if benchmark else task.effective
-    ends = None if stderr is None else interval_of(measure_of(task, metric), value, stderr, counted)
-    low, high = ends or (None, None)
-    worst, best = (_number(task.metrics.get(name)) for name in bounds_of(metric, None, None))
-    floor = benchmark.scoring.floor(task, metric) if benchmark else None
+    stderr = number_of(task.stderrs.get(metric))
+    benchmark = benchmark_of(task)
+    score = benchmark.score(metric)
+    counted = benchmark.scoring.counted(task, metric)
+    low = high = None
+    if stderr is not None:
+        measure = score.measure if score else None
+        low, high = interval_of(measure, value, stderr, counted) or (None, None)
+    worst, best = (number_of(task.metrics.get(name)) for name in bounds_of(metric, None, None))
+    floor = benchmark.scoring.floor(task, metric)
     return Figure(task, metric, value, stderr, low, high, worst, best, floor, counted)
-
-
-def _number(value: object) -> float | None:
-    number = number_of(value)
-    return number if number is not None and is_number(number) else None
-
-
-def measure_of(task: TaskResult, metric: str) -> Measure | None:
-    """Return what kind of number a score is.
-
-    Nobody knows what the scores of other people's tasks are, but accuracies have telling names.
-    """
-    if find_benchmark(task.kind) is None:
-        return ACCURACY if metric.startswith("acc") else Measure("unknown", -math.inf, math.inf)
-    score = _declared(task.kind, metric)
-    return score.measure if score else None
-
-
-def _declared(kind: str, name: str) -> Score | None:
-    benchmark = find_benchmark(kind)
-    return benchmark.score(name) if benchmark else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,11 @@ from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
 from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
+from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
-from lm_factuality.harness.generation import Generation
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import Aggregation, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
@@ -150,6 +151,27 @@ class Score:
         return Column(self.titled, True, self.note or None)
 
 
+def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
+    """Read the scores of a benchmark from ``scores.yaml`` in its package.
+
+    The file has the fields of each `Score` by its name. A ``measure`` is a list of the fields of
+    `Measure`. ``bounds: true`` adds the worst and the best case.
+
+    Args:
+        **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
+            ``count``, the number of reasons why rows are unscored.
+    """
+    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(how_many)}
+    scores: list[Score] = []
+    for name, fields in load_yaml(package, "scores.yaml").items():
+        has_bounds = fields.pop("bounds", False)
+        aggregation = aggregations[fields.pop("aggregation", "mean")]
+        measure = fields.pop("measure", None)
+        score = Score(name, aggregation, measure and Measure(*measure), **fields)
+        scores += [score, *score.bounds()] if has_bounds else [score]
+    return tuple(scores)
+
+
 def bounds_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
     """What belongs to the worst and the best case of a score, such as the values of a row."""
     return {f"{name}_worst": worst, f"{name}_best": best}
@@ -167,28 +189,6 @@ def find_score(scores: Iterable[Score], name: str) -> Score | None:
 def undeclared(name: str) -> Score:
     """A score that no benchmark declares, to be shown as it is."""
     return Score(name, Aggregation(math.fsum), label=name, higher=None, times=1, digits=4)
-
-
-def wrong_metrics(scores: Sequence[Score], metric_list: Any) -> Iterator[str]:
-    """Yield what is not true in the ``metric_list`` of a task's YAML.
-
-    The list may state the metrics of the benchmark and cannot change them.
-    """
-    if not isinstance(metric_list, list | None):
-        found = type(metric_list).__name__
-        yield f"metric_list: found a {found}, expected a list of metrics"
-        return
-    for entry in metric_list or ():
-        metric = entry if isinstance(entry, Mapping) else {"metric": entry}
-        name = str(metric.get("metric"))
-        score = find_score(scores, name)
-        names = [score.name for score in scores]
-        if score is None:
-            hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
-            yield f"metric_list: no score {name!r}{hint}"
-        elif metric.get("higher_is_better", score.higher) != score.higher:
-            found = metric["higher_is_better"]
-            yield f"metric_list: higher_is_better of {name} is {score.higher}, not {found}"
 
 
 class Recount(NamedTuple):
@@ -309,7 +309,7 @@ def scored_of(task: TaskResult) -> int:
 
     There can be more unscored items than rows where items are no rows.
     """
-    return max(0, task.effective - int(number_of(task.metrics.get("unscored")) or 0))
+    return max(0, task.effective - task.unscored)
 
 
 def answered(task: TaskResult, metric: str) -> int:
@@ -367,8 +367,8 @@ class Data:
 class Judging:
     """What a judge decides in the tasks of a benchmark."""
 
-    generation: Callable[[Mapping[str, Any]], Generation]
-    """Makes the judged method from the settings in a task's metadata."""
+    generation: Callable[[Mapping[str, Any]], Any]
+    """Makes the `JudgedMethod` from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()
     """The decisions of the judge that a certificate can be about."""
@@ -452,26 +452,20 @@ class Benchmark:
             ConfigError: The kind or the page cannot be the name of a file, two scores have the
                 same name, or a headline is none of the scores.
         """
+        scores = Counter(score.name for score in self.scoring.scores)
+        name, times = scores.most_common(1)[0]
+        headlines = self.scoring.headlines
+        problem = ""
+        if times > 1:
+            problem = f"two scores are called {name!r}"
+        elif not headlines or not all(map(self.score, headlines)):
+            problem = f"headlines: found {headlines}; expected some of {', '.join(scores)}"
         for name in (self.kind, self.page_name):
             if not _NAME.fullmatch(name) or name in _RESERVED:
-                expected = (
-                    f"small letters, digits and underscores, and none of {', '.join(_RESERVED)}"
-                )
-                raise ConfigError(
-                    f"benchmark {self.kind!r}: {name!r} cannot be its kind or page; expected"
-                    f" {expected}"
-                )
-        names = [score.name for score in self.scoring.scores]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ConfigError(f"benchmark {self.kind!r}: two scores are called {repeated[0]!r}")
-        missing = [name for name in self.scoring.headlines if self.score(name) is None]
-        if missing or not self.scoring.headlines:
-            problem = f"{missing[0]!r}, which is none of its scores" if missing else "none"
-            raise ConfigError(
-                f"benchmark {self.kind!r}: headlines: found {problem}; expected some of"
-                f" {', '.join(names)}"
-            )
+                expected = f"small letters, digits and underscores; not {', '.join(_RESERVED)}"
+                problem = f"{name!r} cannot be its kind or page; expected {expected}"
+        if problem:
+            raise ConfigError(f"benchmark {self.kind!r}: {problem}")
         if self.judging is not None and self.judging.prompts is not None:
             register_prompts(self.kind, self.judging.prompts)
 
@@ -518,7 +512,25 @@ class Benchmark:
         return aggregations
 
     def wrong_metrics(self, metric_list: Any) -> Iterator[str]:
-        return wrong_metrics(self.scoring.scores, metric_list)
+        """Yield what is not true in the ``metric_list`` of a task's YAML.
+
+        The list may state the metrics of the benchmark and cannot change them.
+        """
+        if not isinstance(metric_list, list | None):
+            kind = type(metric_list).__name__
+            yield f"metric_list: found a {kind}, expected a list of metrics"
+            return
+        names = [score.name for score in self.scoring.scores]
+        for entry in metric_list or ():
+            metric = entry if isinstance(entry, Mapping) else {"metric": entry}
+            name = str(metric.get("metric"))
+            score = self.score(name)
+            if score is None:
+                hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
+                yield f"metric_list: no score {name!r}{hint}"
+            elif metric.get("higher_is_better", score.higher) != score.higher:
+                direction = metric["higher_is_better"]
+                yield f"metric_list: higher_is_better of {name} is {score.higher}, not {direction}"
 
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
         """Whether higher is better, for those of ``names`` of which it can be said."""

@@ -11,83 +11,59 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from judges.typed import Reply
 from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
-from lm_factuality.benchmarks.judged import judged_benchmark
+from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import responses_of, verdict_of
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 def graded(
-    name: str,
     title: str,
     lead: str,
-    question: str,
-    reference: str,
-    prompt: str,
-    reply: type[Reply],
     scores: Sequence[GradeScore],
     headline: str,
-    worst_grade: str,
-    best_grade: str,
-    unreadable: Mapping[str, str] | None = None,
     sources: Sequence[Source] = (),
     prompts: Path | None = None,
     order: int = 100,
+    **grading: Any,
 ) -> Benchmark:
     """Declare a benchmark in which a judge grades each answer by a reference.
 
     Args:
-        name: What results call the benchmark. Its folder has the same name.
         title: What readers call it.
         lead: The first sentence of its page in the report.
-        question: The column of the data that holds the question.
-        reference: The column that holds the reference answer.
-        prompt: The judge's prompt, such as ``simpleqa/grade``. It reads ``question``,
-            ``reference`` and ``answer``.
-        reply: The judge's reply. Its field ``grade`` is a literal type that lists all grades.
         scores: What is computed from the grades, in the order of tables.
         headline: The name of the score that the benchmark is about.
-        worst_grade: The grade that unscored answers have in the worst case.
-        best_grade: The grade that unscored answers have in the best case.
-        unreadable: By the name of a protocol, the grade of an answer for which the judge's reply
-            cannot be read. In the protocol ``paper``, such an answer is unscored.
         sources: The published files.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
         order: The place of the benchmark in lists.
+        **grading: The other fields of `GradedAnswers`: ``name``, ``question``, ``reference``,
+            ``prompt``, ``reply``, ``worst_grade``, ``best_grade``, ``unreadable``.
 
     Returns:
         The declaration. The benchmark's task derives from `GradedTask` and names it.
     """
-    answers = GradedAnswers(
-        name=name,
-        question_column=question,
-        reference_column=reference,
-        prompt=prompt,
-        reply=reply,
-        parts=tuple(scores),
-        worst_grade=worst_grade,
-        best_grade=best_grade,
-        unreadable=unreadable or {},
-    )
-
-    def method_of(metadata: Mapping[str, Any]) -> GradedAnswers:
-        return replace(answers, protocol=str(metadata.get("protocol") or PAPER))
-
+    answers = GradedAnswers(grade_scores=scores, **grading)
+    goodness = {answers.best_grade: True, answers.worst_grade: False}
+    options = [
+        Option(grade, _in_words(grade), str(key), goodness.get(grade))
+        for key, grade in enumerate(answers.grades, start=1)
+    ]
+    ask = "Which grade does the answer deserve, going by the reference?"
     return judged_benchmark(
-        method_of,
+        lambda metadata: replace(answers, protocol=str(metadata.get("protocol") or PAPER)),
         steps=(JudgedStep("grading answers", (), "all scores"),),
-        questions=(_question(answers),),
+        questions=(Question("grade", ask, tuple(options)),),
         headline=headline,
         prompts=prompts,
         title=title,
@@ -110,11 +86,11 @@ class GradedTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         self._answers: GradedAnswers = self.declared.judging.generation(metadata)
         self._dataset = dict(config)
         own = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, Settings(own, self._answers.about)
+        return self._answers, TaskSettings(own, self._answers.about)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the questions and references.
@@ -127,8 +103,8 @@ class GradedTask(JudgedTask):
         )
         documents = []
         for number, record in enumerate(records):
-            question = text_in(record, self._answers.question_column)
-            reference = text_in(record, self._answers.reference_column)
+            question = text_in(record, self._answers.question)
+            reference = text_in(record, self._answers.reference)
             documents.append(
                 {
                     "index": str(number),
@@ -156,7 +132,7 @@ def _samples(answers: GradedAnswers) -> Samples:
         doc, verdict = sample["doc"], verdict_of(sample)
         grade = verdict["grade"]
         parts = {}
-        for part in answers.parts:
+        for part in answers.grade_scores:
             outcome = part.outcome(grade, doc["index"])
             if outcome is not None:
                 parts[part.score.name] = mean_part(outcome, float(outcome.weight))
@@ -184,18 +160,6 @@ def _samples(answers: GradedAnswers) -> Samples:
         facet="Topic",
         is_partition=True,
         right=f"Answers graded {right}",
-    )
-
-
-def _question(answers: GradedAnswers) -> Question:
-    """What people are asked in the judge's place."""
-    goodness = {answers.best_grade: True, answers.worst_grade: False}
-    options = tuple(
-        Option(grade, _in_words(grade), str(key), goodness.get(grade))
-        for key, grade in enumerate(answers.grades, start=1)
-    )
-    return Question(
-        "grade", "Which grade does the answer deserve, going by the reference?", options
     )
 
 

@@ -87,15 +87,33 @@ class GradedAnswers(JudgedMethod):
     """
 
     name: str
-    question_column: str
-    reference_column: str
+    """What results call the benchmark. Its folder has the same name."""
+
+    question: str
+    """The column of the data that holds the question."""
+
+    reference: str
+    """The column that holds the reference answer."""
+
     prompt: str
+    """The judge's prompt, such as ``simpleqa/grade``. It reads ``question``, ``reference`` and
+    ``answer``."""
+
     reply: type[Reply]
-    parts: tuple[GradeScore, ...]
+    """The judge's reply. Its field ``grade`` is a literal type that lists all grades."""
+
+    grade_scores: Sequence[GradeScore]
+    """What is computed from the grades, in the order of tables."""
+
     worst_grade: str
+    """The grade that unscored answers have in the worst case."""
+
     best_grade: str
+    """The grade that unscored answers have in the best case."""
+
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """By protocol, the grade of an answer for which the judge's reply cannot be read."""
+    """By the name of a protocol, the grade of an answer for which the judge's reply cannot be
+    read. In the protocol ``paper``, such an answer is unscored."""
 
     protocol: str = PAPER
 
@@ -124,7 +142,7 @@ class GradedAnswers(JudgedMethod):
     def scores(self) -> tuple[Score, ...]:
         """The scores with their worst and best cases, and the count of unscored answers."""
         declared = []
-        for part in self.parts:
+        for part in self.grade_scores:
             declared += [part.score, *part.score.bounds()]
         return (*declared, Score("unscored", Aggregation(how_many), higher=False))
 
@@ -170,7 +188,7 @@ class GradedAnswers(JudgedMethod):
         """What an answer adds to each score, and to its worst and best case."""
         cluster, grade = str(verdict["index"]), verdict["grade"]
         metrics: JsonObject = {"unscored": verdict["unscored"]}
-        for part in self.parts:
+        for part in self.grade_scores:
             name = part.score.name
             metrics[name] = part.outcome(grade, cluster)
             metrics |= bounds_of(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from judges.judge import Judge, Plan
 from lm_factuality.benchmarks.asked import (
+    SKIP,
     Answers,
     Item,
     People,
@@ -40,7 +41,6 @@ from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import (
     Doc,
     Docs,
-    Generation,
     JsonObject,
     Responses,
     Table,
@@ -54,11 +54,12 @@ Subject = TypeVar("Subject")
 Reply = TypeVar("Reply")
 
 
-class JudgedMethod(Generation, abc.ABC):
+class JudgedMethod(abc.ABC):
     """How a judge decides about responses, and what follows from a record of its decisions."""
 
     name: str = ""
     kinds: Sequence[str] = ()
+    """The kinds of questions without an answer to which nothing gets a verdict."""
 
     step: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
@@ -86,6 +87,22 @@ class JudgedMethod(Generation, abc.ABC):
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
+    @property
+    @abc.abstractmethod
+    def prompt_names(self) -> Sequence[str]:
+        """The prompts that the judge is asked with, whose hashes belong to the results."""
+
+    @abc.abstractmethod
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        """Return a JSON-able record for each document.
+
+        Each has ``unscored``: the reason why there is no verdict, or None.
+        """
+
+    @abc.abstractmethod
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        """Return the record of a document on which there is no verdict at all for a reason."""
+
     def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
         return [(self.step, judge.rehearse(work))]
@@ -109,7 +126,7 @@ class JudgedMethod(Generation, abc.ABC):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return what a record adds to each score."""
 
-    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:  # noqa: B027  optional
         """Check a record from a file.
 
         Raises:
@@ -158,6 +175,8 @@ def judged_benchmark(
     headline: str,
     scoring: Mapping[str, Any] | None = None,
     prompts: Path | None = None,
+    optional: str = "",
+    unchanged: tuple[str, ...] = (),
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -169,29 +188,37 @@ def judged_benchmark(
         headline: The name of the score that the benchmark is about.
         scoring: Other fields of `Scoring`.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
+        optional: The kind of question that people may leave out.
+        unchanged: The scores that no answer of people changes.
         **parts: Other fields of `Benchmark`.
     """
     method = method_of({})
 
+    def method_of_run(result: TaskResult) -> JudgedMethod:
+        # Only the judge needs the pages, and results have no path to them.
+        return method_of({**result.metadata, "knowledge": None})
+
     def recount(task: TaskResult, rows: Rows) -> Recount:
-        of_task = method_of(task.metadata)
+        of_task = method_of_run(task)
         return Recount(of_task.recount, of_task.unfounded)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
         response = next(iter(responses_of(sample)), "")
-        return method_of(result.metadata).items(sample["doc"], verdict_of(sample), response)
+        return method_of_run(result).items(sample["doc"], verdict_of(sample), response)
 
     def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
-        texts = [answers[item.id] for item in items(result, sample)]
-        of_task = method_of(result.metadata)
+        texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
+        of_task = method_of_run(result)
         return as_verdict(of_task.relabelled(sample["doc"], verdict_of(sample), texts))
+
+    relabel = relabelling(items, change, recount, optional=optional)
 
     scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
         scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
         judging=Judging(method_of, tuple(steps), prompts),
-        people=People(tuple(questions), items, relabelling(items, change, recount)),
+        people=People(tuple(questions), items, relabel, unchanged=unchanged),
         **parts,
     )
 
@@ -246,7 +273,11 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
             label = replace(score, label=score.label or name).titled
             rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
         elif entry:
-            counts = counted(entry) if isinstance(entry, Mapping) else entry
+            counts = entry
+            if isinstance(entry, Mapping):
+                counts = counted(entry)
+            elif isinstance(entry, list):
+                counts = "; ".join(map(str, entry))
             notes.append(f"{name.replace('_', ' ').capitalize()}: {counts}.")
     return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 

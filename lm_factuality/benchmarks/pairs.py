@@ -198,11 +198,10 @@ def written(pair: Pair, score: Score) -> tuple[str, str, str, str, str]:
     interval = ""
     if pair.stderr is not None:
         interval = f"{_shown(score, pair.low, '+')} to {_shown(score, pair.high, '+')}"
-    unpaired = " unpaired" if pair.p is not None and not pair.n else ""
     return (
         _shown(score, pair.difference, "+"),
         interval,
-        _shown_p(pair.p) + unpaired,
+        _shown_p(pair.p),
         _shown_p(pair.adjusted),
         _shown(score, pair.detectable, ""),
     )

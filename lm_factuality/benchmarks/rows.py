@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lm_factuality.harness.outputs import number_of
 from lm_factuality.scores.statistics import Floats
 
 Counts = tuple[float, ...]
-_MOST = 1e100
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,6 @@ def snippet(text: str, most: int = 90) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def is_number(value: float) -> bool:
-    """Whether a value is finite, also when it is squared and summed.
-
-    No score or log-probability is near the limit.
-    """
-    return math.isfinite(value) and abs(value) <= _MOST
-
-
 def finite(row: SampleRow) -> SampleRow:
     """Return the row with None in place of numbers that are not finite.
 
@@ -115,17 +106,13 @@ def finite(row: SampleRow) -> SampleRow:
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
     if not all(row.parts.values()):
         raise TypeError("a score without counts")
-    parts = {name: counts for name, counts in row.parts.items() if all(map(is_number, counts))}
+    parts = {
+        name: counts for name, counts in row.parts.items() if None not in map(number_of, counts)
+    }
     sound = {name: finite_values(getattr(row, name)) for name in ("doc", "detail", "margin")}
     return replace(row, **sound, parts=parts)
 
 
 def finite_values(value: Any) -> Any:
-    """Return JSON with None in place of numbers that are not finite."""
-    if isinstance(value, float):
-        return value if is_number(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite_values(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite_values(item) for item in value]
-    return value
+    """Return what JSON makes of a value, with None in place of numbers that are not finite."""
+    return json.loads(json.dumps(value), parse_constant=lambda constant: None)

@@ -23,7 +23,7 @@ from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.own_data import read_records, text_in
 from lm_factuality.harness.samples import texts
-from lm_factuality.harness.suite_task import Settings, SuiteTask
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
 
 
@@ -79,10 +79,10 @@ class ScoredTask(SuiteTask):
 
     reads = ()
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         self._dataset = dict(config)
         own = {"output_type": "generate_until", "doc_to_text": "text"}
-        return Settings(own | {"doc_to_target": config.get("doc_to_target", "text")}, {})
+        return TaskSettings(own | {"doc_to_target": config.get("doc_to_target", "text")}, {})
 
     def read_documents(self) -> list[JsonObject]:
         records, self.config.metadata["data"] = read_records(self._dataset, "a table")

@@ -30,20 +30,20 @@ def page(
     The file needs no network and no other file. Keys: / searches, j and k (or the arrows in the
     list) go to the next response and to the previous one.
     """
-    from lm_factuality.benchmarks.biographies.types import read_lines
+    from lm_factuality.benchmarks.biographies.types import read_verdicts
     from lm_factuality.benchmarks.biographies.viewer import build_page
 
-    lines = read_lines(verdicts)
-    settings = {(line.protocol or "paper", line.linking) for line in lines}
+    records = read_verdicts(verdicts)
+    settings = {(record["protocol"], record["linking"]) for record in records}
     if len(settings) != 1:
         raise DataError(
             f"{verdicts}: verdicts of {len(settings)} protocols or linkings, expected those of one;"
             " make them with: lm-factuality judge ambigbio ... --out DIR"
         )
     title = f"Biographies: {verdicts.parent.resolve().name}"
-    write_text(out, build_page([line.judged for line in lines], title, *settings.pop()))
+    write_text(out, build_page(records, title))
     size = out.stat().st_size / 2**20
-    sys.stdout.write(f"{len(lines)} responses in {out} ({size:.1f} MiB)\n")
+    sys.stdout.write(f"{len(records)} responses in {out} ({size:.1f} MiB)\n")
 
 
 @app.command()
@@ -89,7 +89,7 @@ def cite(
     responses = read_generations(generations)
     entailment = load_entailment(nli)
     judged = judge_citations(responses, entailment, protocol, split)
-    summary = summarise_citations(judged, protocol)
+    summary = summarise_citations(judged)
     about = {
         "nli": entailment.identity,
         "pairs": len(entailment.known),

@@ -17,7 +17,7 @@ from lm_factuality.ground.errors import BackendDown, ConfigError
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from judges.judge import Plan
-    from lm_factuality.harness.generation import Generation
+    from lm_factuality.benchmarks.judged import JudgedMethod
 
 app = App()
 JudgeName = Annotated[
@@ -93,7 +93,8 @@ def judge(
     from lm_factuality.benchmarks import find_benchmark
     from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
     from lm_factuality.ground.files import write_json, write_lines
-    from lm_factuality.harness.generation import read_samples, refuse_unable
+    from lm_factuality.harness.generation import read_generations as read_samples
+    from lm_factuality.harness.generation import refuse_unable
 
     if bool(samples) == bool(generations):
         raise typer.BadParameter("give either --samples or --generations")
@@ -157,10 +158,10 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
     return config if max_cost is None else replace(config, max_cost=max_cost)
 
 
-def _find_generation(task: str, metadata: str, are_generations: bool) -> "Generation":
+def _find_generation(task: str, metadata: str, are_generations: bool) -> "JudgedMethod":
     """Return how a task's generations are judged, with the settings given."""
     from lm_factuality.benchmarks import find_generation
-    from lm_factuality.benchmarks.biographies.judging import AmbigBio
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _read_metadata(metadata)
     known = {*getattr(find_generation(task), "about", ())} - {"knowledge_identity"}

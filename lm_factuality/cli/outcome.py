@@ -4,16 +4,16 @@ import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.chosen import headline
+from lm_factuality.benchmarks.chosen import benchmark_of, headline, suite_runs
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import reasons_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import Finished
-from lm_factuality.results.compare import headline_table, runs_of
+from lm_factuality.results.compare import headline_table, notes_of
 from lm_factuality.results.read import to_results_file
 
 _MOST_REASONS = 3  # that the screen names for a task
@@ -21,16 +21,16 @@ _MOST_REASONS = 3  # that the screen names for a task
 
 def print_outcome(finished: Finished) -> None:
     """Print the scores of a run, and what to do next."""
-    runs = runs_of(to_results_file(finished.path or Path(), finished.content))
+    runs, _ = suite_runs([to_results_file(finished.path or Path(), finished.content)])
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     for run in runs:
         if run.task.metrics:
-            groups[run.task.kind, headline(run.task) or ""].append(run)
-    for (kind, name), group in groups.items():
-        benchmark = find_benchmark(kind)
-        if benchmark is not None:
-            sys.stdout.write("\n")
-            print_table(*headline_table(benchmark, group, name))
+            notes = notes_of(benchmark_of(run.task), run.file, run.task)
+            run_with_notes = replace(run, notes=tuple(notes))
+            groups[run.task.kind, headline(run.task)].append(run_with_notes)
+    for (_, name), group in groups.items():
+        sys.stdout.write("\n")
+        print_table(*headline_table(benchmark_of(group[0].task), group, name))
     for run in runs:
         reasons = reasons_of(finished.unscored.get(run.task.task, ()))
         lines = list(map(str, reasons[:_MOST_REASONS]))
@@ -52,8 +52,7 @@ def _next_steps(finished: Finished, tasks: Sequence[TaskResult]) -> Iterator[str
         )
         return
     for task in tasks:
-        benchmark = find_benchmark(task.kind)
-        if not task.metrics and task.samples and benchmark and benchmark.judging:
+        if not task.metrics and task.samples and benchmark_of(task).judging:
             out = str(task.samples.with_suffix(""))
             files = ["--samples", str(task.samples), "--judge", "CONFIG", "--out", out]
             command = shlex.join(["lm-factuality", "judge", task.kind, *files])

@@ -59,12 +59,11 @@ def felm(
     """
     from lm_factuality.benchmarks.felm.metrics import to_report
     from lm_factuality.benchmarks.felm.rows import FELM, read_rows
-    from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+    from lm_factuality.benchmarks.felm.verdicts import judge_outputs
     from lm_factuality.ground.published import locate
 
     rows = read_rows(locate(FELM, data_dir).path)
-    read = read_outputs(outputs, rows)
-    report = to_report(judge_outputs(rows, read, protocol), protocol)
+    report = to_report(judge_outputs(outputs, rows, protocol), protocol)
     unscored = report["unscored"]
     lines = []
     for name, levels in report.items():
@@ -128,7 +127,6 @@ def ambigbio(
         f" response) and made up {unscored['facts_made_up']}; {unscored['responses']} responses"
         f" have no verdict left: D-FActScore of all facts would be {worst} if the lost ones were"
         f" not supported, {best} if they were",
-        f"biographies: the decisions alone show {report['num_biographies_at_least']:.2f} at least",
     ]
     columns = ("figure", "#value", "#95% interval")
     print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)

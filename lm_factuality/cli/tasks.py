@@ -138,7 +138,6 @@ def validate(
       lm-factuality validate factor --data-dir my_folder
     """
     from lm_factuality.cli.validation import check_targets
-    from lm_factuality.harness.suite_task import shortened
 
     reports = check_targets(targets, data_dir, run_code)
     for report in reports:
@@ -150,8 +149,7 @@ def validate(
         if report.seam:
             lines.append(f"  prefix and completion of the first row: {report.seam}")
         if report.example:
-            context = shortened(report.example[0][0], keep_end=True)
-            lines.append(f"  context of the first row: {context!r}")
+            lines.append(f"  context of the first row: {report.example[0][0]!r}")
         for number, (_, continuation) in enumerate(report.example or ()):
             if continuation:
                 lines.append(f"  continuation {number}: {continuation!r}")

@@ -1,23 +1,23 @@
 """What ``lm-factuality validate`` checks, and ``lm-factuality ls`` lists."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.tables import FORMATS
-from lm_factuality.harness.suite_task import Report, check_built, quietly
+from lm_factuality.harness.suite_task import TaskReport, check_built, quietly
 from lm_factuality.harness.tasks import find_configs, unknown_keys
 
 
 def check_targets(
     targets: Sequence[str], data_dir: str | None = None, run_code: bool = False
-) -> list[Report]:
+) -> list[TaskReport]:
     """Check tasks and data files for what lm_eval does not check.
 
     Args:
@@ -52,19 +52,20 @@ def check_targets(
     return reports
 
 
-def _check_config(target: str, config: dict[str, Any], data_dir: str | None) -> Report:
+def _check_config(target: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
     """Ask the task's class. A config without one is read as a corpus of FACTOR rows."""
     task = config["class"] if isinstance(config.get("class"), type) else FactorTask
-    # lm_eval's own classes have no check.
-    check: Callable[..., Report] = getattr(task, "check", partial(check_built, task))
+    # Who judges is said when a task is run.
+    metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
+    config = {**config, "metadata": metadata}
     try:
-        return check(target, config, data_dir or (config.get("metadata") or {}).get("data_dir"))
+        return check_built(task, target, config, data_dir or metadata.get("data_dir"))
     except FactualityError as error:
         return _report_of(target, error)
 
 
-def _report_of(target: str, error: FactualityError) -> Report:
-    return Report(target, tuple(str(error).split("\n")))
+def _report_of(target: str, error: FactualityError) -> TaskReport:
+    return TaskReport(target, tuple(str(error).split("\n")))
 
 
 class ListedTask(NamedTuple):

@@ -29,32 +29,26 @@ def print_table(
 
     # Names may come from strangers' files.
     cells = [["\n".join(map(printable, cell.split("\n"))) for cell in row] for row in rows]
+    kept = [index for index in range(len(columns)) if not cells or any(row[index] for row in cells)]
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
-    kept = []
-    narrowest = 0
-    for index, column in enumerate(columns):
-        if cells and not any(row[index] for row in cells):
-            continue
-        kept.append(index)
-        name = column.lstrip("#")
-        is_number = column != name
+    for index in kept:
+        name = columns[index].lstrip("#")
+        is_number = columns[index] != name
         is_fixed = is_number or index == 0
         lines = "\n".join([name, *(row[index] for row in cells)]).split("\n")
         longest = max(map(len, lines))
-        width = longest if is_fixed else min(longest, _NARROWEST)
-        narrowest += width + len(" | ")
         table.add_column(
             name,
             justify="right" if is_number else "left",
             overflow="fold",
             no_wrap=is_fixed,
-            min_width=width,
+            min_width=longest if is_fixed else min(longest, _NARROWEST),
         )
     for row in cells:
         table.add_row(*(row[index] for index in kept))
     console = Console(markup=False, highlight=False)
-    natural = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-    console.width = max(console.width, narrowest if console.is_terminal else natural)
+    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
+    console.width = max(console.width, needed.minimum if console.is_terminal else needed.maximum)
     console.print(table)
     for note in notes:
         console.print(printable(note), style="dim", soft_wrap=True)

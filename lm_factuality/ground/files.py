@@ -74,15 +74,11 @@ def whole_folder(out: Path, mark: str) -> Iterator[Path]:
         DataError: ``out`` is something else, or cannot be written.
     """
     out = Path(os.path.realpath(out))
-    if out.is_dir():
-        problem = f"a folder without {mark}, so not made by this command"
-        is_ours = (out / mark).is_file() or not any(out.iterdir())
-    else:
-        problem = "not a folder"
-        is_ours = not out.exists()
-    if not is_ours:
+    is_replaced = out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))
+    if out.exists() and not is_replaced:
         raise DataError(
-            f"{out}: is there already, and is {problem}; it is left as it is, choose another --out"
+            f"{out}: is there already, and is no folder with {mark}, so not made by this command;"
+            " it is left as it is, choose another --out"
         )
     part = _part_of(out)
     earlier = out.with_name(f".{out.name}.earlier")
@@ -146,10 +142,12 @@ def _is_alive(pid: int) -> bool:
     """
     if pid == os.getpid():
         return False
-    try:
-        return os.name == "nt" or os.kill(pid, 0) is None
-    except ProcessLookupError:
-        return False
+    if os.name != "nt":
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

@@ -22,7 +22,7 @@ def short_name(model: str) -> str:
 def family(model: str) -> str:
     """The family that a model's name puts it in, or ``other``."""
     name = short_name(model)
-    return next((each for each, pattern in FAMILIES.items() if re.search(pattern, name)), OTHER)
+    return next((word for word, pattern in FAMILIES.items() if re.search(pattern, name)), OTHER)
 
 
 def size_in_name(model: str) -> float | None:

@@ -24,9 +24,6 @@ _STYLE = Path(__file__).with_name("plots.mplstyle")
 _WIDTH = 4.8  # inches; text is of a readable size both on a phone and in half a page
 _LONGEST_LABEL = 30  # characters
 _REFERENCE_STYLE = {"color": "#1d2126", "linewidth": 1, "linestyle": (0, (4, 3)), "alpha": 0.5}
-_LABEL_PLACES = ((7, 4, "left"), (-7, 4, "right"), (0, -16, "center"))
-"""Offsets around a point, in points, and where the text is anchored."""
-
 Reference = tuple[str, float] | None
 """What a value worth a line is called, and the value."""
 
@@ -170,9 +167,8 @@ def dots(
     """
     table = [(label, *(_cell(dots.get(name)) for name in series)) for label, dots in rows]
     rows = rows[:MOST_ROWS]
-    most_dots = max((len(dots) for _, dots in rows), default=1)
-    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * min(most_dots, 8))
-    step = min(0.8 / max(most_dots, 1), 0.22)  # between the dots of a row, where rows are 1 apart
+    height = 0.9 + max(len(rows), 1) * (0.22 + 0.09 * len(series))
+    step = min(0.8 / max(len(series), 1), 0.22)  # between dots of a row, where rows are 1 apart
     with _look():
         figure, axes = _figure(height)
         axes.grid(visible=False, axis="y")
@@ -184,13 +180,13 @@ def dots(
             axes.annotate(
                 name, place, xycoords=axes.get_xaxis_transform(), ha="center", va="bottom"
             )
-        for name in series:
-            places = []
-            for height, (_, dots) in enumerate(rows):
-                if name in dots:
-                    names = [drawn for drawn in series if drawn in dots]
-                    offset = names.index(name) - (len(names) - 1) / 2
-                    places.append((dots[name], Dot(height + step * offset)))
+        for number, name in enumerate(series):
+            offset = step * (number - (len(series) - 1) / 2)
+            places = [
+                (dots[name], Dot(place + offset))
+                for place, (_, dots) in enumerate(rows)
+                if name in dots
+            ]
             _draw_series(axes, name, places, "none")
         axes.set_yticks(range(len(rows)), [_plain(label) for label, _ in rows])
         axes.set(xlabel=x_label, ylim=(len(rows) - 0.5, -0.5))
@@ -207,7 +203,7 @@ def _cell(dot: Dot | None) -> str:
     return f"{dot.value:.1f}{interval}"
 
 
-def _look(settings: Mapping[str, Any] | None = None) -> AbstractContextManager[None]:
+def _look(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
     """Return the settings of matplotlib under which figures are made and saved."""
     import matplotlib as mpl
 
@@ -223,59 +219,42 @@ def _figure(height: float) -> tuple[Any, Any]:
 
 
 def _draw_series(axes: Any, name: str, places: Sequence[tuple[Dot, Dot]], line: str) -> None:
-    xs, ys = zip(*places, strict=True) if places else ((), ())
+    xs = [x for x, _ in places]
+    ys = [y for _, y in places]
     axes.errorbar(
         [x.value for x in xs],
         [y.value for y in ys],
-        xerr=_error_bars(xs),
-        yerr=_error_bars(ys),
+        # All reaches below, and all above.
+        xerr=list(zip(*(x.reach for x in xs), strict=True)) or None,
+        yerr=list(zip(*(y.reach for y in ys), strict=True)) or None,
         label=_plain(name),
         linestyle=line,
     )
 
 
-def _error_bars(dots: Sequence[Dot]) -> Any:
-    """Return what matplotlib wants: all reaches below, all above; None if no dot has any."""
-    reaches = [dot.reach for dot in dots]
-    return list(zip(*reaches, strict=True)) if any(map(any, reaches)) else None
-
-
 def _set_size_axis(axes: Any) -> None:
-    """Make the x axis logarithmic, with a few ticks such as 125M and 2B."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_xscale("log")
-    low, high = axes.dataLim.intervalx
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: size_label(size)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    """Make the x axis logarithmic, with a few ticks such as 100M and 2B."""
+    axes.set_xscale("log", subs=())
+    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))
+    axes.xaxis.set_major_formatter(lambda size, _: size_label(size))
 
 
 def _label_points(figure: Any, axes: Any, points: Sequence[Point]) -> None:
-    """Write each point's label at the first place around it that is free, or not at all."""
-    from matplotlib.transforms import Bbox
-
+    """Write each point's label towards the middle, if no other is there."""
     figure.draw_without_rendering()
-    frame = axes.get_window_extent().padded(4)
-    marks = axes.transData.transform([(point.x.value, point.y.value) for point in points])
-    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in marks]
-    taken += [text.get_window_extent() for text in axes.texts]
-    for number, point in enumerate(points):
-        for x, y, anchor in _LABEL_PLACES:
-            text = axes.annotate(
-                _plain(point.label),
-                (point.x.value, point.y.value),
-                (x, y),
-                textcoords="offset points",
-                ha=anchor,
-            )
-            box = text.get_window_extent()
-            is_inside = all(frame.contains(*corner) for corner in box.corners())
-            marks_of_others = taken[:number] + taken[number + 1 :]
-            if is_inside and not box.count_overlaps(marks_of_others):
-                taken.append(box)
-                break
+    taken = [text.get_window_extent() for text in axes.texts]
+    for point in points:
+        place = (point.x.value, point.y.value)
+        across, _ = axes.transAxes.inverted().transform(axes.transData.transform(place))
+        offset, anchor = (7, "left") if across < 0.5 else (-7, "right")
+        text = axes.annotate(
+            _plain(point.label), place, (offset, 4), textcoords="offset points", ha=anchor
+        )
+        box = text.get_window_extent()
+        if box.count_overlaps(taken):
             text.remove()
+        else:
+            taken.append(box)
 
 
 def _add_legend(figure: Any) -> None:

@@ -121,6 +121,20 @@ def read_lines(
     return items
 
 
+def read_model(path: Path, model: type[Item], expected: str) -> Item:
+    """Read a file with one JSON value into a pydantic model or a dataclass.
+
+    Raises:
+        DataError: The file cannot be read, or its content does not fit. The text ends with what
+            was ``expected``.
+    """
+    text = read_text(path, expected)
+    try:
+        return to_model(model, parse_json(text, is_shared=False))
+    except ValueError as error:
+        raise DataError(f"{path}: {error}; {expected}") from error
+
+
 def to_model(model: type[Item], record: Any) -> Item:
     """Turn a record, as JSON has it, into a pydantic model or a dataclass.
 

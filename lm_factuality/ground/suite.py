@@ -34,7 +34,7 @@ def find_config(path: Path) -> Path:
     """``path`` as it is if it exists; otherwise, if it starts with ``configs/``, the file of that
     name that the suite brings."""
     if not path.exists() and path.parts[:1] == ("configs",):
-        return _folder("configs").joinpath(*path.parts[1:])
+        return configs_folder().joinpath(*path.parts[1:])
     return path
 
 

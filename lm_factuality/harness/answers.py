@@ -29,11 +29,11 @@ from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.requests import (
     MAX_FAILURES,
     Encoder,
-    cached,
     is_a,
     is_refusal,
     scored_loglikelihood,
     server_is_gone,
+    with_cache,
 )
 
 logger = logging.getLogger(__name__)
@@ -48,10 +48,6 @@ _FORBIDDEN = 403  # HTTP: what OpenAI answers where a model's log-probabilities 
 _REFUSED = "refused"  # why there is no answer: the server has decided on this one request
 _TRIED = 4  # questions by which a server shows whether it sends log-probabilities
 _FIRST_TOKENS = 4  # enough for an answer behind white space, where its text is not read
-_ALTERNATIVES = {
-    "chat": (20, 5),
-    "completions": (5,),
-}  # of a token: the most to ask for, then what every server has to give
 _OTHER_FORMS = (
     "AnthropicChat",
     "SGLANGGENERATEAPI",
@@ -88,7 +84,7 @@ def word_answers(
 def _answer(lm: LM, questions: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
     way, *arguments = questions[0].args[2:]
     if is_a(lm, "TemplateAPI"):
-        return _Server(lm, arguments).answer(questions, way)
+        return _AnswerServer(lm, arguments).answer(questions, way)
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if way == "logprobs" or (way == "auto" and can_score):
         return _by_likelihood(lm, questions, disable_tqdm)
@@ -158,7 +154,7 @@ def _sum(logprobs: Sequence[float]) -> float | None:
     return most + math.log(math.fsum(math.exp(logprob - most) for logprob in logprobs))
 
 
-class _Server:
+class _AnswerServer:
     """The server behind one of lm_eval's clients.
 
     It is asked with the client's own payload, headers and retries.
@@ -215,22 +211,23 @@ class _Server:
         Raises:
             ModelError: The server answers nothing.
         """
-        replies: list[Answer] = []
-        for count in _ALTERNATIVES[self._endpoint]:
-            extra: dict[str, Any] = {"logprobs": count}
-            if self._endpoint == "chat":
-                extra = {"logprobs": True, "top_logprobs": count}
-            replies = self._send(tried, extra)
-            self._failures = 0  # it may forbid log-probabilities, and be there
-            if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
-                return replies, extra
-            if any(reply.text is not None for reply in replies):
-                break
-            if not any(reply.finish_reason == _REFUSED for reply in replies):
-                raise ModelError(
-                    f"{self._lm.base_url}: the first questions got no answer; the first one:"
-                    f" {replies[0].error}"
-                )
+        extra: dict[str, Any] = {
+            "logprobs": 5
+        }  # the most alternatives of a token that servers give
+        if self._endpoint == "chat":
+            extra = {"logprobs": True, "top_logprobs": 20}
+        replies = self._send(tried, extra)
+        self._failures = 0  # it may forbid log-probabilities, and be there
+        if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
+            return replies, extra
+        is_there = any(
+            reply.text is not None or reply.finish_reason == _REFUSED for reply in replies
+        )
+        if not is_there:
+            raise ModelError(
+                f"{self._lm.base_url}: the first questions got no answer; the first one:"
+                f" {replies[0].error}"
+            )
         return replies, None
 
     def _by_texts(self, questions: Sequence[Instance], replies: list[Answer]) -> list[WordAnswer]:
@@ -258,33 +255,30 @@ class _Server:
         else:
             generation = {**generation, **extra}
         keys = [(question.args[0], generation, "whole reply") for question in questions]
-        replies: dict[int, Answer] = cached(self._lm, "generate_until", keys)
-        missing = [place for place in range(len(questions)) if place not in replies]
-        prompts = []
-        for place in missing:
-            prompt = questions[place].args[0]
-            if isinstance(prompt, str) and self._encoder:
-                prompt = self._encoder.tokens(prompt)
-            prompts.append(prompt)
-        missing_keys = [keys[place] for place in missing]
-        asked = self._lm.get_batched_requests(prompts, missing_keys, gen_kwargs=generation)
-        call = partial(self._call, self._lm.amodel_call)
-        parse = partial(self._parse, self._lm.parse_generations)
-        # lm_eval reads num_concurrent=0 as one at a time, but with 0 this call would wait for ever.
-        concurrent = max(1, self._lm._concurrent)
-        with replaced(
-            self._lm,
-            amodel_call=call,
-            parse_generations=parse,
-            _batch_size=1,
-            _concurrent=concurrent,
-        ):
-            batches = asyncio.run(asked)
-        for place, (reply,) in zip(missing, batches, strict=True):
-            replies[place] = reply
+
+        def send(places: list[int]) -> list[Answer]:
+            prompts = []
+            for place in places:
+                prompt = questions[place].args[0]
+                if isinstance(prompt, str) and self._encoder:
+                    prompt = self._encoder.tokens(prompt)
+                prompts.append(prompt)
+            place_keys = [keys[place] for place in places]
+            asked = self._lm.get_batched_requests(prompts, place_keys, gen_kwargs=generation)
+            with replaced(
+                self._lm,
+                amodel_call=partial(self._call, self._lm.amodel_call),
+                parse_generations=partial(self._parse, self._lm.parse_generations),
+                _batch_size=1,
+                # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
+                _concurrent=max(1, self._lm._concurrent),
+            ):
+                return [reply for (reply,) in asyncio.run(asked)]
+
+        replies: list[Answer] = with_cache(self._lm, "generate_until", keys, send)
         if self._why_gone:
             raise server_is_gone(self._why_gone)
-        return [replies[place] for place in range(len(questions))]
+        return replies
 
     def _parse(
         self, parse_generations: Callable[[Any], list[str]], outputs: Any, **_: Any

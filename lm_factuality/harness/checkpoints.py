@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, ModelError, did_you_mean
+from lm_factuality.ground.packages import loading
 from lm_factuality.harness.internals import internal
 
 _PATH_STARTS = ("/", "./", "../", "~")  # no name on the Hub begins so
 _LOADING = ("hf", "vllm", "sglang")  # classes that take a checkpoint's name or folder
-_PATIENCE = 2.0  # seconds for the Hub to say whether it has a model
 
 
 def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
@@ -38,54 +38,31 @@ def check_model(name: str, arguments: Mapping[str, Any], device: str) -> None:
             f"--model {name}: which one? Add --model_args pretrained=NAME, of a model on the Hub,"
             " or of a folder"
         )
-    if isinstance(checkpoint, str) and name.startswith(_LOADING) and "://" not in checkpoint:
+    is_loaded = name.startswith(_LOADING) and not arguments.get("gguf_file")
+    if is_loaded and isinstance(checkpoint, str) and "://" not in checkpoint:
         _check_checkpoint(checkpoint, arguments)
     _check_device(str(arguments.get("device") or device))
 
 
 def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
     """Check that a checkpoint is a folder, in the Hub's cache, or on the Hub."""
-    from huggingface_hub import HfApi, constants, try_to_load_from_cache
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from transformers.utils import cached_file
 
     where = f"--model_args pretrained={name}"
     subfolder = str(arguments.get("subfolder") or "")
-    revision = arguments.get("revision")
-    folder = Path(name).expanduser() / subfolder
+    folder = Path(name).expanduser()
     if folder.is_dir():
-        files = [folder / file for file in ("config.json", "params.json")]
-        if not arguments.get("gguf_file") and not any(file.is_file() for file in files):
+        if not (folder / subfolder / "config.json").is_file():
             raise ModelError(
                 f"{where}: a folder without config.json, so no checkpoint as transformers saves it"
             )
-        return
-    if name.startswith(_PATH_STARTS):
+    elif name.startswith(_PATH_STARTS):
         neighbours = [file.name for file in folder.parent.glob("*")]
         raise ModelError(f"{where}: no such folder{did_you_mean(folder.name, neighbours)}")
-    try:
-        config = f"{subfolder}/config.json".lstrip("/")
-        if isinstance(try_to_load_from_cache(name, config, revision=revision), str):
-            return
-        if constants.is_offline_mode():
-            raise ModelError(
-                f"{where}: no such folder, and not in the Hub's cache, while HF_HUB_OFFLINE asks"
-                " for no network"
-            )
-        HfApi().model_info(name, revision=revision, timeout=_PATIENCE)
-    except HFValidationError as error:
-        raise ModelError(f"{where}: no such folder, and no name that the Hub can have") from error
-    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
-        raise ModelError(
-            f"{where}: no such folder, and the Hub shows no such model or revision; a private or"
-            " gated model needs HF_TOKEN in the environment"
-        ) from error
-    except (HfHubHTTPError, OSError):
-        return  # it may be there all the same: whoever loads it will say
+    else:
+        with loading(where):
+            revision = arguments.get("revision")
+            cached_file(name, "config.json", revision=revision, subfolder=subfolder)
 
 
 def _check_device(device: str) -> None:

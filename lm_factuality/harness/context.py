@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Run:
+class EvaluationRun:
     """A run of lm_eval, from its first task to its last judge."""
 
     folder: Path | None = None
@@ -56,15 +56,15 @@ class Run:
             logger.log(level, "%s", text)
 
 
-_run: ContextVar[Run | None] = ContextVar("run", default=None)
+_run: ContextVar[EvaluationRun | None] = ContextVar("run", default=None)
 
 
-def begin_run(run: Run) -> Run:
+def begin_run(run: EvaluationRun) -> EvaluationRun:
     """Make a run the current one."""
     _run.set(run)
     return run
 
 
-def current_run() -> Run:
+def current_run() -> EvaluationRun:
     """Return the run that goes on, or a new one where only lm_eval has begun one."""
-    return _run.get() or begin_run(Run())
+    return _run.get() or begin_run(EvaluationRun())

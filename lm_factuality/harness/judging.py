@@ -7,7 +7,6 @@ says which command judges what was kept."""
 import abc
 import dataclasses
 import datetime
-import hashlib
 import json
 import logging
 import os
@@ -31,15 +30,12 @@ from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityErro
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.generation import Generation, Verdict, refuse_unable, to_line
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask
+from lm_factuality.harness.generation import Verdict, refuse_unable, to_line
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 logger = logging.getLogger(__name__)
 
 _FILTER = "judge"  # stands after the comma in the names of lm_eval's metrics
-
-_Saved = tuple[Path, str]
-"""Where the generations of one process are, and a hash of their documents."""
 
 
 def raise_failures() -> None:
@@ -57,7 +53,8 @@ def raise_failures() -> None:
 class Judging(Filter):  # type: ignore[misc]
     """A task's judge, checked, not yet open."""
 
-    generation: Generation
+    generation: Any
+    """The `JudgedMethod`, which stands above this package."""
     config: JudgeConfig
 
     name: str
@@ -120,22 +117,16 @@ class Judging(Filter):  # type: ignore[misc]
             logger.error("%s", advice)
         return verdicts
 
-    def _advice(self, failure: str, saved: Sequence[_Saved]) -> str:
-        """Say what happened, and what judges the generations without the model.
-
-        Processes with the same documents count once.
-        """
-        files: dict[str, str] = {}
-        for path, digest in saved:
-            files.setdefault(digest, str(path))
-        samples = list(files.values())
+    def _advice(self, failure: str, files: Sequence[Path]) -> str:
+        """Say what happened, and what judges the generations without the model."""
+        samples = list(map(str, files))
         command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples]
         command += ["--judge", self.name]
         if self.settings:
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
             command += ["--store", str(self.store)]
-        command += ["--out", str(Path(samples[0]).with_suffix(""))]
+        command += ["--out", str(files[0].with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations"
             " are kept, and so is what was answered. When this is fixed, judge them without the"
@@ -143,14 +134,13 @@ class Judging(Filter):  # type: ignore[misc]
         )
 
 
-def _save(
-    task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]
-) -> _Saved:
+def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> Path:
+    """Write generations to a file, and return its path."""
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
     path = (current_run().folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
-    return path, hashlib.sha256("\n".join(to_line(doc, []) for doc in docs).encode()).hexdigest()
+    return path
 
 
 class JudgedTask(SuiteTask):
@@ -195,10 +185,10 @@ class JudgedTask(SuiteTask):
     @abc.abstractmethod
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[Any, TaskSettings]:
         """Return what the judge does, and the other settings; arguments as of ``settings``."""
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return the settings with what the results say of the judge."""
         self._judge = str(metadata.get("judge") or "")
         self._judge_config = named_judge(str(config.get("task")), self._judge)
@@ -213,7 +203,7 @@ class JudgedTask(SuiteTask):
         settings = {"output_type": "generate_until", **config_of_task}
         about_judge = check_judge(self._judge_config, self._generation, self._store)
         if not self._judge:
-            return Settings(settings, about)
+            return TaskSettings(settings, about)
         steps = self.declared.certified({**about, **about_judge})
         about = {
             **about,
@@ -225,13 +215,7 @@ class JudgedTask(SuiteTask):
         cautions = [metadata.get("caution"), about.get("caution"), caution_of_judge]
         if any(cautions):
             about["caution"] = " ".join(str(caution) for caution in cautions if caution)
-        return Settings(settings, about)
-
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """Check as any task; who judges is said when it is run."""
-        metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
-        return super().check(target, {**config, "metadata": metadata}, data_dir)
+        return TaskSettings(settings, about)
 
     def override_metric(self, metric_name: str) -> None:
         """Ask no judge with ``--predict_only``; ``lm-factuality judge`` reads the samples."""
@@ -254,7 +238,7 @@ def named_judge(task: str, judge: str) -> JudgeConfig:
     return load_judge_config(judge or LEXICAL)
 
 
-def check_judge(config: JudgeConfig, generation: Generation, store: Path | None) -> dict[str, Any]:
+def check_judge(config: JudgeConfig, generation: Any, store: Path | None) -> dict[str, Any]:
     """What the results say of a judge: its config with prompt hashes, and its certificate if it has
     one. Raises ConfigError, DataError: it cannot be used. Whether its server is up shows only when
     it is asked."""

@@ -3,16 +3,25 @@ tasks, and what was retrieved."""
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from pydantic import BeforeValidator
 
 from lm_factuality.ground.files import write_lines
 
+LARGEST = 1e100  # no score or log-probability is near; its square is finite
 OTHER = "other"  # the kind of a task that is not one of the suite's
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[^/]*)\.json$")
+
+
+_none = BeforeValidator(lambda value: None if value == "None" else value)
+Float = Annotated[float | None, _none]
+"""A number, or None, in the text that lm_eval writes of it."""
+
+Int = Annotated[int | None, _none]
 
 
 class ScoredContinuation(NamedTuple):
@@ -20,9 +29,9 @@ class ScoredContinuation(NamedTuple):
     tokens; ``num_tokens`` is None where the tokenizer is out of reach; ``truncated``: the prefix
     lost its beginning; ``problem`` says why there is no score."""
 
-    logprob: float | None
+    logprob: Float
     is_greedy: bool
-    num_tokens: int | None
+    num_tokens: Int
     truncated: bool
     problem: str = ""
 
@@ -33,10 +42,10 @@ class ScoredText(NamedTuple):
     many pieces, ``window`` the tokens that the model saw at once (its own limit may be lower than
     asked for): None where the tokenizer is out of reach. ``problem`` says why there is none."""
 
-    logprob: float | None
-    num_tokens: int | None
-    num_windows: int | None
-    window: int | None
+    logprob: Float
+    num_tokens: Int
+    num_windows: Int
+    window: Int
     problem: str = ""
 
 
@@ -46,7 +55,7 @@ class WordAnswer(NamedTuple):
     it is None as a whole where ``text``, what the model wrote, is to be read instead. ``problem``
     says why there is no answer, empty if there is one."""
 
-    logprobs: tuple[float | None, ...] | None
+    logprobs: Annotated[tuple[Float, ...] | None, _none]
     text: str = ""
     problem: str = ""
 
@@ -69,62 +78,108 @@ class Corrected:
     unscored: int = 0
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """One task of a results file. ``kind`` is the benchmark that it is a task of
-    (``lm_factuality.benchmarks``), or ``OTHER``. ``metrics`` and ``stderrs`` are by the metric's
-    name without lm_eval's filter (``factor_acc``, not ``factor_acc,none``), shares as shares, not
-    per cent; a standard error that lm_eval gives as "N/A" is absent. ``num_samples`` is how many
-    documents the task has, ``effective`` how many were run. ``metadata`` is the task's own, with
-    its data, window, protocol and judge; ``config`` is the whole config, of which it is a part.
-    ``samples`` is the file with the samples, None where the run kept none; ``limit`` is lm_eval's
-    ``--limit``, None for a whole run. ``corrected`` are the scores that people's labels correct."""
+@dataclass(frozen=True, kw_only=True)
+class TaskScores:
+    """The scores of a task, and how many documents they are of."""
+
+    metrics: Mapping[str, float]
+    """By the metric's name without lm_eval's filter: ``factor_acc``, not ``factor_acc,none``.
+
+    Shares are shares, not per cent.
+    """
+
+    stderrs: Mapping[str, float]
+    """The same. A standard error that lm_eval gives as "N/A" is absent."""
+
+    num_samples: int
+    """How many documents the task has."""
+
+    effective: int
+    """How many were run."""
+
+    limit: float | None
+    """lm_eval's ``--limit``, None for a whole run."""
+
+    corrected: Mapping[str, Corrected] = field(default_factory=dict)
+    """The scores that people's labels correct."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskResult(TaskScores):
+    """One task of a results file."""
 
     task: str
     kind: str
-    metrics: Mapping[str, float]
-    stderrs: Mapping[str, float]
-    num_samples: int
-    effective: int
+    """The benchmark that it is a task of (``lm_factuality.benchmarks``), or `OTHER`."""
+
     metadata: Mapping[str, Any]
+    """The task's own, with its data, window, protocol and judge."""
+
     config: Mapping[str, Any]
+    """The whole config, of which the metadata are a part."""
+
     version: str
     samples: Path | None
-    limit: float | None
-    corrected: Mapping[str, Corrected] = field(default_factory=dict)
+    """The file with the samples, None where the run kept none."""
+
+    @property
+    def unscored(self) -> int:
+        """How many items have no score, as far as the results say so."""
+        return int(number_of(self.metrics.get("unscored")) or 0)
 
 
-@dataclass(frozen=True)
-class ResultsFile:
-    """One ``results_*.json``. ``model`` is the model as lm_eval names it; ``variant`` is what makes
-    another model of the same name (a revision, a backend that does more than score), or empty;
-    ``backend`` is lm_eval's ``--model``. ``revision`` is the commit where lm_eval knows it,
-    otherwise the name asked for; ``dtype`` is such as ``float32``. ``date`` is the start of the run
-    in seconds since 1970, ``date_text`` what the file's name ends with, which the samples share.
-    ``versions`` has those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of its
-    tasks). ``content`` is the whole file."""
+@dataclass(frozen=True, kw_only=True)
+class RunModel:
+    """The model of a run."""
 
-    path: Path
-    content: Mapping[str, Any]
     model: str
+    """As lm_eval names it."""
+
     variant: str
+    """What makes another model of the same name, or empty.
+
+    That is a revision, or a backend that does more than score.
+    """
+
     backend: str
+    """lm_eval's ``--model``."""
+
     revision: str | None
+    """The commit where lm_eval knows it, otherwise the name asked for."""
+
     dtype: str | None
+    """Such as ``float32``."""
+
     num_parameters: float | None
-    date: float
-    date_text: str
-    versions: Mapping[str, str]
-    tasks: tuple[TaskResult, ...]
 
     @property
     def label(self) -> str:
         """The model, and what sets it apart."""
         return f"{self.model} ({self.variant})" if self.variant else self.model
 
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsFile(RunModel):
+    """One ``results_*.json``."""
+
+    path: Path
+    content: Mapping[str, Any]
+    """The whole file."""
+
+    date: float
+    """The start of the run in seconds since 1970."""
+
+    date_text: str
+    """What the file's name ends with, which the samples share."""
+
+    versions: Mapping[str, str]
+    """Those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of its tasks)."""
+
+    tasks: tuple[TaskResult, ...]
+
     def task(self, name: str) -> TaskResult | None:
         """The task called ``name``, if the file has it."""
-        return next((each for each in self.tasks if each.task == name), None)
+        return next((task for task in self.tasks if task.task == name), None)
 
 
 def date_in_name(results: Path) -> str:
@@ -143,9 +198,9 @@ def beside(results: Path, name: str, ending: str) -> Path | None:
 
 
 def number_of(value: Any) -> float | None:
-    """``value`` as a finite number; None if it is no such number."""
+    """Return ``value`` as a number, or None if it is none, not finite, or above `LARGEST`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= sys.float_info.max else None
+    return float(value) if is_number and abs(value) <= LARGEST else None
 
 
 class Query(TypedDict):
@@ -161,7 +216,7 @@ class Query(TypedDict):
     cut: int
 
 
-class Retrieved(TypedDict):
+class RetrievedRow(TypedDict):
     """A row, by lm_eval's number (``doc_id``). ``articles`` are those of the evaluated document in
     the index, each with the number of the passage by which it was recognised; ``passages`` has id,
     title and text by number."""
@@ -172,11 +227,11 @@ class Retrieved(TypedDict):
     passages: dict[str, dict[str, str]]
 
 
-Rows = dict[tuple[str, int], Retrieved]
+Rows = dict[tuple[str, int], RetrievedRow]
 """By task and number of the row."""
 
 
-def write_retrieved(results: Path, rows: Mapping[tuple[str, int], Retrieved]) -> None:
+def write_retrieved(results: Path, rows: Mapping[tuple[str, int], RetrievedRow]) -> None:
     """Writes ``rows`` beside the samples of a run, of which ``results`` is the results file;
     without samples nothing."""
     for task in {task for task, _ in rows}:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import Source, blob_id, locate
-from lm_factuality.ground.tables import FORMATS, TableRow, read_table
+from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 
 INLINE = "inline"  # what lm_eval calls the source of a YAML that it was given by path
 # where `lm-factuality run` found a YAML that it was given by path, which lm_eval forgets
@@ -78,26 +78,57 @@ def read_records(
     if not path:
         raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
 
+    where = str(config.get("task"))
+    table, about = read_dataset(
+        where,
+        path,
+        config.get("dataset_name"),
+        config.get("dataset_kwargs"),
+        config.get("test_split"),
+    )
+    return table.records, about
+
+
+def read_dataset(
+    where: str, path: str, name: str | None, options: Mapping[str, Any] | None, split: str | None
+) -> tuple[Table, dict[str, Any]]:
+    """Read a split of a dataset of the Hub.
+
+    Args:
+        where: The task or its YAML, for errors.
+        path: The name of the dataset.
+        name: The configuration of the dataset.
+        options: Further arguments of ``datasets.load_dataset``.
+        split: The name of the split. None stands for the only one, or for ``test`` of several.
+
+    Returns:
+        The rows, and what results say of the data.
+
+    Raises:
+        DataError: The dataset cannot be loaded, or has no such split.
+    """
     import datasets
 
-    options = config.get("dataset_kwargs") or {}
     try:
-        splits = datasets.load_dataset(path, config.get("dataset_name"), **options)
+        splits = datasets.load_dataset(path, name, **(options or {}))
     except Exception as error:  # the loader raises many kinds of error, most without the name
         raise DataError(
-            f"{task}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
+            f"{where}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
             " table elsewhere and name the file under dataset_path"
         ) from error
-    split = str(config.get("test_split") or "test")
-    if len(splits) == 1:
-        split = next(iter(splits))
+    if split is None:
+        split = next(iter(splits)) if len(splits) == 1 else "test"
     if split not in splits:
-        raise DataError(f"{task}: test_split: found {split!r}, expected one of {', '.join(splits)}")
+        raise DataError(
+            f"{where}: test_split: found {split!r}, expected one of {', '.join(splits)}"
+        )
     rows = splits[split]
+    place = f"{path}[{split}]"
     records = [
-        TableRow(f"{path}, row {number}", values) for number, values in enumerate(rows, start=1)
+        TableRow(f"{place}, row {number}", dict(values)) for number, values in enumerate(rows, 1)
     ]
-    return records, {"dataset": path, "fingerprint": rows._fingerprint}
+    problems = () if records else (f"{place}: no rows; expected at least one",)
+    return Table(tuple(records), problems), {"dataset": path, "fingerprint": rows._fingerprint}
 
 
 def text_in(record: TableRow, column: str) -> str:

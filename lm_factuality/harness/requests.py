@@ -14,7 +14,7 @@ import hashlib
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -205,28 +205,37 @@ class Encoder:
 
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
     """Answer requests in order, from lm_eval's response cache where it has them."""
-    answers: dict[int, Answer] = cached(lm, "loglikelihood", [request.key for request in encoded])
-    missing = [place for place in range(len(encoded)) if place not in answers]
-    rest = [encoded[place] for place in missing]
-    on_server = is_a(lm, "TemplateAPI")
-    score_rest = _score_on_server if on_server else _score_tokens
-    answers.update(zip(missing, score_rest(lm, rest, disable_tqdm), strict=True))
-    return [answers[place] for place in range(len(encoded))]
+    score_rest = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
+    return with_cache(
+        lm,
+        "loglikelihood",
+        [request.key for request in encoded],
+        lambda places: score_rest(lm, [encoded[place] for place in places], disable_tqdm),
+    )
 
 
-def cached(lm: LM, method: str, keys: Sequence[Any]) -> dict[int, Any]:
-    """Return what lm_eval's response cache has for requests, by their places.
+def with_cache(
+    lm: LM, method: str, keys: Sequence[Any], answer: Callable[[list[int]], Sequence[Any]]
+) -> list[Any]:
+    """Answer requests in order, from lm_eval's response cache where it has them.
 
     Args:
         lm: The model.
         method: The model's method that answers such requests.
-        keys: The arguments that name the requests in the cache.
+        keys: The arguments that name the requests in the cache; none for one that is never there.
+        answer: Answers the requests at some places.
     """
     cache = getattr(lm.cache_hook, "dbdict", None)
-    if cache is None:
-        return {}
-    names = [internal("lm_eval.api.model:hash_args")(method, key) for key in keys]
-    return {place: cache[name] for place, name in enumerate(names) if name in cache}
+    answers: dict[int, Any] = {}
+    if cache is not None:
+        hash_args = internal("lm_eval.api.model:hash_args")
+        for place, key in enumerate(keys):
+            name = hash_args(method, key)
+            if name in cache:
+                answers[place] = cache[name]
+    missing = [place for place in range(len(keys)) if place not in answers]
+    answers.update(zip(missing, answer(missing), strict=True))
+    return [answers[place] for place in range(len(keys))]
 
 
 def logprob_of(answer: Answer) -> tuple[float | None, str]:
@@ -397,18 +406,15 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
         return
     if getattr(lm, "tokenizer_backend", None) == "remote":
         # One token for both ends is GPT-2's way, which adds neither.
-        if bos != getattr(tokenizer, "eos_token_id", None):
-            logger.warning(
-                "a server's tokenizer does not say whether its model starts texts with token %s; if"
-                " it does (OPT, Llama), pass add_bos_token=True in --model_args",
-                bos,
-            )
-    elif callable(tokenizer):
-        ids = tokenizer("a")["input_ids"]
-        if ids and ids[0] == bos and list(lm.tok_encode("a"))[:1] != [bos]:
-            logger.warning(
-                "the tokenizer starts texts with %r, but %s leaves it out; for the authors' scores"
-                " pass add_bos_token=True in --model_args",
-                tokenizer.decode([bos]),
-                type(lm).__name__,
-            )
+        is_missing = bos != getattr(tokenizer, "eos_token_id", None)
+    else:
+        ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
+        is_missing = ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]
+    if is_missing:
+        logger.warning(
+            "%s leaves out token %s, with which the tokenizers of some models start texts; if that"
+            " of your model does (OPT, Llama), pass add_bos_token=True in --model_args for the"
+            " authors' scores",
+            type(lm).__name__,
+            bos,
+        )

@@ -9,7 +9,6 @@ tokens after the last that was scored, given the ``window - stride`` tokens befo
 where the text ends.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 
 from lm_eval.api.instance import Instance
@@ -22,10 +21,7 @@ from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
 
-logger = logging.getLogger(__name__)
-
 REQUEST_TYPE = "scored_rolling"
-_EMPTY = "the document is empty"
 
 
 def scored_rolling(
@@ -40,30 +36,31 @@ def scored_rolling(
         disable_tqdm: Whether to show no progress.
 
     Raises:
-        ModelError: The model has no tokenizer and needs one, scores no texts at all, or its server
-            is gone.
+        ModelError: The model has no tokenizer, or its server is gone.
     """
     encoder = requests.encoder_of(lm)
     if encoder is None:
-        return _without_tokenizer(lm, instances)
+        raise ModelError(
+            f"{type(lm).__name__} shows no tokenizer, so the tokens of a text cannot be counted;"
+            " leave out the perplexity tasks"
+        )
     bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    texts = [_cut(lm, encoder, instance) for instance in bar]
-    pieces = [piece for text in texts if not isinstance(text, ScoredText) for piece in text]
+    cuts = [_cut(lm, encoder, instance) for instance in bar]
+    pieces = [piece for cut in cuts if not isinstance(cut, str) for piece in cut]
     # With its cache, ``hf`` runs requests once whose tokens but the last are equal. It then gives
     # wrong sums if they are split into context and continuation at different points, as windows of
     # a repetitive text can be.
     with replaced(lm, logits_cache=False):
         answers = iter(requests.score(lm, pieces, disable_tqdm))
     results = []
-    for text, instance in zip(texts, instances, strict=True):
-        if isinstance(text, ScoredText):
-            results.append(text)
-            continue
-        of_text = [next(answers) for _ in text]
-        num_tokens = sum(len(piece.continuation) for piece in text)
+    for cut, instance in zip(cuts, instances, strict=True):
         longest = _longest(encoder, instance)
-        total, problem = _sum(of_text)
-        results.append(ScoredText(total, num_tokens, len(text), longest, problem))
+        if isinstance(cut, str):
+            results.append(ScoredText(None, 0, 0, longest, cut))
+            continue
+        total, problem = _sum([next(answers) for _ in cut])
+        num_tokens = sum(len(piece.continuation) for piece in cut)
+        results.append(ScoredText(total, num_tokens, len(cut), longest, problem))
     return results
 
 
@@ -88,25 +85,21 @@ def _longest(encoder: Encoder, instance: Instance) -> int:
     return encoder.longest if window is None else min(window, encoder.longest)
 
 
-def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | ScoredText:
+def _cut(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
     """Return the windows of a text, or why it has no score."""
     text, window, stride = instance.args
-    longest = _longest(encoder, instance)
     if lm.backend != "causal":
-        problem = "an encoder-decoder reads no text from left to right"
-        return ScoredText(None, None, None, longest, problem)
+        return "an encoder-decoder reads no text from left to right"
+    if not text.strip():
+        return "the document is empty"
+    if lm.prefix_token_id is None:
+        return "the tokenizer has no first token, so nothing comes before the text"
     tokens = encoder.tokens(text)
     if tokens[:1] == [lm.prefix_token_id]:  # the tokenizer has put it there
         del tokens[:1]
-    problem = ""
-    if not text.strip():
-        problem = _EMPTY
-    elif lm.prefix_token_id is None:
-        problem = "the tokenizer has no first token, so nothing comes before the text"
-    elif not tokens:
-        problem = "the document has no tokens"
-    if problem:
-        return ScoredText(None, 0, 0, longest, problem)
+    if not tokens:
+        return "the document has no tokens"
+    longest = _longest(encoder, instance)
     step = longest // 2 if stride is None else min(stride, longest - 1)
     pieces = windows(lm.prefix_token_id, tokens, longest, step)
     return [encoder.request(*piece, instance, window, "", False) for piece in pieces]
@@ -121,29 +114,3 @@ def _sum(answers: Sequence[Answer]) -> tuple[float | None, str]:
             return None, f"window {number} of {len(answers)}: {problem}"
         logprobs.append(logprob)
     return sum(logprobs), ""
-
-
-def _without_tokenizer(lm: LM, instances: Sequence[Instance]) -> list[ScoredText]:
-    name = type(lm).__name__
-    logger.warning(
-        "perplexity is absent: %s shows no tokenizer, so the tokens of a text cannot be counted;"
-        " byte_perplexity and bits_per_byte are reported, from windows of the model's own making",
-        name,
-    )
-    plain = []
-    for instance in instances:
-        if instance.args[0].strip():
-            arguments = (instance.doc, instance.args[:1], instance.idx, instance.metadata)
-            plain.append(Instance("loglikelihood_rolling", *arguments))
-    try:
-        logprobs = iter(lm.loglikelihood_rolling(plain) if plain else ())
-    except NotImplementedError as error:
-        raise ModelError(
-            f"{name} scores no whole texts, so it has no perplexity; leave out the perplexity tasks"
-        ) from error
-    results = []
-    for instance in instances:
-        is_empty = not instance.args[0].strip()
-        logprob, problem = logprob_of(_EMPTY if is_empty else (next(logprobs), False))
-        results.append(ScoredText(logprob, None, None, None, problem))
-    return results

@@ -24,7 +24,7 @@ from lm_factuality.ground.packages import first_line, replaced
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness.checkpoints import check_model
-from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
@@ -83,7 +83,7 @@ def run(
     if folder and folder.suffix == ".json":  # lm_eval takes the name of a file in the folder, too
         folder = folder.parent
     current = begin_run(
-        Run(
+        EvaluationRun(
             folder=folder,
             only_predicts=bool(options.get("predict_only")),
             has_response_cache=bool(options.get("use_cache")),
@@ -201,7 +201,7 @@ def _task_index(is_only_suites: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _readable_tables(current: Run, printed: list[Mapping[str, Any]]) -> Iterator[None]:
+def _readable_tables(current: EvaluationRun, printed: list[Mapping[str, Any]]) -> Iterator[None]:
     """Leave out of lm_eval's tables what is not for readers; collect the results printed."""
     make_table = internal("lm_eval.utils:make_table")
 
@@ -232,15 +232,9 @@ def is_for_readers(key: str, value: Any, is_shown: Callable[[str], bool]) -> boo
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Say what to do about what lm_eval raises for unknown tasks and torch for lack of memory."""
+    """Say what to do about what torch raises for lack of memory."""
     try:
         yield
-    except ValueError as error:
-        if not str(error).startswith("Tasks not found"):
-            raise
-        raise ConfigError(
-            f"{error}; see 'lm-factuality ls' and, for lm_eval's own tasks, 'lm-eval ls tasks'"
-        ) from error
     except RuntimeError as error:
         if type(error).__name__ != "OutOfMemoryError":  # torch's, which need not be imported here
             raise
@@ -251,7 +245,9 @@ def _plain_errors() -> Iterator[None]:
         ) from error
 
 
-def _save_retrieved(current: Run, output: str | None, earlier_files: set[Path]) -> set[Path]:
+def _save_retrieved(
+    current: EvaluationRun, output: str | None, earlier_files: set[Path]
+) -> set[Path]:
     """Write what the model retrieved beside the results; return the files that lm_eval wrote."""
     from lm_factuality.harness.judging import from_all_processes
 

@@ -1,22 +1,28 @@
 """lm_eval's samples, read line by line, as files may be large; and what is in one: numbers, texts,
 or a judge's record."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import DataError, short
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import lines_of
+from lm_factuality.ground.records import lines_of, to_model
 from lm_factuality.ground.thinking import said
 from lm_factuality.harness.outputs import TaskResult
 
+Result = TypeVar("Result")
 
-def read_samples(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The samples of a ``samples_*.jsonl``, in its order; of a file that holds them once for each
-    filter, those of the first. Raises DataError: when the line is reached that is no sample, or at
-    once if there is no such file."""
-    samples = read_every_sample(path)
+
+def read_samples(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
+    """Yield the samples of a ``samples_*.jsonl``, in its order.
+
+    Of a file that holds them once for each filter, these are those of the first.
+
+    Raises:
+        DataError: The line that is reached is no sample, or there is no such file.
+    """
+    samples = read_every_sample(path, needed)
     for first in samples:
         yield first
         yield from (sample for sample in samples if sample.get("filter") == first.get("filter"))
@@ -34,20 +40,17 @@ def samples_of(task: TaskResult) -> Iterator[Mapping[str, Any]]:
         raise DataError(f"{task.samples}: {told}; is the file cut off? Run the task again")
 
 
-def read_every_sample(path: Path) -> Iterator[Mapping[str, Any]]:
-    """As ``read_samples``, of all filters. Raises DataError: as there."""
+def read_every_sample(path: Path, needed: str = "doc_id") -> Iterator[Mapping[str, Any]]:
+    """As `read_samples`, of all filters. Each has a document, and the key that is ``needed``."""
     for number, line in lines_of(path, "run lm_eval with --log_samples to have it"):
         try:
             sample = parse_json(line)
         except ValueError as error:
             raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
-        if (
-            not isinstance(sample, dict)
-            or not isinstance(sample.get("doc"), dict)
-            or "doc_id" not in sample
-        ):
+        is_sample = isinstance(sample, dict) and isinstance(sample.get("doc"), dict)
+        if not is_sample or needed not in sample:
             raise DataError(
-                f"{path}:{number}: no sample of lm_eval: expected a JSON object with 'doc_id' and"
+                f"{path}:{number}: no sample of lm_eval: expected a JSON object with {needed!r} and"
                 " 'doc'"
             )
         yield sample
@@ -79,12 +82,6 @@ def belongs(is_so: bool) -> None:
         raise ValueError("the verdict is on another document or response")
 
 
-def same_responses(sample: Mapping[str, Any], resps: Sequence[Any]) -> None:
-    """Raises ValueError unless what was scored is what the model said."""
-    if sample["filtered_resps"] != resps:
-        raise ValueError("'filtered_resps' are not 'resps'")
-
-
 def prompt_text(prompt: Any) -> str:
     """A prompt as one text; that of a chat server is a list of messages, which the samples hold as
     JSON in a list of one."""
@@ -96,32 +93,24 @@ def prompt_text(prompt: Any) -> str:
 
 
 def texts(responses: Any) -> list[str]:
-    """The texts in lm_eval's lists of lists."""
+    """The texts in lm_eval's lists of lists. Raises ValueError: there is something else."""
     if isinstance(responses, str):
         return [responses]
-    return [text for each in responses for text in texts(each)]
+    if not isinstance(responses, list | tuple):
+        raise ValueError(f"found {short(responses)} among the responses, expected texts")  # noqa: TRY004
+    return [text for part in responses for text in texts(part)]
 
 
-def to_float(text: Any) -> float | None:
-    """The number in a text, as which lm_eval writes responses."""
-    return None if text in (None, "None") else float(_as_written(text))
+def results_in(sample: Mapping[str, Any], kind: type[Result]) -> list[Result]:
+    """Read the results of a model, whose fields lm_eval writes as texts.
 
+    Args:
+        sample: The sample.
+        kind: One of the types of `outputs`.
 
-def to_int(text: Any) -> int | None:
-    """The number in a text."""
-    return None if text in (None, "None") else int(_as_written(text))
-
-
-def _as_written(text: Any) -> Any:
-    """``text``; ValueError if it is a number that Python reads, but does not write: in digits of
-    other scripts, 1_000."""
-    if isinstance(text, str) and (not text.isascii() or "_" in text or text != text.strip()):
-        raise ValueError(f"found {text[:40]!r}, expected a number in the digits 0 to 9")
-    return text
-
-
-def to_bool(text: Any) -> bool:
-    """The truth value in a text. Raises ValueError: there is none."""
-    if str(text) not in ("True", "False"):
-        raise ValueError(f"found {text!r}, expected True or False")
-    return str(text) == "True"
+    Raises:
+        ValueError: The fields are something else, or what was scored is not what the model said.
+    """
+    if sample["filtered_resps"] != [response[0] for response in sample["resps"]]:
+        raise ValueError("'filtered_resps' are not 'resps'")
+    return [to_model(kind, fields) for fields in sample["filtered_resps"]]

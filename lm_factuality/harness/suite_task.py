@@ -40,7 +40,7 @@ for _method in _OVERRIDDEN.split():
     internal(f"lm_eval.api.task:ConfigurableTask.{_method}")
 
 
-class Settings(NamedTuple):
+class TaskSettings(NamedTuple):
     """Of a task's YAML: ``own`` is given to lm_eval as the task's config, ``about`` added to the
     metadata that results hold."""
 
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """What ``lm-factuality validate`` finds in one task: every problem, each naming its place;
     ``example`` holds the requests of the first row, as (context, continuation), if they can be
     built, and ``seam`` shows where the two meet."""
@@ -83,6 +83,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     )
 
     problem_key: ClassVar[str] = ""  # the key of documents that says why a row cannot be scored
+    seam = ""  # where the first row's prefix and completion meet, if it has both
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         lm_eval looks at its signature."""
 
     @abc.abstractmethod
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """What the YAML says, checked; ``metadata`` is its own with the command line's. Raises
         ConfigError: it cannot be used."""
 
@@ -158,13 +159,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         problems = list(self.declared.wrong_metrics(config.get("metric_list")))
         if problems:
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
-
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """What is wrong with the task that ``config`` describes, which the user calls ``target``.
-        As it stands, for tasks that check all they read when made; others find all problems of
-        their data. Raises ConfigError, DataError: no task."""
-        return check_built(cls, target, config, data_dir)
 
     @abc.abstractmethod
     def read_documents(self) -> list[dict[str, Any]]:
@@ -282,20 +276,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return config
 
 
-def build(
-    task: type[ConfigurableTask],
-    config: Mapping[str, Any],
-    data_dir: str | None,
-    limit: int | None = None,
-) -> Any:
-    """The task with its requests, without the suite's warnings: what a task would warn of is in the
-    report."""
-    with quietly():
-        built = task(data_dir=data_dir, config=config)
-        built.build_all_requests(limit=limit)
-    return built
-
-
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
     """Without the warnings of the suite."""
@@ -310,28 +290,44 @@ def quietly() -> Iterator[None]:
 
 def check_built(
     task: type[ConfigurableTask], target: str, config: Mapping[str, Any], data_dir: str | None
-) -> Report:
-    """The report on a task that has been made.
+) -> TaskReport:
+    """Make a task and its requests, without the suite's warnings, and report on it.
 
     Problems are what the documents hold under the task's ``problem_key``.
+
+    Args:
+        task: The class, which may be lm_eval's.
+        target: What the user calls the task.
+        config: Its YAML.
+        data_dir: A folder with the published files.
+
+    Raises:
+        ConfigError, DataError: It cannot be made.
     """
-    built = build(task, config, data_dir)
+    with quietly():
+        built: Any = task(data_dir=data_dir, config=config)
+        built.build_all_requests(limit=None)
     documents = list(built.eval_docs)
     key = getattr(task, "problem_key", "")
-    problems = (
-        f"{target}: row {number}: {doc[key]}"
+    problems = [
+        f"{doc.get('location', f'{target}: row {number}')}: {doc[key]}"
         for number, doc in enumerate(documents)
         if doc.get(key)
-    )
-    example = ((shortened(str(built.instances[0].args[0]), keep_end=True), ""),)
-    return Report(target, tuple(problems), len(documents), len(built.instances), example)
+    ]
+    requests = built.instances
+    example = []
+    for request in requests:
+        if request.doc_id == requests[0].doc_id:
+            context, continuation, *_ = (*request.args, "")
+            is_text = isinstance(continuation, str)
+            example.append((_end_of(str(context)), continuation if is_text else ""))
+    seam = getattr(built, "seam", "")
+    return TaskReport(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
 
 
-def shortened(text: str, keep_end: bool = False) -> str:
-    """As much of a text as a report shows."""
-    if len(text) <= _LONGEST_EXAMPLE:
-        return text
-    return f"... {text[-_LONGEST_EXAMPLE:]}" if keep_end else f"{text[:_LONGEST_EXAMPLE]} ..."
+def _end_of(text: str) -> str:
+    """Return as much of a text as a report shows."""
+    return text if len(text) <= _LONGEST_EXAMPLE else f"... {text[-_LONGEST_EXAMPLE:]}"
 
 
 def without_chat(arguments: dict[str, Any]) -> dict[str, Any]:

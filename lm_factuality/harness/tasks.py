@@ -5,17 +5,17 @@ The commands `run`, `validate` and `ls` and the Python API call it. Its errors s
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.files import num_values
+from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.suite import MOST_VALUES, tasks_folder
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
@@ -65,24 +65,12 @@ def suite_tasks(include_path: Sequence[str] = ()) -> TaskManager:
 
 
 def with_suite(include_path: Sequence[str] = ()) -> list[str]:
-    """Put the suite's folder before others.
-
-    It is left out where lm_eval has it by our entry point, since lm_eval warns of tasks that it
-    sees twice.
-    """
+    """Put the suite's folder before others."""
     suite = tasks_folder().resolve()
-    others = [path for path in include_path if Path(path).resolve() != suite]
-    known_tasks = TaskManager(include_defaults=False).all_tasks
-    is_known = any(path.stem in known_tasks for path in suite.rglob("*.yaml"))
-    return others if is_known else [str(suite), *others]
+    return [str(suite), *(path for path in include_path if Path(path).resolve() != suite)]
 
 
-def find_configs(
-    target: str,
-    include_path: Sequence[str] = (),
-    may_import: bool = False,
-    manager: TaskManager | None = None,
-) -> Found:
+def find_configs(target: str, include_path: Sequence[str] = (), may_import: bool = False) -> Found:
     """Find every task that a name stands for.
 
     Args:
@@ -90,7 +78,6 @@ def find_configs(
         include_path: Folders with more tasks.
         may_import: Whether to import the Python that a YAML of others names, which is said before.
             It is refused otherwise.
-        manager: The index to look names up in. Otherwise one is made of ``include_path``.
 
     Yields:
         The name of each task, and its config or what is wrong with it.
@@ -101,7 +88,7 @@ def find_configs(
     # A YAML that is no group needs no index, and others in its folder may be of any kind.
     @cache
     def index() -> TaskManager:
-        return manager or suite_tasks(include_path)
+        return suite_tasks(include_path)
 
     yield from _expand(target, index, may_import, ())
 
@@ -194,17 +181,8 @@ def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> N
 
 
 def _is_lm_evals(name: str) -> bool:
-    """Tell whether a name is in the files of lm_eval's own tasks.
-
-    lm_eval itself takes longer to list them.
-    """
-    if "*" in name or Path(name).is_dir():
-        return True
-    if _is_path(name):
-        return False
-    folder = Path(internal("lm_eval").__file__).parent / "tasks"
-    files = [path for path in folder.rglob("*") if path.suffix in (".yaml", ".py")]
-    return any(name.encode() in path.read_bytes() for path in files)
+    """Tell whether lm_eval itself has tasks of a name. It takes seconds to list them."""
+    return Path(name).is_dir() or bool(TaskManager().match_tasks([name]))
 
 
 def _is_path(target: str) -> bool:
@@ -212,22 +190,34 @@ def _is_path(target: str) -> bool:
 
 
 def _expand(
-    target: str, index: Callable[[], TaskManager], may_import: bool, within: tuple[str, ...]
+    member: str | Config,
+    index: Callable[[], TaskManager],
+    may_import: bool,
+    within: tuple[str, ...],
 ) -> Found:
-    """Yield the tasks of a name, a path, or a group in ``within`` other groups and tags."""
-    path = (*within, target)
-    if target in within:
-        yield target, ConfigError(f"{target!r} holds itself, by way of {' > '.join(path)}")
+    """Yield the tasks of a name, a path, or what is written out in a group.
+
+    Args:
+        member: One of these.
+        index: Returns the index to look names up in.
+        may_import: As of `find_configs`.
+        within: The groups and tags that it is in.
+    """
+    name = member if isinstance(member, str) else str(member.get("group") or member["task"])
+    if name in within:
+        path = " > ".join([*within, name])
+        yield name, ConfigError(f"{name!r} holds itself, by way of {path}")
         return
-    config = _read(target, index, may_import)
+    config: Config | FactualityError
+    if isinstance(member, dict) and name not in index().task_index:
+        config = {**member, "class": None}  # lm_eval's to make
+    else:
+        config = _read(name, index, may_import)
     if isinstance(config, FactualityError) or not isinstance(config.get("task"), list):
-        yield target, config
+        yield name, config
         return
-    for member in _members(config["task"], index().task_index):
-        if isinstance(member, str):
-            yield from _expand(member, index, may_import, path)
-        else:
-            yield str(member["task"]), member
+    for part in config["task"]:
+        yield from _expand(part, index, may_import, (*within, name))
 
 
 def _read(
@@ -250,22 +240,6 @@ def _read(
     return _load(Path(entry.yaml_path), may_import)
 
 
-def _members(listed: Sequence[Any], known: Container[str]) -> Iterator[str | Config]:
-    """Yield the names in a group, those in groups written out within it, and tasks written out.
-
-    The last are lm_eval's to make.
-    """
-    for member in listed:
-        if not isinstance(member, dict):
-            yield str(member)
-        elif "group" in member and member["group"] not in known:
-            yield from _members(member.get("task") or (), known)
-        elif "dataset_path" in member and member["task"] not in known:
-            yield {key: value for key, value in member.items() if key != "class"}
-        else:
-            yield str(member.get("group") or member.get("task"))
-
-
 def _load(path: Path, may_import: bool) -> Config | FactualityError:
     """Return the config in a YAML with all that it includes, or what is wrong with it."""
     if not path.is_file():
@@ -281,17 +255,22 @@ def _load(path: Path, may_import: bool) -> Config | FactualityError:
 
 
 def _load_checked(path: Path, may_import: bool) -> Config:
-    for source, name in _foreign_functions(path, set()):
-        if not may_import:
-            raise ConfigError(
-                f"{source}: !function {name}: Python that is not the suite's, so it was not"
-                " imported; if you trust its author, import it with --run-code"
-            )
-        current_run().tell_once(
-            logger,
-            f"{source}: importing {name}, as its !function says: Python that is not the suite's",
-        )
-    config: Config = internal("lm_eval.tasks._yaml_loader:load_yaml")(path, resolve_func=True)
+    loader = internal("lm_eval.tasks._yaml_loader")
+    import_function = internal("lm_eval.tasks._yaml_loader:_import_func_in_yml")
+
+    def import_checked(name: str, folder: Path) -> Any:
+        if not _is_installed(name.rpartition(".")[0], folder):
+            if not may_import:
+                raise ConfigError(
+                    f"{path}: !function {name}: Python that is not the suite's, so it was not"
+                    " imported; if you trust its author, import it with --run-code"
+                )
+            text = f"{path}: importing {name}, as its !function says: Python of somebody else"
+            current_run().tell_once(logger, text)
+        return import_function(name, folder)
+
+    with replaced(loader, _import_func_in_yml=import_checked):
+        config: Config = loader.load_yaml(path, resolve_func=True)
     if num_values(config, MOST_VALUES) > MOST_VALUES:
         raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
     if "corpus" in config or len(_BUILD_SECTIONS.intersection(config)) > 1:
@@ -313,38 +292,13 @@ def _load_checked(path: Path, may_import: bool) -> Config:
     return config
 
 
-def _foreign_functions(path: Path, seen: set[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield the YAML and the name of every ``!function`` that is of others.
-
-    Those of the suite and of installed benchmarks are not. As in lm_eval, a module beside the YAML
-    comes before an installed one.
-
-    Args:
-        path: The YAML, whose includes are read too.
-        seen: The YAMLs that were read.
-    """
-    path = path.resolve()
-    if path in seen:
-        return
-    seen.add(path)
-    functions: list[str] = []
-
-    class Loader(yaml.SafeLoader):
-        """Lists the functions that a YAML names instead of importing them."""
-
-    Loader.add_constructor("!function", lambda loader, node: functions.append(str(node.value)))
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a safe loader
-    for name in functions:
-        if not _is_installed(name.rpartition(".")[0], path.parent):
-            yield path, name
-    includes = content.get("include", ()) if isinstance(content, dict) else ()
-    for include in [includes] if isinstance(includes, str) else includes:
-        yield from _foreign_functions(path.parent / include, seen)
-
-
 def _is_installed(module: str, folder: Path) -> bool:
+    """Tell whether a module is the suite's or an installed benchmark's.
+
+    As in lm_eval, a module beside the YAML comes before an installed one.
+    """
     if (folder / f"{module.replace('.', '/')}.py").exists():
         return False
-    package = module.partition(".")[0]
     points = entry_points(group=ENTRY_POINTS)
-    return package in {"lm_factuality", *(point.module.partition(".")[0] for point in points)}
+    packages = [name.partition(".")[0] for name in (module, *(point.module for point in points))]
+    return packages[0] in ("lm_factuality", *packages[1:])

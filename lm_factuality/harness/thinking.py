@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import (
     whole_texts,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import cached
+from lm_factuality.harness.requests import with_cache
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
@@ -48,29 +48,29 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """
     longer = [_with_room(lm, request) for request in requests]
     # Answers that are sampled are drawn anew, so no response cache has them.
-    greedy = [place for place, request in enumerate(longer) if not request.args[1].get("do_sample")]
-    in_cache = cached(lm, "generate_until", [longer[place].args for place in greedy])
-    texts = {greedy[index]: text for index, text in in_cache.items()}
-    missing = [place for place in range(len(longer)) if place not in texts]
+    keys = [() if request.args[1].get("do_sample") else request.args for request in longer]
+
+    def generate(places: list[int]) -> list[str]:
+        if not places:
+            return []
+        try:
+            texts: list[str] = lm.generate_until([longer[place] for place in places])
+        except AssertionError as error:  # lm_eval's, where an answer alone fills the window
+            if "max tokens to generate" not in str(error):
+                raise
+            raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
+        for place, text in zip(places, texts, strict=True):
+            if keys[place]:
+                lm.cache_hook.add_partial("generate_until", keys[place], text)
+        return texts
+
     with whole_texts(lm) as with_marks:
-        if missing:
-            try:
-                generated = lm.generate_until([longer[place] for place in missing])
-            except AssertionError as error:  # lm_eval's, where an answer alone fills the window
-                if "max tokens to generate" not in str(error):
-                    raise
-                raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
-            texts |= zip(missing, generated, strict=True)
-    for place in set(missing).intersection(greedy):
-        lm.cache_hook.add_partial("generate_until", longer[place].args, texts[place])
-    written = [
-        opened_by(str(request.args[0])) + with_marks(texts[place])
-        for place, request in enumerate(longer)
-    ]
-    return [
-        within_limits(lm, text, *request.args[1:])
-        for text, request in zip(written, requests, strict=True)
-    ]
+        texts = with_cache(lm, "generate_until", keys, generate)
+    answers = []
+    for text, request in zip(texts, requests, strict=True):
+        written = opened_by(str(request.args[0])) + with_marks(text)
+        answers.append(within_limits(lm, written, *request.args[1:]))
+    return answers
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:

@@ -22,26 +22,22 @@ _RULES: Mapping[str, Callable[[str], float]] = {
 }
 
 
-class _Baseline(LM):  # type: ignore[misc]
+class UntrainedModel(LM):  # type: ignore[misc]
     """Refuses what a baseline cannot do."""
 
     ability: str
     """What it does instead."""
 
-    def loglikelihood(self, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Refuse to score."""
-        raise ConfigError(f"{self.ability}; it has no log-probabilities")
+    def refuse(self, requests: Sequence[Instance]) -> Any:
+        """Refuse requests of a kind."""
+        raise ConfigError(f"{self.ability}, and answers no other requests")
 
-    def loglikelihood_rolling(self, requests: Sequence[Instance]) -> list[float]:
-        """Refuse to score texts."""
-        raise ConfigError(f"{self.ability}; it has no perplexity")
-
-    def generate_until(self, requests: Sequence[Instance]) -> list[str]:
-        """Refuse to generate."""
-        raise ConfigError(f"{self.ability}; it generates nothing")
+    loglikelihood = refuse
+    loglikelihood_rolling = refuse
+    generate_until = refuse
 
 
-class ConstantAnswer(_Baseline):
+class ConstantAnswer(UntrainedModel):
     """lm_eval model ``constant-answer``: it generates ``answer``, whatever it is asked.
 
     ``\\n``, ``\\t`` and ``\\\\`` in the answer stand for a line break, a tab and a backslash. An
@@ -87,7 +83,7 @@ class ConstantAnswer(_Baseline):
         return self._answer[: min((end for end in ends if end >= 0), default=None)]
 
 
-class SurfaceBaseline(_Baseline):
+class SurfaceBaseline(UntrainedModel):
     """lm_eval model ``surface-baseline``: it prefers choices by a rule.
 
     ``rule`` is random, shortest, or spacing (most spaces before punctuation). Scores are no

@@ -1,15 +1,14 @@
 """Ways of decoding that contrast a model with something weaker.
 
-The first half has the formulas with their options. The second half has what is weaker: the model's
-own early layers, or another model. `hf_decoding` makes lm_eval models of them. To add a method,
-write a class like `DoLa` and a model like `HFDoLa`.
+The first half has the formulas with their options. The second half has a model's own early layers.
+`hf_decoding` makes lm_eval models of them. To add a method, write a class like `DoLa` and a model
+like `HFDoLa`.
 """
 
 import abc
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -20,15 +19,11 @@ from torch.nn.functional import softplus
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
-from lm_factuality.models.tree.forest import Forest, Stretch
 from lm_factuality.models.tree.logits import (
-    Logits,
     Pick,
     UnsupportedModelError,
-    accepts,
     device_of,
 )
-from lm_factuality.models.tree.scorer import Engine, find_engine
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -170,37 +165,14 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
         numbers = presets[layers] if layers in presets else str(layers).split("+")
     else:
         numbers = layers
-    try:
-        chosen = sorted({int(number) for number in numbers})
-    except ValueError as error:
+    known = {str(number): number for number in range(num_layers)}
+    chosen = {known.get(str(number)) for number in numbers}
+    if None in chosen or not chosen:
         raise ConfigError(
-            f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4"
-        ) from error
-    if not chosen or chosen[0] < 0 or chosen[-1] >= num_layers:
-        raise ConfigError(
-            f"hf-dola: layers is {layers!r}, which is {chosen or 'none'} of the model's"
-            f" {num_layers}; expected one or more to contrast the last one with, from 0 (the"
-            f" embedding) to {num_layers - 1}"
+            f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
+            f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return chosen
-
-
-Weaker = Callable[[Tensor], Sequence[Tensor]]
-"""Returns weaker logits of the next token, each [batch, vocabulary], after ids [batch, length]."""
-
-
-@dataclass(frozen=True)
-class PairEngine:
-    """Computes the logits of an expert, and beside them those of an amateur."""
-
-    expert: Engine
-    amateur: Engine
-
-    def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """Compute the logits of the stretch's targets with both models."""
-        logits = self.expert.run(forest, stretch)
-        amateur = self.amateur.run(forest, stretch).values
-        return replace(logits, contrast=(amateur.to(logits.values.device),))
+    return sorted(number for number in chosen if number is not None)
 
 
 class EarlyExits:
@@ -280,58 +252,6 @@ class EarlyExits:
         if self._softcap is not None:
             logits = torch.tanh(logits / self._softcap) * self._softcap
         return logits
-
-    def find_engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        """Return the engine if the model can be trusted with it."""
-        return find_engine(self._model, vocabulary, max_length, self.record)
-
-    @contextlib.contextmanager
-    def generating(self, mask: Tensor | None) -> Iterator[Weaker]:
-        """Provide the early exits of each step of ``generate``."""
-        with self.record(lambda states: states[:, -1]) as recorded:
-            yield lambda ids: [self.logits(states) for states in recorded]
-
-
-class Amateur:
-    """The next-token logits of another model of the same vocabulary.
-
-    In generation it reads the whole text again for each token.
-    """
-
-    def __init__(self, expert: Any, amateur: Any) -> None:
-        self._expert = expert
-        self._amateur = amateur
-
-    def find_engine(self, vocabulary: int, max_length: int) -> Engine | None:
-        """Return an engine for both models if both can be trusted with theirs."""
-        vocabulary = min(vocabulary, len(self._amateur.get_input_embeddings().weight))
-        expert = find_engine(self._expert, vocabulary, max_length)
-        amateur = find_engine(self._amateur, vocabulary, max_length)
-        return PairEngine(expert, amateur) if expert and amateur else None
-
-    def logits(self, contrast: Tensor) -> Tensor:
-        """Return the amateur's logits as they are."""
-        return contrast
-
-    @contextlib.contextmanager
-    def generating(self, mask: Tensor | None) -> Iterator[Weaker]:
-        """Provide the amateur's logits at each step of ``generate``."""
-
-        def read(ids: Tensor) -> Sequence[Tensor]:
-            attention_mask = torch.ones_like(ids)
-            if mask is not None:
-                # Beam search continues each prompt in several ways.
-                repeats = len(ids) // len(mask)
-                attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
-            inputs: dict[str, Any] = {"attention_mask": attention_mask, "use_cache": False}
-            if accepts(self._amateur, "logits_to_keep"):
-                inputs["logits_to_keep"] = 1
-            if accepts(self._amateur, "position_ids"):
-                inputs["position_ids"] = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-            output = self._amateur(input_ids=ids, **inputs)
-            return [output.logits[:, -1].to(ids.device)]
-
-        yield read
 
 
 def _is_near(tensor: Tensor, expected: Tensor) -> bool:

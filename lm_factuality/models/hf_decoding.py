@@ -6,7 +6,8 @@ the model's logits processors and before sampling.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -16,20 +17,17 @@ from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings
-from lm_factuality.models.decoding import (
-    Amateur,
-    Contrastive,
-    DoLa,
-    EarlyExits,
-    Method,
-    choose_layers,
-)
+from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError
-from lm_factuality.models.tree.scorer import Engine
+from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError, accepts
+from lm_factuality.models.tree.packed import PackedEngine
+from lm_factuality.models.tree.scorer import find_engine
 
 # Options with which a weaker model is loaded like the evaluated one.
 _SHARED_OPTIONS = ("dtype", "trust_remote_code", "mixed_precision_dtype")
+
+WeakerLogits = Callable[[Tensor], Sequence[Tensor]]
+"""Returns weaker logits of the next token, each [batch, vocabulary], after ids [batch, length]."""
 
 
 class HFDecoding(HFTree):
@@ -41,33 +39,38 @@ class HFDecoding(HFTree):
 
     kind: type[Method]
     method: Method
-    source: EarlyExits | Amateur
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         options = {key: kwargs.pop(key) for key in self.kind.model_fields if key in kwargs}
         self.method = read_settings(self.kind, options, self.name)
         self._shared_options = {key: kwargs[key] for key in _SHARED_OPTIONS if key in kwargs}
         super().__init__(*args, **kwargs)
-        self.fit()
+        self.require_decoder()
         with self._forward_context():
-            self.source = self.prepare()
-
-    def _create_model(self, *args: Any, **kwargs: Any) -> None:
-        # Wrong options are refused before any weights are read.
-        self.fit()
-        super()._create_model(*args, **kwargs)
-
-    def fit(self) -> None:
-        """Fit the method to the model's config and tokenizer."""
-        if self.backend != "causal":
-            raise ConfigError(
-                f"{self.name}: {self.config.architectures} is not a decoder; this method decides"
-                " next tokens"
-            )
+            self.prepare()
 
     @abc.abstractmethod
-    def prepare(self) -> EarlyExits | Amateur:
-        """Return what the loaded model is contrasted with."""
+    def prepare(self) -> None:
+        """Fit the method to the loaded model, and find what it is contrasted with."""
+
+    @abc.abstractmethod
+    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
+        """Return an engine that also computes what the logits are contrasted with.
+
+        None stands for a model that cannot share positions.
+        """
+
+    @abc.abstractmethod
+    def generating(self, mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
+        """Provide the weaker logits at each step of ``generate``.
+
+        Args:
+            mask: The attention mask of the prompts.
+        """
+
+    def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the logits of what the engine has computed to contrast with."""
+        return contrast
 
     @property
     def cache_identity(self) -> str:
@@ -78,13 +81,13 @@ class HFDecoding(HFTree):
         """Return HFLM's information with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
-    def find_engine(self, vocabulary: int) -> Engine | None:
+    def find_engine(self, vocabulary: int) -> PackedEngine:
         """Return an engine that also computes what the logits are contrasted with.
 
         Raises:
             ConfigError: The model cannot share positions.
         """
-        engine = self.source.find_engine(vocabulary, self.max_length)
+        engine = self.find_contrasting_engine(vocabulary)
         if engine is None:
             raise ConfigError(
                 f"{self.name}: {type(self.model).__name__} cannot share positions between requests,"
@@ -97,9 +100,7 @@ class HFDecoding(HFTree):
         return 1
 
     def _rescore(self) -> Rescore:
-        return lambda logits, contrast: self._contrast(
-            logits, [self.source.logits(tensor) for tensor in contrast]
-        )
+        return lambda logits, contrast: self._contrast(logits, self.weaker_logits(contrast))
 
     def _contrast(self, logits: Tensor, weaker: Sequence[Tensor]) -> Tensor:
         """Score tokens by the method. Tokens that only one of the models has are impossible."""
@@ -113,7 +114,7 @@ class HFDecoding(HFTree):
         self, context: Tensor, max_length: int, stop: list[str], **options: Any
     ) -> Tensor:
         mask = options.get("attention_mask")
-        with torch.inference_mode(), self.source.generating(mask) as weaker:
+        with torch.inference_mode(), self.generating(mask) as weaker:
             processors = LogitsProcessorList(
                 [lambda ids, scores: self._contrast(scores.float(), weaker(ids))]
             )
@@ -130,9 +131,8 @@ class HFDoLa(HFDecoding):
     kind = DoLa
     method: DoLa
 
-    def fit(self) -> None:
-        """Choose the layers that the model is contrasted with."""
-        super().fit()
+    def prepare(self) -> None:
+        """Choose the layers that the model is contrasted with, and find them."""
         layers = self.method.layers
         static = self.method.early_exit_layer
         if static is not None:
@@ -145,17 +145,27 @@ class HFDoLa(HFDecoding):
         num_layers = self.config.get_text_config().num_hidden_layers
         chosen = choose_layers(layers, num_layers, bool(self.config.tie_word_embeddings))
         self.method = self.method.model_copy(update={"layers": chosen})
-
-    def prepare(self) -> EarlyExits:
-        """Return the model's early exits."""
-        assert isinstance(self.method.layers, list)
         try:
-            return EarlyExits(self.model, self.method.layers, self.method.norm)
+            self._exits = EarlyExits(self.model, chosen, self.method.norm)
         except UnsupportedModelError as error:
             raise ConfigError(
                 f"hf-dola: {type(self.model).__name__} cannot be contrasted with its layers:"
                 f" {error}"
             ) from error
+
+    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
+        """Return an engine that records hidden states too."""
+        return find_engine(self.model, vocabulary, self.max_length, self._exits.record)
+
+    def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the logits of recorded hidden states."""
+        return [self._exits.logits(states) for states in contrast]
+
+    @contextmanager
+    def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
+        """Provide the early exits of each step."""
+        with self._exits.record(lambda states: states[:, -1]) as recorded:
+            yield lambda ids: self.weaker_logits(recorded)
 
 
 class HFContrastive(HFDecoding):
@@ -165,36 +175,62 @@ class HFContrastive(HFDecoding):
     kind = Contrastive
     method: Contrastive
 
-    def fit(self) -> None:
-        """Check that both models have the same vocabulary."""
-        super().fit()
+    def prepare(self) -> None:
+        """Check that both models have the same vocabulary, and load the amateur."""
         name = self.method.amateur
         trusted = bool(self._shared_options.get("trust_remote_code", False))
         try:
-            amateur = AutoTokenizer.from_pretrained(name, trust_remote_code=trusted).get_vocab()
+            vocabulary = AutoTokenizer.from_pretrained(name, trust_remote_code=trusted).get_vocab()
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"hf-contrastive: amateur={name}: its tokenizer cannot be loaded: {error}"
             ) from error
-        expert = self.tokenizer.get_vocab()
-        if expert != amateur:
+        if self.tokenizer.get_vocab() != vocabulary:
             raise ConfigError(
-                f"hf-contrastive: amateur={name} has another vocabulary ({len(amateur)} tokens,"
-                f" {len(expert.items() & amateur.items())} of them the expert's {len(expert)});"
+                f"hf-contrastive: amateur={name} has another vocabulary ({len(vocabulary)} tokens);"
                 " expected a model of the same tokenizer, such as a smaller one of its family"
             )
-
-    def prepare(self) -> Amateur:
-        """Load the amateur."""
-        amateur = HFTree(
-            pretrained=self.method.amateur,
+        self._amateur = HFTree(
+            pretrained=name,
             tokenizer=self.tokenizer,
             device=str(self.device),
             **self._shared_options,
         )
-        if amateur.max_length < self.max_length:
+        self._amateur.model.eval()
+        if self._amateur.max_length < self.max_length:
             raise ConfigError(
-                f"hf-contrastive: amateur={self.method.amateur} reads {amateur.max_length} tokens,"
-                f" the expert {self.max_length}; pass max_length={amateur.max_length}"
+                f"hf-contrastive: amateur={name} reads {self._amateur.max_length} tokens, the"
+                f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
             )
-        return Amateur(self.model, amateur.model.eval())
+
+    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
+        """Return an engine for both models if both can be trusted with theirs."""
+        amateur = self._amateur.model
+        vocabulary = min(vocabulary, len(amateur.get_input_embeddings().weight))
+        engine = find_engine(self.model, vocabulary, self.max_length)
+        if engine:
+            engine.amateur = find_engine(amateur, vocabulary, self.max_length)
+        return engine if engine and engine.amateur else None
+
+    @contextmanager
+    def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:
+        """Provide the amateur's logits. It reads the whole text again for each token."""
+        amateur = self._amateur.model
+        options = {"logits_to_keep": 1} if accepts(amateur, "logits_to_keep") else {}
+
+        def read(ids: Tensor) -> Sequence[Tensor]:
+            attention_mask = torch.ones_like(ids)
+            if mask is not None:
+                # Beam search continues each prompt in several ways.
+                repeats = len(ids) // len(mask)
+                attention_mask[:, : mask.shape[1]] = mask.repeat_interleave(repeats, dim=0)
+            output = amateur(
+                input_ids=ids,
+                attention_mask=attention_mask,
+                position_ids=(attention_mask.cumsum(-1) - 1).clamp(min=0),
+                use_cache=False,
+                **options,
+            )
+            return [output.logits[:, -1].to(ids.device)]
+
+        yield read

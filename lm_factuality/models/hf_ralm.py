@@ -4,7 +4,6 @@ In-context RALM (Ram et al., 2023) as in FACTOR's sections 4.3 and 5.2, for ever
 log-likelihoods. All windows of a call are retrieved for at once and computed as one forest.
 """
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,11 +18,12 @@ from lm_factuality.harness import outputs
 from lm_factuality.harness.context import current_run
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
 from lm_factuality.models.ralm import (
+    RULES,
     EvaluatedDocument,
     Exclusion,
     Owner,
     Query,
-    Retrieved,
+    RetrievedPassages,
     Search,
     Window,
     augment,
@@ -32,9 +32,10 @@ from lm_factuality.models.ralm import (
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
 
-logger = logging.getLogger(__name__)
-
 Count = Annotated[int, Field(ge=1)]
+
+
+_RULES = "none, or any of title, overlap and id:KEY joined by +"
 
 
 class Retrieval(Strict):
@@ -49,7 +50,7 @@ class Retrieval(Strict):
     document_length: Count = 256
     insertion: Literal["paper", "code"] = "paper"
     separator: str = "\n"
-    exclude: str = "title+overlap"
+    exclude: Annotated[str, Field(pattern=f"^(?:{RULES})$", description=_RULES)] = "title+overlap"
     overlap_words: Count = 13
 
 
@@ -77,11 +78,7 @@ class HFRALM(HFTree):
         separator = self.options.separator.replace("\\n", "\n")
         self._separator = "" if self.options.insertion == "code" else separator
         super().__init__(*args, **kwargs)
-        if self.backend != "causal":
-            raise ConfigError(
-                f"hf-ralm: {type(self.model).__name__} is not a decoder; passages are prepended to"
-                " what it reads"
-            )
+        self.require_decoder()
         self._check_room(self.max_length, "model's")
         self._passage_tokens: dict[int, list[int]] = {}
         # What was retrieved and excluded, by (task, lm_eval's number of the row).
@@ -150,7 +147,7 @@ class HFRALM(HFTree):
     def loglikelihood_of_sources(
         self,
         requests: Sequence[TokenRequest],
-        sources: Sequence[Instance | None],
+        sources: Sequence[Instance],
         limits: Sequence[int | None],
         disable_tqdm: bool = False,
     ) -> list[Answer]:
@@ -182,7 +179,7 @@ class HFRALM(HFTree):
     def augment_windows(
         self,
         windows: Sequence[Window],
-        sources: Sequence[Instance | None],
+        sources: Sequence[Instance],
         limits: Sequence[int | None],
     ) -> list[list[int]]:
         """Return the context of each window with what was retrieved, in tokens.
@@ -209,12 +206,6 @@ class HFRALM(HFTree):
             query: self._record(query, retrieved, search.banned[query[1]])
             for query, retrieved in results.items()
         }
-        num_without = sum(not results[query].hits for query in queries)
-        if num_without:
-            logger.info(
-                "hf-ralm: nothing was found for %d of %d windows", num_without, len(windows)
-            )
-
         contexts = []
         for window, query in zip(windows, queries, strict=True):
             document: list[int] = []
@@ -229,10 +220,9 @@ class HFRALM(HFTree):
                 limits[window.request],
             )
             contexts.append(context)
-            source = sources[window.request]
             predicted = str(self.tok_decode(window.targets))
             record = records[query]
-            record["predicts"].append((source.idx if source else 0, predicted))
+            record["predicts"].append((sources[window.request].idx, predicted))
             num_cut = len(window.before) + min(len(document), len(context)) - len(context)
             record["cut"] = max(record["cut"], num_cut)
         return contexts
@@ -247,20 +237,19 @@ class HFRALM(HFTree):
             )
 
     def _documents(
-        self, owners: Sequence[Owner], sources: Sequence[Instance | None]
+        self, owners: Sequence[Owner], sources: Sequence[Instance]
     ) -> dict[Owner, EvaluatedDocument]:
         """Return what is known of each row's document, from all requests about it together."""
-        rows: dict[Owner, list[Any]] = {owner: [] for owner in owners}
-        texts: dict[Owner, dict[str, None]] = {owner: {} for owner in owners}
+        rows: dict[Owner, list[Any]] = defaultdict(list)
+        texts: dict[Owner, dict[str, None]] = defaultdict(dict)
         for owner, source in zip(owners, sources, strict=True):
-            if source is not None:
-                rows[owner].append(source.doc)
-                parts = [part for part in source.args[:2] if isinstance(part, str)]
-                texts[owner]["".join(parts)] = None
+            rows[owner].append(source.doc)
+            parts = [part for part in source.args[:2] if isinstance(part, str)]
+            texts[owner]["".join(parts)] = None
         return {owner: self._exclusion.document(rows[owner], texts[owner]) for owner in rows}
 
     def _record(
-        self, query: Query, retrieved: Retrieved, articles: dict[str, int]
+        self, query: Query, retrieved: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
         """Keep what was retrieved for a row."""
         text, owner = query
@@ -291,11 +280,9 @@ class HFRALM(HFTree):
         return self._passage_tokens[hit.number]
 
 
-def _owner(number: int, source: Instance | None) -> Owner:
+def _owner(number: int, source: Instance) -> Owner:
     """Return the row that a request belongs to.
 
     A request of no row stands for itself, with a number below 0.
     """
-    if source is None or source.task_name is None or source.doc_id is None:
-        return "", -1 - number
-    return source.task_name, source.doc_id
+    return source.task_name or "", -1 - number if source.doc_id is None else source.doc_id

@@ -15,15 +15,15 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.harness import requests as request_types
-from lm_factuality.harness.internals import internal, lacks
+from lm_factuality.harness.internals import internal
 from lm_factuality.models.tree.forest import Forest, plant
 from lm_factuality.models.tree.logits import Rescore
+from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import (
-    Budget,
-    Engine,
-    Scores,
+    PassBudget,
+    TargetScores,
     find_engine,
     score,
     score_side_by_side,
@@ -60,11 +60,8 @@ class HFTree(HFLM):  # type: ignore[misc]
     name = "hf-tree"
 
     @functools.cached_property
-    def engine(self) -> Engine | None:
+    def engine(self) -> PackedEngine | None:
         """What computes the forest, after a trial on first use. None if HFLM has to do it."""
-        for name in ("softmax_dtype", "mixed_precision_dtype"):
-            if not hasattr(self, name):
-                raise lacks(f"lm_eval.models.huggingface:HFLM.{name}")
         engine = None
         if self.backend == "causal":
             with self._forward_context():
@@ -78,7 +75,15 @@ class HFTree(HFLM):  # type: ignore[misc]
             )
         return engine
 
-    def find_engine(self, vocabulary: int) -> Engine | None:
+    def require_decoder(self) -> None:
+        """Refuse a model whose next tokens do not follow from the tokens before."""
+        if self.backend != "causal":
+            raise ConfigError(
+                f"{self.name}: {type(self.model).__name__} is not a decoder; expected a model such"
+                " as Llama or GPT-2"
+            )
+
+    def find_engine(self, vocabulary: int) -> PackedEngine | None:
         """Return an engine that the model can be trusted with, tried with so many tokens."""
         return find_engine(self.model, vocabulary, self.max_length)
 
@@ -153,7 +158,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             )
         return sequences
 
-    def _budget(self, forest: Forest) -> Budget:
+    def _budget(self, forest: Forest) -> PassBudget:
         is_cpu = self.device.type == "cpu"
         if self.batch_size == "auto":
             tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
@@ -162,15 +167,15 @@ class HFTree(HFLM):  # type: ignore[misc]
             tokens = int(self.batch_size) * longest
         vocabulary = len(self.model.get_input_embeddings().weight)
         targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocabulary
-        return Budget(tokens, max(_MIN_TARGETS, targets))
+        return PassBudget(tokens, max(_MIN_TARGETS, targets))
 
     def _score(
         self,
         forest: Forest,
-        engine: Engine,
-        budget: Budget,
+        engine: PackedEngine,
+        budget: PassBudget,
         progress: Callable[[int], Any] = lambda position: None,
-    ) -> Scores:
+    ) -> TargetScores:
         with self._forward_context():
             return score(forest, engine, budget, self.softmax_dtype, progress, self._rescore())
 

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import DataError
 from lm_factuality.retrieval.index import Hit, Index
 from lm_factuality.retrieval.passages import Passage
 
 # The reason for excluding a passage because of another passage of its article.
 ARTICLE = "article"
 
-_RULES = ("title", "overlap")
+RULES = r"none|(?:title|overlap|id:[^+]+)(?:\+(?:title|overlap|id:[^+]+))*"
+"""What ``exclude`` may be. KEY in ``id:KEY`` is the key of rows that holds ids of the index."""
+
 # The keys of rows that may hold the title of the document.
 _TITLE_KEYS = ("title", "doc_title", "document_title", "page")
 _WORD = re.compile(r"\w+")
@@ -65,26 +67,13 @@ class Exclusion:
 
     @classmethod
     def parse(cls, rules: str, overlap: int) -> Exclusion:
-        """Read rules joined by ``+``, such as ``id:page+title+overlap``, or ``none``.
-
-        Raises:
-            ConfigError: A rule is unknown.
-        """
-        names = [] if rules == "none" else rules.split("+")
-        id_keys = []
-        for name in names:
-            if re.fullmatch("id:.+", name):
-                id_keys.append(name.removeprefix("id:"))
-            elif name not in _RULES:
-                raise ConfigError(
-                    f"exclude: unknown rule {name!r}; expected none, or any of {', '.join(_RULES)}"
-                    " and id:KEY joined by +, where KEY is the key of the task's rows that holds"
-                    " ids of this very index"
-                )
+        """Read rules that fit `RULES`, such as ``id:page+title+overlap``."""
+        names = rules.split("+")
+        id_keys = [name.removeprefix("id:") for name in names if name.startswith("id:")]
         return cls(tuple(id_keys), "title" in names, overlap if "overlap" in names else 0)
 
     def document(
-        self, rows: Iterable[Mapping[str, Any]], texts: Iterable[str]
+        self, rows: Sequence[Mapping[str, Any]], texts: Iterable[str]
     ) -> EvaluatedDocument:
         """Collect what is known of a document.
 
@@ -95,21 +84,18 @@ class Exclusion:
         Raises:
             DataError: A row lacks an id key.
         """
-        rows = list(rows)
         for key in self.id_keys:
-            for row in rows:
-                if key not in row:
-                    raise DataError(
-                        f"exclude=id:{key}: a row has no key {key!r}; found"
-                        f" {', '.join(map(str, row))}; name the key that holds ids of the index,"
-                        " or leave the rule out"
-                    )
-        titles = _values(rows, _TITLE_KEYS) if self.by_title else frozenset()
+            if any(key not in row for row in rows):
+                raise DataError(
+                    f"exclude=id:{key}: a row has no key {key!r}; name the key that holds ids of"
+                    " the index, or leave the rule out"
+                )
         runs: set[Run] = set()
         pieces: dict[str, None] = {}
         for text in texts if self.overlap else ():
             runs |= _runs(text, self.overlap)
             pieces.update(dict.fromkeys(_pieces(text, self.overlap)))
+        titles = _values(rows, _TITLE_KEYS if self.by_title else ())
         return EvaluatedDocument(
             ids=_values(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
@@ -132,7 +118,7 @@ class Exclusion:
         return ""
 
 
-class Retrieved(NamedTuple):
+class RetrievedPassages(NamedTuple):
     """What a query has found."""
 
     hits: list[Hit]
@@ -162,13 +148,13 @@ class Search:
             for hit in hits:
                 self._why_excluded(owner, hit)
 
-    def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, Retrieved]:
+    def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, RetrievedPassages]:
         """Return the ``k`` best passages for each query.
 
         An article may be recognised late, by a passage that another query has found. Its earlier
         passages are then replaced.
         """
-        results: dict[Query, Retrieved] = {}
+        results: dict[Query, RetrievedPassages] = {}
         missing = list(dict.fromkeys(queries))
         while missing:
             results |= self._retrieve_once(missing, k)
@@ -179,7 +165,7 @@ class Search:
             ]
         return results
 
-    def _retrieve_once(self, queries: list[Query], k: int) -> dict[Query, Retrieved]:
+    def _retrieve_once(self, queries: list[Query], k: int) -> dict[Query, RetrievedPassages]:
         excluded: list[dict[Hit, str]] = [{} for _ in queries]
 
         def exclude(number: int, hit: Hit) -> bool:
@@ -189,22 +175,24 @@ class Search:
             return bool(reason)
 
         hits = self._index.retrieve([text for text, _ in queries], k, exclude)
-        return dict(zip(queries, map(Retrieved, hits, excluded), strict=True))
+        return dict(zip(queries, map(RetrievedPassages, hits, excluded), strict=True))
 
     def _why_excluded(self, owner: Owner, hit: Hit) -> str:
         """Return the reason why a passage is excluded for a row, and ban its article."""
         articles = self._articles(hit)
+        banned = self.banned[owner]
         reason = self._exclusion.reason(self._documents[owner], hit.passage, self._is_split)
         if reason:
-            self.banned[owner] = dict.fromkeys(articles, hit.number) | self.banned[owner]
+            self.banned[owner] = dict.fromkeys(articles, hit.number) | banned
             return reason
-        return "" if self.banned[owner].keys().isdisjoint(articles) else ARTICLE
+        return "" if banned.keys().isdisjoint(articles) else ARTICLE
 
     def _articles(self, hit: Hit) -> list[str]:
         """Return what a passage shares with others of its article, or else only itself."""
         articles = []
-        if _normalise(hit.passage.title):
-            articles.append(f"title {_normalise(hit.passage.title)}")
+        title = _normalise(hit.passage.title)
+        if title:
+            articles.append(f"title {title}")
         if self._is_split:
             articles.append(f"id {_text_id(hit.passage, self._is_split)}")
         return articles or [f"passage {hit.number}"]
@@ -294,11 +282,10 @@ def augment(
         context = window.before[-room:]
         written = list(document)[: len(context)]
         return written + context[len(written) :]
-    has_first = first_token is not None and window.before[:1] == [first_token]
-    head = window.before[: int(has_first)]
-    text = window.before[int(has_first) :]
+    num_first = int(window.before[:1] == [first_token])
+    text = window.before[num_first:]
     # The last target is no input of the model.
-    room = min(max_length + 1, limit or max_length + 1) - len(window.targets) - len(head)
-    shown = list(document)[: max(0, room)]
-    num_left_out = max(0, len(text) - (room - len(shown)))
-    return [*head, *shown, *text[num_left_out:]]
+    room = min(max_length + 1, limit or max_length + 1) - len(window.targets) - num_first
+    passages = list(document)[: max(0, room)]
+    num_left_out = max(0, len(text) - (room - len(passages)))
+    return [*window.before[:num_first], *passages, *text[num_left_out:]]

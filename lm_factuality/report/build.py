@@ -14,7 +14,14 @@ from markupsafe import Markup
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import Stated
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, newest, scores_section
+from lm_factuality.benchmarks.chosen import (
+    Chosen,
+    Entry,
+    Model,
+    newest,
+    scores_section,
+    suite_runs,
+)
 from lm_factuality.benchmarks.declaration import Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
@@ -74,14 +81,15 @@ def choose(paths: Sequence[Path]) -> Chosen:
     """Choose the newest run of each model and task in the results files that ``paths`` name.
 
     Raises:
-        DataError: A path has no results, or no file has a task.
+        DataError: A path has no results, or no file has a task of the suite.
     """
-    files = read_results_files(paths)
-    runs, notes = newest(Run(file, task) for file in files for task in file.tasks)
+    suite, left_out = suite_runs(read_results_files(paths))
+    runs, notes = newest(suite)
     if not runs:
         where = ", ".join(str(path) for path in paths)
         raise DataError(
-            f"{where}: the results files hold no task; give the folder of a finished lm_eval run"
+            f"{where}: the results files hold no task of the suite; give the folder of a finished"
+            " lm_eval run"
         )
     runs_of_models: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
@@ -112,7 +120,7 @@ def choose(paths: Sequence[Path]) -> Chosen:
         models=tuple(sorted(models, key=lambda model: model.label)),
         tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
         entries=tuple(entries),
-        notes=tuple(notes),
+        notes=(*left_out, *notes),
     )
 
 
@@ -174,7 +182,7 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
     """
     places: dict[tuple[str, str], str] = {}
     for entry in chosen.entries:
-        samples = entry.benchmark.page.samples if entry.benchmark else None
+        samples = entry.benchmark.page.samples
         if samples is None or samples.own_pages is None or entry.result.samples is None:
             continue
         task = entry.result.task
@@ -217,8 +225,8 @@ def _overview_plot(chosen: Chosen) -> Plot | None:
     for task in chosen.tasks:
         entries = chosen.of_task(task)
         score = entries[0].headline
-        measure = score.measure if score else None
-        if score is None or measure is None or (measure.low, measure.high) != (0, 1):
+        measure = score.measure
+        if measure is None or (measure.low, measure.high) != (0, 1):
             continue
         dots_of_models = {}
         for entry in entries:
@@ -236,8 +244,6 @@ def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Return what sets runs apart, each note with the runs that it is true of."""
     entries_of_notes: dict[str, list[Entry]] = {}
     for entry in entries:
-        if entry.benchmark is None:
-            continue
         for note in notes_of(entry.benchmark, entry.file, entry.result):
             entries_of_notes.setdefault(note, []).append(entry)
     return entries_of_notes

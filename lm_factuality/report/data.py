@@ -73,7 +73,7 @@ def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
         if len(benchmarks) != 1:
             continue
         (benchmark,) = benchmarks.values()
-        if benchmark is not None and benchmark.page.samples is not None:
+        if benchmark.page.samples is not None:
             task_data = TaskData(f"t{number}", entries, benchmark, benchmark.page.samples)
             _write_task(task_data, folder)
             data.append(task_data)
@@ -133,7 +133,7 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
         for name, models in scored.get(result.task, {}).items():
             if name not in result.metrics or name in stderrs or entry.model.id not in models:
                 continue
-            score = entry.benchmark.score(name) if entry.benchmark else None
+            score = entry.benchmark.score(name)
             stderr = stderr_of(models[entry.model.id], score or undeclared(name))
             if stderr is not None:
                 stderrs[name] = stderr

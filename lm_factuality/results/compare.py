@@ -10,7 +10,15 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Figure, figure, headline, newest, score_called
+from lm_factuality.benchmarks.chosen import (
+    Figure,
+    benchmark_of,
+    figure,
+    headline,
+    newest,
+    score_called,
+    suite_runs,
+)
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Published,
@@ -25,7 +33,7 @@ from lm_factuality.benchmarks.pairs import (
     row_of,
     written,
 )
-from lm_factuality.benchmarks.rows import scored_rows
+from lm_factuality.benchmarks.rows import SampleRow, scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
@@ -53,36 +61,17 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     Raises:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
-    runs: list[Run] = []
-    left_out: dict[str, None] = {}
-    for file in read_results_files(paths):
-        runs += runs_of(file)
-        for task in file.tasks:
-            if find_benchmark(task.kind) is None:
-                sentence = (
-                    f"Left out: {task.task} is not a task of the suite, so its scores to compare"
-                    " are not known"
-                )
-                left_out[sentence] = None
-
+    runs, left_out = suite_runs(read_results_files(paths))
     newest_runs = {id(run) for run in newest(runs)[0]}
     for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
-        benchmark = find_benchmark(run.task.kind)
-        samples = benchmark.page.samples if benchmark else None
+        benchmark = benchmark_of(run.task)
+        samples = benchmark.page.samples
+        rows: list[SampleRow] = []
         if samples is not None and id(run) in newest_runs:
             rows = [row_of(run.task, samples, sample) for sample in samples_of(run.task)]
-            runs[place] = replace(run, scored=scored_rows(rows))
-    return runs, list(left_out)
-
-
-def runs_of(file: ResultsFile) -> list[Run]:
-    """Return every task of a declared benchmark in a results file."""
-    runs = []
-    for task in file.tasks:
-        benchmark = find_benchmark(task.kind)
-        if benchmark is not None:
-            runs.append(Run(file, task, tuple(notes_of(benchmark, file, task))))
-    return runs
+        notes = tuple(notes_of(benchmark, run.file, run.task))
+        runs[place] = replace(run, notes=notes, scored=scored_rows(rows))
+    return runs, left_out
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -194,7 +183,7 @@ def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> Tabl
         if measured is not None and measured.floor is not None:
             floor = f"{score.write(measured.floor)}{score.unit}"
             notes.append(f"knowing nothing scores {floor} on these rows")
-        unscored = int(number_of(task.metrics.get("unscored")) or 0)
+        unscored = task.unscored
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
             notes.append(f"{unscored} {unit} unscored{_bounds(task, score)}")
@@ -297,7 +286,7 @@ def _pair_table(
     names = sorted({name for run in runs for name in run.scored})
     wanted = scores or [score.name for score in benchmark.shown]
     if not scores and len(runs) > _MOST_MODELS:
-        wanted = [headline(runs[0].task) or ""]
+        wanted = [headline(runs[0].task)]
     rows: list[tuple[str, ...]] = []
     notes = []
     not_compared = []

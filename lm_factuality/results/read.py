@@ -207,9 +207,9 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
         parts.append(_with_options("" if backend == model else backend, config))
     dtype = config.get("model_dtype")
     return ResultsFile(
-        path,
-        content,
-        model,
+        path=path,
+        content=content,
+        model=model,
         variant=", ".join(filter(None, parts)),
         backend=backend,
         revision=str(config.get("model_sha") or asked or "") or None,
@@ -245,10 +245,10 @@ def _task(path: Path, content: _Content, name: str) -> TaskResult:
     counts = (content.counts or {}).get(name, {})
     effective = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     return TaskResult(
-        name,
-        _kind(metadata),
-        metrics,
-        stderrs,
+        task=name,
+        kind=_kind(metadata),
+        metrics=metrics,
+        stderrs=stderrs,
         num_samples=int(counts.get("original", effective)),
         effective=effective,
         metadata=metadata,

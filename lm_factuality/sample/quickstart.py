@@ -20,10 +20,9 @@ from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality import api
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.scores import score
-from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.biographies.types import read_lines as read_verdicts
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.benchmarks.chosen import Figure, figure
 from lm_factuality.ground.errors import DataError
@@ -138,10 +137,8 @@ def judge_sample(output: Path) -> tuple[int, list[JudgeComparison]]:
     with Judge.open(load_judge_config(LEXICAL), store=output / "answers.sqlite") as judge:
         records = AMBIGBIO.judge(judge, docs, responses)
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
-    judged = [verdict.judged for verdict in read_verdicts(output / VERDICTS)]
-    title = "Biographies of the sample, judged offline"
-    settings = AMBIGBIO.settings
-    write_text(output / PAGE, build_page(judged, title, settings.protocol, settings.linking))
+    judged = [from_record(record) for record in records]
+    write_text(output / PAGE, build_page(records, "Biographies of the sample, judged offline"))
     truth = read_truth(sample / "sample_ambigbio_truth.jsonl")
     return len(judged), compare_with_truth(judged, truth)
 
@@ -176,8 +173,7 @@ def compare_with_truth(
 
 def scores_of(biography: JudgedBiography) -> Mapping[str, Any]:
     """Return the judge's scores by name, none for an answer without facts."""
-    scores = score(biography)
-    return {} if scores is None else vars(scores)
+    return score(biography) or {}
 
 
 def truth_of(biography: JudgedBiography, truth: Sequence[Truth]) -> Truth:

@@ -87,7 +87,7 @@ def estimate(
         The corrected score, which is the plain one if everything is labelled. None if it is not
         defined, or for fewer than two labelled clusters.
     """
-    sample = _Sample(replace(units, strata=_strata_with_labels(units)))
+    sample = _LabelledSample(replace(units, strata=_strata_with_labels(units)))
     if len(np.unique(sample.clusters)) < 2:
         return None
     is_tuned = weight is None and not units.labelled.all()
@@ -143,7 +143,7 @@ def _strata_with_labels(units: Units) -> Numbers:
     return np.asarray((np.cumsum(is_used) - 1)[numbers][units.strata])
 
 
-class _Sample:
+class _LabelledSample:
     """The labelled units, one row each, as a sample of all units."""
 
     def __init__(self, units: Units) -> None:

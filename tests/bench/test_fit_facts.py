@@ -7,13 +7,13 @@ import pytest
 from bench.lexical.fit_facts import fit_files, main, match
 from judges.lexical.model import COEFFICIENTS, load_model
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
-from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.biographies.types import GeneratedText
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
 
 
 def generation(output):
-    return Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", output, ())
+    return GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", output, ())
 
 
 def test_facts_find_the_text_that_they_are_from():

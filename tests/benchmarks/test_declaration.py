@@ -34,9 +34,9 @@ def test_a_kind_is_a_name_that_files_and_results_can_have(name):
 
 
 def test_headlines_are_scores_and_scores_have_one_name_each():
-    with pytest.raises(ConfigError, match="headlines: found 'typo', which is none of its scores"):
+    with pytest.raises(ConfigError, match=r"headlines: found \('typo',\)"):
         with_scoring(headlines=("typo",))
-    with pytest.raises(ConfigError, match="headlines: found none"):
+    with pytest.raises(ConfigError, match=r"headlines: found \(\)"):
         with_scoring(headlines=())
     scores = FACTOR.scoring.scores
     twice = (*scores, Score("acc", scores[0].aggregation))

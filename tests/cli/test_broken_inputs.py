@@ -99,13 +99,13 @@ KINDS = {
         ON_ROWS + "doc_to_text: prefx\ndoc_to_choice: '{{[completion, contradiction_0]}}'\n",
         "rows.jsonl",
         SOUND,
-        ["doc_to_text is 'prefx', expected a column"],
+        ["doc_to_text: no column 'prefx'"],
     ),
     "unknown variable in a template": (
         ON_ROWS + "doc_to_text: completion\ndoc_to_choice: '{{[complition, contradiction_0]}}'\n",
         "rows.jsonl",
         SOUND,
-        ["a template fails at ", "rows.jsonl:1", "complition"],
+        ["doc_to_choice uses 'complition', which is not a column"],
     ),
     "choices that are no list": (
         ON_ROWS + "doc_to_text: completion\ndoc_to_choice: completion\n",
@@ -138,12 +138,6 @@ KINDS = {
         "rows.jsonl",
         SOUND,
         ["t.yaml: metadata: found a int"],
-    ),
-    "option that has no effect": (
-        BASE + "dataset_path: rows.csv\ndataset_kwargs: {delimiter: ';'}\n",
-        "rows.csv",
-        "a;b\n",
-        ["dataset_kwargs: found delimiter, expected none"],
     ),
     "columns and templates": (
         ON_ROWS
@@ -183,30 +177,6 @@ KINDS = {
         "rows.jsonl",
         jsonl(example_row(**{f"contradiction_{i}": example_row()["completion"] for i in range(3)})),
         ["rows.jsonl:1: 1 distinct choice, expected at least 2"],
-    ),
-    "duplicate choices": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(example_row(contradiction_2=example_row()["contradiction_0"])),
-        ["rows.jsonl:1: two contradictions are identical"],
-    ),
-    "duplicate rows": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(example_row(), OTHER, example_row()),
-        ["rows.jsonl:3: repeats the row at ", "rows.jsonl:1"],
-    ),
-    "leaked prefix": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(example_row(turncated_prefixes="Note. " + example_row()["completion"] + " ")),
-        ["rows.jsonl:1: the prefix holds the completion"],
-    ),
-    "text decoded wrongly": (
-        ON_ROWS,
-        "rows.jsonl",
-        jsonl(example_row(completion="Its caf\ufffd closed.")),
-        ["rows.jsonl:1: holds U+FFFD"],
     ),
     "bad encoding": (
         BASE + "dataset_path: rows.csv\n",
@@ -256,7 +226,7 @@ def test_every_problem_is_reported_not_just_the_first(tmp_path, capsys):
     rows = [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(6)]
     rows[1]["completion"] = ""
     rows[3]["contradiction_0"] = None
-    rows[5]["contradiction_1"] = rows[5]["contradiction_2"]
+    rows[5]["contradiction_1"] = " "
     write(tmp_path / "rows.jsonl", jsonl(*rows))
     write(tmp_path / "t.yaml", ON_ROWS)
     assert main(["validate", str(tmp_path / "t.yaml")]) == 1
@@ -375,16 +345,6 @@ TEXT_KINDS = {
         '{"text": "a"}\n{"text": ""}\n',
         ["texts.jsonl:2: the document is empty", "1 problem; 2 rows"],
     ),
-    "text twice": (
-        TEXTS + "dataset_path: texts.jsonl\n",
-        '{"text": "a b"}\n{"text": "a  b"}\n',
-        ["texts.jsonl:2: repeats the document at "],
-    ),
-    "wrongly decoded text": (
-        TEXTS + "dataset_path: texts.jsonl\n",
-        '{"text": "caf\\ufffd"}\n',
-        ["texts.jsonl:1: holds U+FFFD"],
-    ),
     "not JSON": (
         TEXTS + "dataset_path: texts.jsonl\n",
         '{"text": "a"}\nb\n',
@@ -426,5 +386,5 @@ def test_sound_texts_pass_and_show_their_beginning(tmp_path, capsys):
     assert main(["validate", str(tmp_path / "t.yaml"), "sample_factor_perplexity"]) == 0
     output = capsys.readouterr().out
     assert "t.yaml: sound; 1 rows, 1 requests" in output
-    assert "word word  ...'" in output
+    assert "first row: '... " in output
     assert "sample_factor_perplexity: sound; 432 rows, 432 requests" in output

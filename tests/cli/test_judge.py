@@ -94,14 +94,14 @@ def read(folder: Path) -> tuple[dict, list[dict]]:
 def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert judge() == 0
     metrics, verdicts = read(tmp_path / "judged")
-    assert metrics["ALL"]["segment"]["errors"] == 2
-    assert metrics["ALL"]["no_answer"] == 1
+    assert metrics["wrong_segments"] == {"knowledge": 1, "reasoning": 1}
+    assert metrics["unscored"] == {"no answer: empty": 1}
     assert metrics["about"]["judge"]["name"] == "my_judge"
     assert metrics["about"]["samples"] == ["samples_felm_gen.jsonl"]
     assert [each["index"] for each in verdicts] == [row[0] for row in ROWS]
     assert verdicts[0]["errors"] == ["knowledge", None]
     printed = capsys.readouterr().out
-    assert "33.3%" in printed
+    assert "33.3" in printed
     assert (
         "marking segments (behind all scores): not certified; run lm-factuality certify --judge"
         in printed
@@ -129,8 +129,8 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
 def test_the_lexical_judge_needs_no_server(judge, tmp_path, capsys):
     assert judge(name="lexical") == 0
     metrics, _ = read(tmp_path / "judged")
-    assert metrics["unscored"] == {"no evidence": 2}
-    assert "Unscored: no evidence 2." in capsys.readouterr().out
+    assert metrics["unscored"] == {"no evidence": 2, "no answer: empty": 1}
+    assert "Unscored: no evidence 2, no answer: empty 1." in capsys.readouterr().out
 
 
 def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server, capsys):

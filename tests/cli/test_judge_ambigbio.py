@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.types import read_lines
+from lm_factuality.benchmarks.biographies.types import read_verdicts
 from lm_factuality.cli import main
 from lm_factuality.retrieval.build import build_knowledge
 from lm_factuality.retrieval.knowledge import Knowledge
@@ -28,7 +28,7 @@ def judged(tmp_path, monkeypatch):
     def run(*options):
         given = ["--generations", str(rows), "--judge", "lexical", "--out", str(out), *options]
         assert main(["judge", "ambigbio", *given]) == 0
-        return json.loads((out / "metrics.json").read_text(encoding="utf-8")), read_lines(
+        return json.loads((out / "metrics.json").read_text(encoding="utf-8")), read_verdicts(
             out / "verdicts.jsonl"
         )
 
@@ -55,6 +55,6 @@ def test_knowledge_is_named_with_its_identity(judged, tmp_path):
 
 def test_verdicts_name_protocol_and_linking(judged):
     (line,) = judged("--metadata", "protocol=code,linking=hungarian")[1]
-    assert (line.protocol, line.linking) == ("code", "hungarian")
+    assert (line["protocol"], line["linking"]) == ("code", "hungarian")
     (line,) = judged()[1]
-    assert (line.protocol, line.linking) == ("paper", "greedy")
+    assert (line["protocol"], line["linking"]) == ("paper", "greedy")

@@ -15,9 +15,10 @@ from factor_gen.config import load_build
 from factor_gen.corpus import distinct
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
 from factor_gen.generate.llm.parse import Contradictions, parse
-from factor_gen.generate.rules.listed import LANGUAGES, candidates, lines
+from factor_gen.generate.rules.edits import apply
+from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list, language_rules
 from factor_gen.language import RULES, identified, in_language
-from factor_gen.records import ERROR_TYPES, LINK, Document, Example
+from factor_gen.records import ERROR_TYPES, LINK, Example
 from factor_gen.select import Select
 from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentences
@@ -45,20 +46,20 @@ def test_the_language_of_a_text_is_told(language):
 
 
 def test_a_corpus_in_another_language_is_refused_with_what_to_write():
-    german = [Document(str(number), TEXTS["de"]) for number in range(9)]
+    german = [Example(str(number), TEXTS["de"]) for number in range(9)]
     with pytest.raises(
         DataError,
         match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de",
     ):
-        list(in_language([*german, Document("en", TEXTS["en"])], "en"))
+        list(in_language([*german, Example("en", TEXTS["en"])], "en"))
     with pytest.raises(
         DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"
     ):
-        list(in_language([Document("fr", TEXTS["fr"])], "en"))
+        list(in_language([Example("fr", TEXTS["fr"])], "en"))
     list(in_language(german, "de"))
-    list(in_language([Document("", "3 + 4")], "de"))  # nothing speaks against it
+    list(in_language([Example("", "3 + 4")], "de"))  # nothing speaks against it
     list(
-        in_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en")
+        in_language([*german, *[Example(str(each), TEXTS["en"]) for each in range(5)]], "en")
     )  # a mixture: a third is enough
 
 
@@ -66,11 +67,11 @@ def test_a_sentence_in_another_language_is_passed_over():
     text = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
     for seed in range(5):
         example = Select(SelectSettings(), seed, "de").run(
-            list(distinct([Document("one", text)], language="de"))
+            list(distinct([Example("one", text)], language="de"))
         )[0]
         assert example.completion == TEXTS["de"]
     left = Select(SelectSettings(), 0, "es").run(
-        list(distinct([Document("one", text)], language="es"))
+        list(distinct([Example("one", text)], language="es"))
     )[0]
     assert left.unused == "select: no sentence in the language es"
 
@@ -104,9 +105,19 @@ def test_sentences_end_as_the_language_has_it(language, text, expected):
     ],
 )
 def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
-    (document,) = distinct([Document("one", f"x\n{sentence}")], language=language)
+    (document,) = distinct([Example("one", f"x\n{sentence}")], language=language)
     (example,) = Select(SelectSettings(position="last"), 0, language).run([document])
     assert example.completion == sentence if reason is None else reason in example.unused
+
+
+def german(sentence, operator="", tries=5):
+    """What the German lists make of a sentence over a few seeds."""
+    return {
+        apply(sentence, edit.replacements)
+        for seed in range(tries)
+        for edit in edits_by_list(sentence, "de", random.Random(seed))
+        if edit.operator.endswith(operator)
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,9 +136,9 @@ def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
     ],
 )  # fmt: skip
 def test_what_the_lists_find(language, sentence, edits):
-    found = list(candidates(sentence, language, random.Random(1)))
-    assert {each.generator.rpartition("/")[2] for each in found} == edits
-    assert all(each.text != sentence for each in found)
+    found = list(edits_by_list(sentence, language, random.Random(1)))
+    assert {each.operator.rpartition("/")[2] for each in found} == edits
+    assert all(apply(sentence, each.replacements) != sentence for each in found)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +160,7 @@ def test_what_the_lists_find(language, sentence, edits):
     ],
 )
 def test_german_keeps_its_endings_and_capitals(sentence, text):
-    found = [
-        each.text for seed in range(20) for each in candidates(sentence, "de", random.Random(seed))
-    ]
+    found = german(sentence, tries=20)
     assert any(re.fullmatch(text, each) for each in found), found
 
 
@@ -172,18 +181,13 @@ def test_german_keeps_its_endings_and_capitals(sentence, text):
     ],
 )  # fmt: skip
 def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sentence, text):
-    found = {
-        each.text
-        for seed in range(5)
-        for each in candidates(sentence, "de", random.Random(seed))
-        if each.generator.endswith("negation added")
-    }
+    found = german(sentence, "negation added")
     assert found == ({text} if text else set())
 
 
 @pytest.mark.parametrize("language", [each for each in RULES if each != "en"])
 def test_every_line_of_a_list_finds_its_own_members(language):
-    for line in lines(language):
+    for line in language_rules(language):
         assert line.type in ERROR_TYPES
         if line.way == "swap":
             assert len(set(line.members)) == len(line.members) > 1

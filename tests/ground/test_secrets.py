@@ -11,8 +11,6 @@ from lm_factuality.ground.secrets import is_secret, secrets_in_arguments, secret
 SECRETS = (
     "hf_" + "aB3d" * 8,
     "sk-" + "proj-" + "a1B2" * 8,
-    "gsk_" + "a1B2" * 8,
-    "xai-" + "a1B2" * 8,
     "AKIA" + "ABCD1234" * 2,
     "ghp_" + "a1B2" * 9,
     "github_pat_" + "a1B2" * 9,
@@ -30,7 +28,6 @@ SECRETS = (
 HARMLESS = (
     "hf-internal-testing/tiny-random-gpt2",
     "a task-force of twenty-seven members",
-    "hf_model",
     "the bearer of bad news arrived",
     "https://example.org:8080/path",
     "https://example.org/a:b@c",
@@ -39,7 +36,6 @@ HARMLESS = (
     "the eyJafjallajokull.eyJ volcano",
     "sk-learn-compatible-estimators-for-all",
     "token",
-    "a@b:c",
 )
 
 
@@ -60,17 +56,13 @@ def test_what_is_none_is_left_alone(text):
     [
         "OPENAI_KEY",
         "AWS_SECRET_ACCESS_KEY",
-        "hf_api_token",
         "bearer",
         "api_key",
-        "apikey",
         "x-api-key",
         "token",
         "client_secret",
-        "db_password",
         "headers",
         "Authorization",
-        "use_auth_token",
     ],
 )
 def test_names_of_credentials_are_known(name):
@@ -84,14 +76,10 @@ def test_names_of_credentials_are_known(name):
         "eot_token",
         "add_bos_token",
         "pad_token",
-        "prefix_token_id",
         "max_tokens",
-        "num_tokens",
         "tokenizer",
         "think_end_token",
-        "use_fast_tokenizer",
         "key",
-        "sort_key",
         "api_key_env",
         "monkey",
         "task_hashes",
@@ -113,10 +101,8 @@ def test_credentials_that_are_set_by_name_are_found():
     "text",
     [
         "sk-" * 30_000,
-        "a." * 40_000 + " ://",
         "eyJ-" * 25_000,
         "Bearer " * 15_000,
-        "api_key" * 15_000,
         "://" + "a" * 90_000,
         "://a:" * 20_000,
         "apikey=" + " " * 90_000,

@@ -12,8 +12,6 @@ from lm_factuality.benchmarks.biographies.task import _renderer
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.samples import verdict_of
-from lm_factuality.results.read import read_results_file
-from lm_factuality.results.recompute import differences, recompute
 
 ROWS = [
     {
@@ -225,8 +223,8 @@ def test_the_authors_prompts_can_be_chosen(evaluate, data, tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "error", "message"),
     [
-        ({"linking": "best"}, ConfigError, "linking: found 'best'"),
-        ({"demonstrations": "none"}, ConfigError, "demonstrations: found 'none'"),
+        ({"linking": "best"}, ConfigError, "linking is 'best'; expected 'greedy' or 'hungarian'"),
+        ({"demonstrations": "none"}, ConfigError, "demonstrations is 'none'"),
         ({"prompts": "/nowhere"}, ConfigError, "AmbigBio_default_with_ambig.json: no such file"),
         ({"prompt": "careful"}, ConfigError, "add prompts=DIR"),
         ({"generations": "nowhere.json"}, DataError, "nowhere.json: no such file"),
@@ -300,39 +298,3 @@ def test_with_a_model_that_generates(evaluate, checkpoint, data):
     (sample,) = output["samples"]["ambigbio"]
     record = verdict_of(sample)
     assert record["generation"]["output"] == sample["resps"][0][0]
-
-
-def test_thoughts_are_in_the_samples_and_in_no_score(run, tmp_path):
-    thought = "<think>She was born in 1900.\nInstruction: who?</think>\n\n"
-    assert run(answer=thought + ANSWER, thinking_tokens=100) == 0
-    samples, results = (
-        newest(tmp_path / "out", "samples_*.jsonl"),
-        newest(tmp_path / "out", "results_*.json"),
-    )
-    first = json.loads(samples.read_text(encoding="utf-8").splitlines()[0])
-    assert (first["resps"], first["arguments"]["gen_args_0"]["arg_2"]) == (
-        [[thought + ANSWER]],
-        100,
-    )
-    task = read_results_file(results).task("ambigbio")
-    assert task.metadata["thinking_tokens"] == 100
-    assert task.metrics["d_factscore"] == pytest.approx(2 / 3)
-    assert differences(task, recompute(task)) == []
-    judged = tmp_path / "judged"
-    assert (
-        main(
-            [
-                "judge",
-                "ambigbio",
-                "--samples",
-                str(samples),
-                "--judge",
-                "lexical",
-                "--out",
-                str(judged),
-            ]
-        )
-        == 0
-    )
-    again = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
-    assert again["d_factscore"]["value"] == task.metrics["d_factscore"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lm_factuality.cli import main
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.models.baselines import ConstantAnswer
 
 TASK = """\
@@ -82,7 +82,7 @@ def test_what_is_no_answer_is_refused(arguments, message):
 def test_choices_are_for_another_baseline(evaluate):
     with pytest.raises(ConfigError, match="for choices there is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
-    with pytest.raises(ConfigError, match="it has no perplexity"):
+    with pytest.raises(ModelError, match="leave out the perplexity tasks"):
         evaluate(
             "constant-answer", ["sample_factor_perplexity"], model_args={"answer": "Yes"}, limit=1
         )

@@ -10,9 +10,9 @@ import pytest
 
 from lm_factuality.benchmarks.felm.metrics import to_report
 from lm_factuality.benchmarks.felm.rows import read_rows, split_claims, to_line
-from lm_factuality.benchmarks.felm.verdicts import judge_outputs, read_outputs
+from lm_factuality.benchmarks.felm.verdicts import judge_outputs
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
 
@@ -84,7 +84,7 @@ def test_a_chat_model_without_its_template_is_warned_of(
     is_applied,
     expected,
 ):
-    begin_run(Run())
+    begin_run(EvaluationRun())
     folder = tmp_path / "model"
     shutil.copytree(checkpoint, folder)
     if with_template:
@@ -112,7 +112,7 @@ def test_scores_are_those_of_lm_factuality_score(evaluate, data_dir, tmp_path):
         "".join(json.dumps(each) + "\n" for each in found["samples"]["felm_claim_vanilla"])
     )
     rows = read_rows(data_dir / "all.jsonl")
-    report = to_report(judge_outputs(rows, read_outputs(path, rows), "paper"), "paper")
+    report = to_report(judge_outputs(path, rows, "paper"), "paper")
     results = found["results"]["felm_claim_vanilla"]
     for level in ("segment", "response"):
         for score in ("precision", "recall", "f1", "balanced_accuracy"):
@@ -171,11 +171,14 @@ def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, 
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"protocol": "both"}, "protocol 'both', expected paper or code"),
+        ({"protocol": "both"}, "metadata: protocol is 'both'; expected 'paper' or 'code'"),
         ({"prompts": "/nowhere"}, "expected a checkout"),
         ({"claims": "/nowhere.jsonl"}, "claims extract"),
         ({"data_dir": "/nowhere"}, "no such file"),
-        ({"chunk_tokenizer": "/nowhere"}, "chunk_tokenizer '/nowhere' cannot be loaded"),
+        (
+            {"mode": "doc", "chunk_tokenizer": "/nowhere"},
+            "chunk_tokenizer '/nowhere' cannot be loaded",
+        ),
         ({"references": "/nowhere"}, "references: /nowhere: no such folder"),
         ({"references": str(TASKS)}, "holds the text of no page"),
     ],

@@ -100,20 +100,23 @@ def verdicts_in(folder: Path) -> list[dict]:
 
 def expect_the_same(metrics: dict, summary: dict) -> None:
     """lm_eval's metrics are those of ``summary``."""
-    for name in [key for key, value in summary.items() if "segment" in value]:
-        for level in ("segment", "response"):
-            suffix = "" if name == "ALL" else f"_{name}"
-            rate = summary[name][level]["error_rate"]
-            found = metrics[f"{level}_error_rate{suffix},judge"]
-            assert found == ("N/A" if rate is None else rate)
-            if name == "ALL":
-                assert metrics[f"{level}_error_rate_stderr,judge"] == summary[name][level]["stderr"]
-                assert metrics[f"{level}_error_rate_worst,judge"] == summary[name][level]["worst"]
-                assert metrics[f"{level}_error_rate_best,judge"] == summary[name][level]["best"]
-    for kind, number in summary["ALL"]["error_types"].items():
+    figures = {
+        name: figure
+        for name, figure in summary.items()
+        if isinstance(figure, dict) and "value" in figure
+    }
+    assert {"segment_error_rate", "response_error_rate"} < set(figures)
+    for name, figure in figures.items():
+        value = figure["value"]
+        assert metrics[f"{name},judge"] == ("N/A" if value is None else value)
+        for end in {"worst", "best"} & set(figure):
+            assert metrics[f"{name}_{end},judge"] == figure[end]
+    level = "segment_error_rate"
+    assert metrics[f"{level}_stderr,judge"] == figures[level]["stderr"]
+    for kind, number in summary["wrong_segments"].items():
         assert metrics[f"errors_{kind},judge"] == number
-    assert metrics["unscored,judge"] == summary["ALL"]["unscored"]
-    assert metrics["no_answer,judge"] == summary["ALL"]["no_answer"]
+    unscored = metrics["unscored,judge"] + metrics["no_answer,judge"]
+    assert unscored == sum(summary["unscored"].values())
 
 
 def test_with_the_lexical_judge(run, tmp_path, caplog):
@@ -133,7 +136,7 @@ def test_with_the_lexical_judge(run, tmp_path, caplog):
     ]
     assert metrics["unscored,judge"] == 2
     assert metrics["segment_error_rate_best,judge"] < metrics["segment_error_rate,judge"] < 1
-    expect_the_same(metrics, FELM_GEN.summarise([], verdicts))
+    expect_the_same(metrics, FELM_GEN.summarise([{}] * len(verdicts), verdicts))
     about = results["configs"]["felm_gen"]["metadata"]
     assert about["judge"] == about["judge_config"]["name"] == "lexical"
     assert set(about["judge_config"]["prompt_hashes"]) == {
@@ -198,7 +201,7 @@ def test_a_judge_that_is_down_costs_no_generation(run, server, write_judge, tmp_
     assert all(server.attempts[prompt] == 1 for prompt in answered)
     out = Path(command[command.index("--out") + 1])
     resumed = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    assert resumed["ALL"]["segment"]["error_rate"] == pytest.approx(1 / 3)
+    assert resumed["segment_error_rate"]["value"] == pytest.approx(1 / 3)
     assert resumed["about"]["judge_usage"]["stored"] == 3
 
     assert (
@@ -219,9 +222,9 @@ def test_a_judge_that_answers_nothing_is_a_failure(run, server, write_judge, cap
 
 
 def test_without_an_output_path_generations_are_kept_in_the_cache(evaluate, data_dir, home):
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
 
-    current = begin_run(Run())
+    current = begin_run(EvaluationRun())
     evaluate(
         "constant-answer",
         ["felm_gen"],
@@ -252,9 +255,8 @@ def test_predict_only_asks_no_judge(run, server, write_judge, tmp_path):
         )
         == 0
     )
-    assert json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))["ALL"][
-        "scored"
-    ] == len(ROWS)
+    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["segment_error_rate"]["rows"] == len(ROWS)
 
 
 def test_an_interrupted_judge_says_how_to_go_on(evaluate, data_dir, monkeypatch, caplog):
@@ -311,7 +313,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
 
     from judges.config import JudgeConfig
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=2
@@ -325,7 +327,7 @@ def _one_of_two(rank: int, folder: Path, found) -> None:
         config = JudgeConfig(
             "down", "openai", model="m", base_url="http://127.0.0.1:9/v1", max_retries=0
         )
-    current = begin_run(Run(folder))
+    current = begin_run(EvaluationRun(folder))
     setup = judging.Judging(FELM_GEN, config, "judge.yaml", folder / "store.sqlite", {})
     verdicts = setup.apply([["It is so."]] * len(docs), docs)
     assert len(verdicts) == len(docs)
@@ -340,7 +342,7 @@ def test_the_tasks_of_a_run_share_one_budget(
     """Six calls of 0.02 USD are all that a process may spend, whichever task asks."""
     from judges.config import load_judge_config
     from lm_factuality.harness import judging
-    from lm_factuality.harness.context import Run, begin_run, current_run
+    from lm_factuality.harness.context import EvaluationRun, begin_run, current_run
 
     def script(prompt: str, attempt: int) -> Act:
         return dataclasses.replace(
@@ -364,12 +366,12 @@ def test_the_tasks_of_a_run_share_one_budget(
         found.judge(docs, [[f"{answer}\n\nIt is old."]] * len(docs))
         return current_run().failures
 
-    begin_run(Run(tmp_path))
+    begin_run(EvaluationRun(tmp_path))
     assert task("It opened in 1870.") == []
     assert len(server.bodies) == 6
     for number, answer in enumerate(("It opened in 1871.", "It opened in 1872."), 1):
         assert "max_cost of $0.12 leaves no room for another call" in task(answer)[-1]
         assert (len(current_run().failures), len(server.bodies)) == (number, 6)
-    begin_run(Run(tmp_path))
+    begin_run(EvaluationRun(tmp_path))
     assert task("It opened in 1871.") == []
     assert len(server.bodies) == 12

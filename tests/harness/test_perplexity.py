@@ -18,8 +18,7 @@ from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness.rolling import windows
 from lm_factuality.scores.statistics import Outcome
 from tests.conftest import TASKS
-from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
-from tests.two_processes import one_of_two
+from tests.tiny_models import save_gpt2, save_opt, save_t5
 
 # The first repeats itself, so that two windows may hold the same tokens, of which not the same part
 # is to be scored.
@@ -189,105 +188,18 @@ def test_encoder_decoders_have_no_perplexity(tokenizer, task, evaluate, tmp_path
     assert "encoder-decoder" in output["samples"]["p"][0]["unscored"]
 
 
-def test_answers_are_cached_and_never_taken_for_another_models(
-    tokenizer, task, evaluate, tmp_path, monkeypatch
-):
-    from lm_eval.models.huggingface import HFLM
-
-    calls = []
-    original = HFLM._loglikelihood_tokens
-    monkeypatch.setattr(
-        HFLM,
-        "_loglikelihood_tokens",
-        lambda lm, requests, **k: calls.append(len(requests)) or original(lm, requests, **k),
-    )
-    first, second = (
-        save_gpt2(tmp_path / name, tokenizer, seed) for seed, name in enumerate(("one", "two"))
-    )
-    cache = str(tmp_path / "cache" / "answers")
-    include = task(window=64, stride=16)
-    scores = [
-        [
-            sample["logprob"]
-            for sample in evaluate("hf", ["p"], include, hf(folder), use_cache=cache)["samples"][
-                "p"
-            ]
-        ]
-        for folder in (first, first, second)
-    ]
-    assert calls
-    assert (
-        calls[: len(calls) // 2] == calls[len(calls) // 2 :]
-    )  # of the first model and of the second, none in between
-    assert scores[0] == scores[1] != scores[2]
-
-
 class TextsOnly(LM):
-    """A model that shows no tokenizer: every byte has a probability of one half."""
+    """A model that shows no tokenizer."""
 
-    def loglikelihood(self, requests):
+    def _refuse(self, requests):
         raise AssertionError
 
-    def generate_until(self, requests):
-        raise AssertionError
-
-    def loglikelihood_rolling(self, requests):
-        return [-math.log(2) * len(request.args[0].encode("utf-8")) for request in requests]
+    loglikelihood = generate_until = loglikelihood_rolling = _refuse
 
 
-def test_without_a_tokenizer_only_bytes_are_counted(task, evaluate, caplog):
-    with caplog.at_level(logging.WARNING):
-        output = evaluate(TextsOnly(), ["p"], task([*TEXTS, ""]))
-    values = output["results"]["p"]
-    assert "perplexity is absent: TextsOnly shows no tokenizer" in caplog.text
-    assert values["bits_per_byte,none"] == pytest.approx(1)
-    assert values["byte_perplexity,none"] == pytest.approx(2)
-    assert values["unscored,none"] == 1
-    assert not {"perplexity,none", "num_tokens,none", "num_windows,none"} & set(values)
-    assert output["configs"]["p"]["metadata"]["window"] is None
-
-
-def test_a_model_that_scores_no_texts_is_refused(task, evaluate):
-    class ChoicesOnly(TextsOnly):
-        def loglikelihood_rolling(self, requests):
-            raise NotImplementedError
-
-    with pytest.raises(ModelError, match="leave out the perplexity tasks"):
-        evaluate(ChoicesOnly(), ["p"], task())
-
-
-def test_a_server_gives_the_perplexity_of_the_model_it_serves(tokenizer, task, evaluate, tmp_path):
-    folder = save_gpt2(tmp_path / "model", tokenizer)
-    include = task(window=64, stride=16)
-    local = evaluate("hf", ["p"], include, hf(folder))
-    poison = tokenizer("Short.")["input_ids"]
-    arguments = {
-        "model": "tiny",
-        "tokenizer": str(folder),
-        "tokenizer_backend": "huggingface",
-        "max_retries": 1,
-        "max_length": 256,
-    }
-    for fails, unscored in ((lambda prompt: False, 0), (lambda prompt: prompt[1:] == poison, 1)):
-        server = CompletionsServer(folder, fails=fails)
-        remote = evaluate(
-            "local-completions", ["p"], include, {**arguments, "base_url": server.url}
-        )
-        server.close()
-        assert remote["results"]["p"]["unscored,none"] == unscored
-        assert remote["samples"]["p"][0]["logprob"] == pytest.approx(
-            local["samples"]["p"][0]["logprob"], abs=2e-3
-        )
-    assert (
-        "window 1 of 1: the server gave no usable answer" in remote["samples"]["p"][1]["unscored"]
-    )
-    with pytest.raises(ModelError, match="pass tokenizer=PATH_OR_NAME"):
-        evaluate(
-            "local-completions",
-            ["p"],
-            include,
-            {**arguments, "base_url": server.url, "tokenizer": None, "tokenizer_backend": "none"},
-        )
+def test_a_model_without_a_tokenizer_is_refused(task, evaluate):
+    with pytest.raises(ModelError, match=r"no tokenizer.*leave out the perplexity tasks"):
+        evaluate(TextsOnly(), ["p"], task())
 
 
 def test_the_standard_error_is_that_of_a_ratio_of_sums_over_clusters():
@@ -332,27 +244,6 @@ def test_the_group_of_published_corpora(evaluate, checkpoint, tmp_path, shared):
     names = {f"{name}_factor_perplexity" for name in ("wiki", "news", "expert")}
     assert names <= set(output["results"])
     assert output["configs"]["wiki_factor_perplexity"]["metadata"]["data"]["is_upstream"] is False
-
-
-def test_two_processes_give_the_results_of_one(checkpoint, task):
-    """Each process scores every other document; the first gathers what the second sends, pickled,
-    as over a wire."""
-    from lm_eval import evaluate as lm_eval_evaluate
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(
-        include_path=[str(TASKS), str(task([*TEXTS, "", "The end of it."]))], include_defaults=False
-    )
-    model = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
-    alone = lm_eval_evaluate(HFLM(**model), manager.load(["p"]))["results"]["p"]
-    lm = one_of_two(HFLM)(**model)
-    assert lm_eval_evaluate(lm.start(1), manager.load(["p"])) is None
-    together = lm_eval_evaluate(lm.start(0), manager.load(["p"]))["results"]["p"]
-    for name, value in alone.items():
-        if isinstance(value, float):
-            assert together[name] == pytest.approx(value), name
-    assert together["unscored,none"] == 1
 
 
 def test_nothing_stands_before_a_document(evaluate, tokenizer, task, tmp_path):

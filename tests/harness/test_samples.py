@@ -7,8 +7,8 @@ import json
 import pytest
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import samples_of
+from tests.conftest import task_result
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_they_are_as_many_as_the_results_say(tmp_path, lines, effective, expecte
         for name in ("none", "other")
     ]
     path.write_text("".join(json.dumps(each) + "\n" for each in samples), encoding="utf-8")
-    task = TaskResult("x", "factor", {}, {}, effective, effective, {}, {}, "1", path, None)
+    task = task_result("x", "factor", effective=effective, samples=path)
     if expected:
         with pytest.raises(DataError, match=expected):
             list(samples_of(task))

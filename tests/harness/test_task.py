@@ -11,7 +11,7 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.harness.context import Run, begin_run
+from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.scores.statistics import Outcome, clustered_stderr
 from tests.conftest import TASKS, example_row
@@ -134,7 +134,7 @@ def test_a_caution_is_said_once_and_by_the_first_process(
     evaluate, data_dir, caplog, monkeypatch, rank, expected
 ):
     """Though the task is made twice."""
-    begin_run(Run())
+    begin_run(EvaluationRun())
     monkeypatch.setenv("RANK", rank)
     for _ in range(2):
         evaluate(
@@ -318,5 +318,5 @@ def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_y
     results = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
     assert results["n-samples"]["my_factor"]["effective"] == 3
     factor_yaml("other", dataset_path=str(repository), test_split="dev")
-    with pytest.raises(ConfigError, match="test_split is 'dev', but .* has the splits test"):
+    with pytest.raises(DataError, match="test_split: found 'dev', expected one of test"):
         evaluate("surface-baseline", ["other"], tmp_path, {"rule": "random"})

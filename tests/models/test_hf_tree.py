@@ -15,7 +15,7 @@ from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.batches import Batch, batched
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import Budget, find_engine, score
+from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
 from tests.models.architectures import (
     ARCHITECTURES,
     POSITIONS,
@@ -41,7 +41,7 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
     assert largest_difference(answers, expected, requests) < 1e-4
     assert [greedy for _, greedy in answers] == [greedy for _, greedy in expected]
     # Small passes cut the forest elsewhere.
-    answers = score_in_passes(requests, tree.engine, Budget(5, 2))
+    answers = score_in_passes(requests, tree.engine, PassBudget(5, 2))
     assert largest_difference(answers, expected, requests) < 1e-4
 
 
@@ -65,7 +65,7 @@ def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, check
     answers = tree._loglikelihood_tokens(requests, True)
     assert largest_difference(answers, expected, requests) < 1e-4
     assert max(sizes) > 2
-    answers = score_in_passes(requests, tree.engine, Budget(130, 100))
+    answers = score_in_passes(requests, tree.engine, PassBudget(130, 100))
     assert largest_difference(answers, expected, requests) < 1e-4
 
 
@@ -184,9 +184,9 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
     requests = some_requests(VOCABULARY, POSITIONS, 30)
     forest = forest_of(requests)
     with torch.inference_mode():
-        expected = score(forest, PackedEngine(model), Budget(1000, 1000))
+        expected = score(forest, PackedEngine(model), PassBudget(1000, 1000))
         model.register_forward_pre_hook(limited, with_kwargs=True)
-        budget = Budget(100, 100)
+        budget = PassBudget(100, 100)
         found = score(forest, PackedEngine(model), budget)
         assert budget.tokens == 12
         assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
@@ -195,14 +195,14 @@ def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
             lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
         )
         with pytest.raises(RuntimeError, match="out of memory"):
-            score(forest, PackedEngine(model), Budget(4, 4))
+            score(forest, PackedEngine(model), PassBudget(4, 4))
 
 
 def test_errors_that_are_not_about_memory_are_raised():
     model = build("gpt2")
     model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("shapes differ")))
     with pytest.raises(RuntimeError, match="shapes differ"), torch.inference_mode():
-        score(plant([[1, 2, 3]], [1]), PackedEngine(model), Budget(10, 10))
+        score(plant([[1, 2, 3]], [1]), PackedEngine(model), PassBudget(10, 10))
 
 
 def test_every_distinct_position_is_computed_once(pair):

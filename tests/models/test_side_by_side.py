@@ -15,7 +15,7 @@ from lm_factuality.models.tree import scorer
 from lm_factuality.models.tree.forest import plant
 from lm_factuality.models.tree.logits import UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.scorer import Budget, score, score_side_by_side
+from lm_factuality.models.tree.scorer import PassBudget, score, score_side_by_side
 from tests.models.architectures import VOCABULARY, build
 
 
@@ -66,11 +66,11 @@ def test_the_scores_are_those_of_one_thread(stem, asked, monkeypatch):
     model, sequences = build("llama"), some(stem)
     forest = plant(sequences, [min(asked, len(each) - 1) for each in sequences])
     with torch.inference_mode():
-        expected = score(forest, PackedEngine(model), Budget(10_000, 10_000))
+        expected = score(forest, PackedEngine(model), PassBudget(10_000, 10_000))
     engine = PackedEngine(model)
     used = counted(engine, monkeypatch)
     done: list[int] = []
-    found = score_side_by_side(forest, engine, Budget(300, 300), scored, 3, done.append)
+    found = score_side_by_side(forest, engine, PassBudget(300, 300), scored, 3, done.append)
     assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
     assert np.array_equal(found.greedy, expected.greedy)
     assert len(used) > 1
@@ -84,7 +84,7 @@ def test_one_thread_does_what_is_not_worth_sharing(stem, count, budget, monkeypa
     forest = plant(sequences := some(stem, count), [2] * len(sequences))
     engine = PackedEngine(build("llama"))
     used = counted(engine, monkeypatch)
-    score_side_by_side(forest, engine, Budget(budget, budget), scored, 3)
+    score_side_by_side(forest, engine, PassBudget(budget, budget), scored, 3)
     assert used == {threading.get_ident()}
 
 
@@ -92,11 +92,11 @@ def test_the_model_has_its_own_attention_again(monkeypatch):
     model = build("llama")
     before = model.config._attn_implementation
     forest = plant(sequences := some(0), [2] * len(sequences))
-    score_side_by_side(forest, PackedEngine(model), Budget(300, 300), scored, 3)
+    score_side_by_side(forest, PackedEngine(model), PassBudget(300, 300), scored, 3)
     assert model.config._attn_implementation == before
     model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(UnsupportedModelError("no")))
     with pytest.raises(UnsupportedModelError):
-        score_side_by_side(forest, PackedEngine(model), Budget(300, 300), scored, 3)
+        score_side_by_side(forest, PackedEngine(model), PassBudget(300, 300), scored, 3)
     assert model.config._attn_implementation == before
 
 

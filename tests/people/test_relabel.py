@@ -12,30 +12,30 @@ from hypothesis import strategies as st
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.judging import generation as ambigbio
 from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.recount import MOST
+from lm_factuality.benchmarks.biographies.method import generation as ambigbio
+from lm_factuality.benchmarks.biographies.people import MOST
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
-    Generation,
+    GeneratedText,
     JudgedBiography,
     Judgement,
-    Passage,
+    RetrievedPassage,
 )
 from lm_factuality.benchmarks.longform.benchmark import generation as longform
 from lm_factuality.benchmarks.pairs import row_of
-from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute, same
+from tests.conftest import task_result
 from tests.people.conftest import felm_gen_sample
 
 OUTCOMES = ("supported", "not_supported", "irrelevant")
 
 
 def task_of(kind, **metadata):
-    return TaskResult("task", kind, {}, {}, 1, 1, metadata, {}, "1", None, None)
+    return task_result("task", kind, metadata=metadata)
 
 
 def by_judge(people, task, sample):
@@ -197,9 +197,9 @@ def judged(draw, protocol, linking, has_entities=True):
         for person in draw(st.permutations(sorted(set(people))))
     )
     passages = tuple(
-        Passage(title, f"Page {place}.") for place, title in enumerate(titles) if title
+        RetrievedPassage(title, f"Page {place}.") for place, title in enumerate(titles) if title
     )
-    given_ = Generation(
+    given_ = GeneratedText(
         "0", "Who is Ada?", "Ada", " ".join(f"Sentence {place}." for place in range(size)), passages
     )
     sentences = tuple(f"Sentence {place}." for place in range(size))
@@ -263,12 +263,12 @@ def test_a_response_with_two_people_in_one_biography():
         Judgement("supported", 1.0, "", ("Page.",)),
         Judgement("not_supported", 0.0, "", ("Page.",)),
     ]
-    given_ = Generation(
+    given_ = GeneratedText(
         "0",
         "Who is Ada?",
         "Ada",
         "A. B.",
-        (Passage("Ada (baker)", "Page."), Passage("Ada (sailor)", "Page.")),
+        (RetrievedPassage("Ada (baker)", "Page."), RetrievedPassage("Ada (sailor)", "Page.")),
     )
     facts, titles = (Fact("A.", 0), Fact("B.", 1)), ("Ada (baker)", "Ada (sailor)")
     matrix = (tuple(page), tuple(reversed(page)))
@@ -299,7 +299,7 @@ def test_a_response_with_two_people_in_one_biography():
 def test_a_tenth_person_cannot_be_answered():
     facts = tuple(Fact(f"Fact {place}.", place) for place in range(MOST + 2))
     cells = tuple((Judgement("supported", 1.0, "", ("Page.",)),) for _ in facts)
-    given_ = Generation("0", "Who?", "Ada", "A.", (Passage("Ada", "Page."),))
+    given_ = GeneratedText("0", "Who?", "Ada", "A.", (RetrievedPassage("Ada", "Page."),))
     groups = tuple((place,) for place in range(len(facts)))
     judged_ = JudgedBiography(
         given_, tuple("S." for _ in facts), facts, groups, ("Ada",), cells, (0,) * len(facts)

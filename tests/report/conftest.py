@@ -11,10 +11,10 @@ import pytest
 from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
-    Generation,
+    GeneratedText,
     JudgedBiography,
     Judgement,
-    Passage,
+    RetrievedPassage,
 )
 
 HOSTILE = """</script><script>document.title="taken"</script><!-- <img src=x onerror="document.title='taken'"> " ' & \u2028 \u202e"""
@@ -35,7 +35,7 @@ def biography(
 ) -> JudgedBiography:
     """Two sentences, a fact each, beside the pages of a baker and of a sailor."""
     titles = (f"{name} (baker)", f"{name} (sailor)")
-    passages = tuple(Passage(title, f"{title}: {evidence}") for title in titles)
+    passages = tuple(RetrievedPassage(title, f"{title}: {evidence}") for title in titles)
     facts = (Fact(f"{name} was a baker.", 0), Fact("She died in 1872.", 1))
     matrix = tuple(
         tuple(
@@ -45,7 +45,7 @@ def biography(
         for row in outcomes
     )
     fields: dict[str, Any] = {
-        "generation": Generation(index, f"Tell me a bio of {name}", name, output, passages),
+        "generation": GeneratedText(index, f"Tell me a bio of {name}", name, output, passages),
         "sentences": ("Ada Lind was a baker.", "She died in 1872."),
         "facts": facts,
         "groups": groups,
@@ -57,7 +57,7 @@ def biography(
 
 
 def abstention(index: str, name: str) -> JudgedBiography:
-    generation = Generation(index, f"Tell me a bio of {name}", name, "I found nothing.", ())
+    generation = GeneratedText(index, f"Tell me a bio of {name}", name, "I found nothing.", ())
     return JudgedBiography(generation, ("I found nothing.",), (), (), (), (), (), abstained=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.benchmarks.biographies.types import to_record
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from tests.report.conftest import biography
 
 FACTOR_TYPES = ("entity", "predicate", "entity")
@@ -184,6 +184,8 @@ def felm_task(
                 },
                 "segment_f1": counts,
                 "response_f1": counts,
+                "segment_balanced_accuracy": counts,
+                "response_balanced_accuracy": counts,
                 "unscored": None if flagged is not None else "no answer line",
             }
         )
@@ -212,45 +214,19 @@ def felm_task(
     }
 
 
+_AMBIGBIO_METRICS = ("factscore", "d_factscore", "difference", "num_biographies", "num_entities")
+
+
 def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str, Any]:
     """Two biographies, of which the first merges two people."""
     judged = [
         biography("0", name, reason=reason),
         biography("1", "Bo Ek", groups=((0,), (1,)), reason=reason),
     ]
-    found = [
-        {
-            "facts": 2,
-            "factscore": 1.0,
-            "d_factscore": d,
-            "num_biographies": b,
-            "num_entities": 2,
-            "difference": 1.0 - d,
-        }
-        for d, b in ((0.5, 1), (1.0, 2))
-    ]
     samples = []
-    for number, (each, scores) in enumerate(zip(judged, found, strict=True)):
-        record = {
-            **to_record(each),
-            "index": str(number),
-            "name": each.generation.name,
-            "unscored": None,
-            "scores": {
-                "factscore_worst": 1.0,
-                "factscore_best": 1.0,
-                "factscore_penalised": 1.0,
-                "d_factscore_worst": scores["d_factscore"],
-                "d_factscore_best": scores["d_factscore"],
-                "kind": None,
-                "irrelevant": 0,
-                "unscored": 0,
-                "unscored_grouped": 0,
-                "candidates": 2,
-                "without_page": 0,
-                **scores,
-            },
-        }
+    for number, each in enumerate(judged):
+        record = AMBIGBIO.record(each)
+        scores = record["scores"]
         passages = [
             {"title": passage.title, "text": passage.text} for passage in each.generation.passages
         ]
@@ -268,11 +244,7 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
                 "doc": doc,
                 "resps": [[each.generation.output]],
                 "filtered_resps": [json.dumps(record)],
-                "factscore": 1.0,
-                "d_factscore": scores["d_factscore"],
-                "difference": scores["difference"],
-                "num_biographies": scores["num_biographies"],
-                "num_entities": 2,
+                **{name: scores[name] for name in _AMBIGBIO_METRICS},
                 "unscored": None,
             }
         )

@@ -172,46 +172,6 @@ def test_partial_runs_are_said_to_be_partial(tmp_path):
     )
 
 
-def test_retrieval_stands_beside_the_same_model_without(tmp_path):
-    write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    path = write_results(tmp_path / "b", {"my_factor": factor_task([True] * 8)})
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["config"]["model"] = "hf-ralm"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    build_report([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
-    shown = text_of(read(tmp_path / "out", "factor.html"))
-    assert "With and without retrieval" in shown
-    assert "+25.0 −24.0 to +74.0 1.000" in shown  # the two rows that differ are of one document
-    assert "GPT-2, with retrieval" not in shown
-
-
-def test_each_way_to_retrieve_has_a_line_of_its_own(tmp_path):
-    write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    for index in ("wikipedia", "news"):
-        arguments = f"pretrained=org/small-125m,index=/passages/{index}"
-        write_results(
-            tmp_path / index,
-            {"my_factor": factor_task([True] * 8)},
-            model="org/small-125m",
-            model_args=arguments,
-        )
-        path = next((tmp_path / index).glob("results_*.json"))
-        path.write_text(
-            path.read_text(encoding="utf-8").replace('"model": "hf"', '"model": "hf-ralm"'),
-            encoding="utf-8",
-        )
-    build_report([tmp_path], tmp_path / "out")
-    table = re.search(
-        r'<table id="retrieval-my_factor".*?</table>',
-        read(tmp_path / "out", "factor.html"),
-        re.DOTALL,
-    )[0]
-    assert all(
-        text_of(table).count(f"org/small-125m (hf-ralm index={index})") == 1
-        for index in ("wikipedia", "news")
-    )
-
-
 def test_runs_by_another_protocol_stand_beside_those_by_the_papers(tmp_path):
     write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
     task = factor_task([True] * 8)

@@ -3,14 +3,11 @@ everywhere."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from lm_factuality.benchmarks.chosen import LEAST_ROWS, figure
+from lm_factuality.benchmarks.chosen import LEAST_ROWS
 from lm_factuality.cli import main
 from lm_factuality.report.build import build_report
-from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, felm_task, write_results
 from tests.report.test_build import read, text_of
 
@@ -35,18 +32,6 @@ def test_below_ten_rows_a_score_is_withheld_and_its_interval_is_not(tmp_path, ca
     output = capsys.readouterr().out
     assert "too few rows   70.1 – 100.0" in output
     assert "100.0   72.2 – 100.0" in output
-
-
-def test_of_a_score_that_nobody_declared_the_interval_may_lie_on_both_sides_of_nothing(tmp_path):
-    (task,) = read_results_file(
-        write_results(tmp_path / "r", {"my_factor": factor_task([True] * 30)})
-    ).tasks
-    found = figure(
-        replace(task, kind="others", metrics={"mcc": 0.05}, stderrs={"mcc": 0.06}), "mcc"
-    )
-    assert (found.low, found.high) == pytest.approx(
-        (0.05 - 1.96 * 0.06, 0.05 + 1.96 * 0.06), abs=1e-5
-    )
 
 
 def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_path):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.types import read_lines
+from lm_factuality.benchmarks.biographies.types import read_verdicts
 from lm_factuality.cli import main
 from lm_factuality.sample.quickstart import (
     CHECKPOINTS,
@@ -57,9 +57,9 @@ def test_the_offline_judge_comes_near_the_truth(judged, name, tolerance, pearson
 
 def test_verdicts_and_page_are_left_in_the_folder(judged):
     folder, responses, _ = judged
-    lines = read_lines(folder / VERDICTS)
+    lines = read_verdicts(folder / VERDICTS)
     assert len(lines) == responses
-    assert {(line.protocol, line.linking) for line in lines} == {("paper", "greedy")}
+    assert {(line["protocol"], line["linking"]) for line in lines} == {("paper", "greedy")}
     record = json.loads((folder / VERDICTS).read_text(encoding="utf-8").split("\n")[0])
     assert 0 <= record["scores"]["d_factscore"] <= record["scores"]["factscore"] <= 1
     page = (folder / PAGE).read_text(encoding="utf-8")

@@ -18,7 +18,6 @@ from lm_factuality.scores.statistics import (
     bootstrap_interval,
     clustered_stderr,
     mean,
-    pooled_interval,
     score_interval,
 )
 
@@ -57,9 +56,6 @@ def test_nothing_scored_is_not_a_number():
     assert math.isnan(clustered_stderr([None]))
     assert all(map(math.isnan, bootstrap_interval([None])))
     assert math.isnan(clustered_stderr(outcomes([1, 1], ["same", "same"])))
-    weightless = [Outcome(1.0, "a", 0), Outcome(0.0, "b", 0)]
-    assert math.isnan(clustered_stderr(weightless))
-    assert all(map(math.isnan, bootstrap_interval(weightless)))
     assert score_interval(math.nan, 0.1, 0, 1) is None
 
 
@@ -93,13 +89,6 @@ def test_intervals_of_many_rows_are_those_of_one_draw_of_all():
     sums = at_once(np.stack([values * weights, weights], axis=1), 10_000, 5)
     ends = np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975])
     assert bootstrap_interval(outcomes, seed=5) == pytest.approx(ends.tolist(), rel=1e-12)
-    found = pooled_interval(
-        np.stack([values, weights], axis=1).tolist(), lambda sums: sums[0] / sums[1], seed=5
-    )
-    sums = at_once(np.stack([values, weights], axis=1), 10_000, 5)
-    assert found == pytest.approx(
-        np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975]).tolist(), rel=1e-12
-    )
 
 
 @pytest.mark.parametrize(("right", "rows"), [(0, 3), (3, 3), (15, 20), (1, 369)])

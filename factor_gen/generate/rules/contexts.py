@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from factor_gen.generate.rules.words import WORDS, nouns, verbs
+from factor_gen.generate.rules.words import FORMS, WORDS, by_first_word
 from lm_factuality.ground.files import parse_json, write_json
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
@@ -115,13 +115,11 @@ def _companions(tokens: Sequence[str]) -> Iterator[_Companion]:
 @cache
 def _listed() -> frozenset[str]:
     """The stems of all words, in every form, that may stand for another."""
-    words = list(verbs())
-    for listed_verbs in verbs().values():
-        words += [verb.base for verb, _ in listed_verbs]
-    for listed_nouns in nouns().values():
-        for form, *_ in listed_nouns:
-            words += form
-    return frozenset(_stems(_tokens(" ".join(words))))
+    forms: list[str] = []
+    for operator in FORMS:
+        for listed in by_first_word(operator).values():
+            forms += [form.word.text for form in listed]
+    return frozenset(_stems(_tokens(" ".join(forms))))
 
 
 def gather(texts: Iterable[str]) -> Contexts:

@@ -8,16 +8,11 @@ from collections.abc import Iterable
 from itertools import starmap
 from typing import NamedTuple
 
+from factor_gen.generate.rules.words import DATA
+from factor_gen.text.lists import rows
+
 _ARTICLE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
-_VOWEL = re.compile(r"[aeiou]", re.IGNORECASE)
-_CONSONANT_SOUND = re.compile(
-    r"uni(?!n|m)|us[aeu]|uti|eu|one\b|one-|once|ubi|ur[aei]n|uk|uga|uru|uto|u-|U\.", re.IGNORECASE
-)
-_VOWEL_SOUND = re.compile(r"hour|honest|honou?r|heir|[$€£]?8|[$€£]?1[18](?!\d)", re.IGNORECASE)
-_LETTERS = re.compile(
-    r"(?!(?:NATO|NASA|NAFTA|FIFA|RAM|ROM|LAN|SIM|SARS|MIDI|RAF|SWAT|LIFO)\b)[A-Z](?:[A-Z]{1,4}\b|\.)"
-)
-_VOWEL_LETTERS = "AEFHILMNORSX"
+_ARTICLES = [(article, re.compile(word)) for article, word in rows(DATA / "articles.tsv")]
 
 
 class Replacement(NamedTuple):
@@ -76,11 +71,7 @@ def described(text: str, replacements: Iterable[Replacement]) -> str:
 
 def article_of(word: str) -> str:
     """``a`` or ``an``, as the word wants it."""
-    if _VOWEL_SOUND.match(word):
-        return "an"
-    if _LETTERS.match(word):
-        return "an" if word[0] in _VOWEL_LETTERS else "a"
-    return "an" if _VOWEL.match(word) and not _CONSONANT_SOUND.match(word) else "a"
+    return next(article for article, beginning in _ARTICLES if beginning.match(word))
 
 
 def _starts_sentence(text: str, start: int) -> bool:

@@ -12,22 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.generate import compatible
-from factor_gen.generate.rules import (
-    dates,
-    left_out,
-    listed,
-    names,
-    negation,
-    numbers,
-    phrases,
-    pronouns,
-    swaps,
-    verbs,
-)
+from factor_gen.generate.rules import dates, names, negation, numbers, pronouns
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.edits import Edit, apply, described, finish
+from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list
 from factor_gen.generate.rules.sentence import MORE_VALUES, Sentence, read
+from factor_gen.generate.rules.substitutes import substitutes
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
@@ -36,37 +27,32 @@ from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
 
 Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
-EditsByType = dict[str, dict[str, list[Edit]]]
-"""The edits of each error type, by operator."""
 
 OPERATORS: Mapping[str, Operator] = {
-    "antonym": verbs.antonym,
+    "antonym": partial(substitutes, "antonym"),
     "negation removed": negation.taken_back,
     "negation added": negation.added,
     "negation in time": negation.in_time,
-    "adverb": partial(phrases.phrase, "adverb"),
+    "adverb": partial(substitutes, "adverb"),
     "number": numbers.numbers,
     "name": names.document_names,
-    "name swap": names.swapped_names,
-    left_out.OPERATOR: left_out.left_out,
-    "noun": swaps.noun,
-    "comparison": partial(phrases.phrase, "comparison"),
-    "quantity": partial(phrases.phrase, "quantity"),
+    "noun": partial(substitutes, "noun"),
+    "comparison": partial(substitutes, "comparison"),
+    "quantity": partial(substitutes, "quantity"),
     "date": dates.dates,
-    "place and time": partial(phrases.phrase, "place and time"),
+    "place and time": partial(substitutes, "place and time"),
     "pronoun": pronouns.other_sex,
-    "pronoun to name": pronouns.wrong_person,
-    "order": partial(phrases.phrase, "order"),
-    "cause": partial(phrases.phrase, "cause"),
+    "order": partial(substitutes, "order"),
+    "cause": partial(substitutes, "cause"),
 }
 """Every operator of the rules by name."""
 
 _WANTED = 3  # contradictions of a row
 _WANTED_TYPES = 2
-_OFTEN_BAD = ("quantity", "place and time", "pronoun", "pronoun to name", "order", "cause")
+_OFTEN_BAD = ("quantity", "place and time", "pronoun", "order", "cause")
 DOUBTFUL: Mapping[str, int] = {"negation in time": 1, **dict.fromkeys(_OFTEN_BAD, 2)}
 """How doubtful what an operator makes is, if it is (`factor_gen.records.Candidate`)."""
-_VERSION = 13  # of the operators; to be raised when they write something else
+_VERSION = 14  # of the operators; to be raised when they write something else
 
 
 class RulesGenerator:
@@ -109,7 +95,7 @@ class RulesGenerator:
         return {
             "generator": "rules",
             "version": _VERSION,
-            "lists": fingerprint([DATA, compatible.DATA, listed.LANGUAGES]),
+            "lists": fingerprint([DATA, compatible.DATA, LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
@@ -123,54 +109,47 @@ class RulesGenerator:
 
     def _generated(self, example: Example) -> Example:
         lost: Counter[str] = Counter()
-        most = self.settings.per_type
+        seed = f"{self.seed}/rules/{example.doc_id}"
         if self._language == ENGLISH:
             sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
             if self._filtered:
                 sentence = replace(sentence, every=True, spare=MORE_VALUES)
-            seed = f"{self.seed}/rules/{example.doc_id}"
-            candidates = contradictions(sentence, example.types, most, seed, lost)
+            edits = _english_edits(sentence, example.types, seed, lost)
         else:
-            candidates = listed.contradictions(example, self._language, most, self.seed)
+            rng = random.Random(seed)
+            edits = list(edits_by_list(example.completion, self._language, rng))
+            rng.shuffle(edits)
+        candidates = _chosen(example, edits, self.settings.per_type, seed)
         if not candidates:
             example = example.drop(self.name, "no contradiction")
         return replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
 
 
-def contradictions(
-    sentence: Sentence, types: Sequence[str], most: int, seed: str, lost: Counter[str]
-) -> tuple[Candidate, ...]:
-    """Make the candidates of a sentence, from as many operators as there are for each type.
+def _english_edits(
+    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
+) -> list[Edit]:
+    """The edits of a sentence that contradict it.
 
     Where little can be made, every denial is offered, then more values of numbers and dates.
 
     Args:
-        most: Candidates of each type.
         lost: Counts the edits that contradict nothing, by reason.
-
-    Returns:
-        The candidates; no two have the same text.
     """
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
-        return ()  # A question asserts nothing.
-    edits = _edits(sentence, types, seed, lost)
+        return []  # A question asserts nothing.
+    edits = _contradicting(sentence, types, seed, lost)
     for spare in (0, MORE_VALUES):
         if not sentence.spare and _is_meagre(edits):
-            edits = _edits(replace(sentence, every=True, spare=spare), types, seed, lost)
-    candidates: dict[str, Candidate] = {}
-    for error_type, by_operator in edits.items():
-        full = len(candidates) + most
-        for edit in _in_turn(by_operator, f"{seed}/{error_type}"):
-            candidate = _candidate(sentence.text, edit)
-            if candidate.text.casefold() != sentence.text.casefold() and len(candidates) < full:
-                candidates.setdefault(candidate.text, candidate)
-    return tuple(candidates.values())
+            edits = _contradicting(replace(sentence, every=True, spare=spare), types, seed, lost)
+    return edits
 
 
-def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]) -> EditsByType:
-    """The edits of each type by operator, in a random order."""
+def _contradicting(
+    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
+) -> list[Edit]:
+    """The edits by each operator, of which those of one are in a random order."""
     lost.clear()
-    edits: EditsByType = {error_type: {} for error_type in types}
+    edits = []
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
         of_operator = list(operator(sentence, rng))
@@ -180,36 +159,49 @@ def _edits(sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[st
             reason = reasons[0] if all(reasons) else unasserted(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
-            elif edit.type in edits:
-                edits[edit.type].setdefault(name, []).append(edit)
+            elif edit.type in types:
+                edits.append(edit._replace(replacements=finish(sentence.text, edit.replacements)))
     return edits
 
 
-def _is_meagre(edits: EditsByType) -> bool:
+def _is_meagre(edits: Sequence[Edit]) -> bool:
     """Whether not even three contradictions of two types, none of them doubtful, can be chosen."""
-    sizes = []
-    for by_operator in edits.values():
-        sizes.append(sum(len(by_operator[name]) for name in by_operator if name not in DOUBTFUL))
-    return sum(sizes) < _WANTED or sum(map(bool, sizes)) < _WANTED_TYPES
+    types = [edit.type for edit in edits if edit.operator not in DOUBTFUL]
+    return len(types) < _WANTED or len(set(types)) < _WANTED_TYPES
 
 
-def _in_turn(by_operator: Mapping[str, list[Edit]], seed: str) -> list[Edit]:
+def _chosen(example: Example, edits: Sequence[Edit], most: int, seed: str) -> tuple[Candidate, ...]:
+    """Up to ``most`` candidates of each type, by as many operators as there are.
+
+    No two have the same text.
+    """
+    text = example.completion
+    candidates: dict[str, Candidate] = {}
+    for error_type in example.types:
+        full = len(candidates) + most
+        of_type = [edit for edit in edits if edit.type == error_type]
+        for edit in _in_turn(of_type, f"{seed}/{error_type}"):
+            new = apply(text, edit.replacements)
+            if new.casefold() == text.casefold() or new in candidates or len(candidates) == full:
+                continue
+            candidates[new] = Candidate(
+                new,
+                error_type,
+                described(text, edit.replacements),
+                f"rules/{edit.operator}",
+                doubtful=DOUBTFUL.get(edit.operator, 0),
+            )
+    return tuple(candidates.values())
+
+
+def _in_turn(edits: Sequence[Edit], seed: str) -> list[Edit]:
     """One edit of each operator after the other; the doubtful ones come last."""
+    by_operator: dict[str, list[Edit]] = {}
+    for edit in edits:
+        by_operator.setdefault(edit.operator, []).append(edit)
     in_turn: list[Edit] = []
     for degree in (0, 1, 2):
-        queues = [edits for name, edits in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
+        queues = [queue for name, queue in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
         random.Random(seed).shuffle(queues)
         in_turn += filter(None, chain(*zip_longest(*queues)))
     return in_turn
-
-
-def _candidate(text: str, edit: Edit) -> Candidate:
-    """The completion with the edit made."""
-    replacements = finish(text, edit.replacements)
-    return Candidate(
-        apply(text, replacements),
-        edit.type,
-        described(text, replacements),
-        f"rules/{edit.operator}",
-        doubtful=DOUBTFUL.get(edit.operator, 0),
-    )

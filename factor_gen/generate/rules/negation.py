@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.verbs import form_of
+from factor_gen.generate.rules.substitutes import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
 from factor_gen.text.analysis import FINITE
@@ -43,11 +43,11 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         if not is_denial or sentence.place(i).meets("kept denials"):
             continue
         first, end = i - 1, i + 1
-        helper = sentence.word(first)
+        helper = sentence.place(i).at("word", first)
         if word == "cannot":
             first, affirmed = i, "can"
         elif helper in _DO_FORMS:
-            end, verb = i + 2, sentence.word(i + 1)
+            end, verb = i + 2, sentence.place(i).at("word", i + 1)
             affirmed = inflect(verb, _DO_FORMS[helper]) if verb in lemmas(verb) else ""
         else:
             affirmed = _CLIPPED.get(helper, helper) if helper in WORDS["auxiliaries"] else ""
@@ -97,7 +97,7 @@ def _orders(sentence: Sentence) -> Iterator[int]:
     if "," in opening and sentence.place(0).meets("begins with to"):
         starts.append(opening.index(",") + 1)
     for i in starts:
-        word = sentence.word(i)
+        word = sentence.place(i).at("word", i)
         if word in lemmas(word) and sentence.place(i).meets("orders"):
             yield i
 
@@ -108,7 +108,7 @@ def _denial(sentence: Sentence, i: int) -> str:
     Returns:
         The result; empty if it is no verb, or its denial does not deny the sentence.
     """
-    place, tag = sentence.place(i), sentence.tag(i)
+    place, tag = sentence.place(i), sentence.tokens[i].tag
     end = i + 2 if place.meets("before manner") else i + 1
     denial = sentence.place(i, end).choose("denials")
     if not denial or place.meets("kept statements"):
@@ -132,7 +132,8 @@ def _is_past_tense(sentence: Sentence, i: int, base: str) -> bool:
     if not is_both or not sentence.place(i).meets("participle"):
         return True
     words = (*sentence.small[:i], *sentence.small[i + 1 :])
-    has_finite = not set(FINITE).isdisjoint((*sentence.tags[:i], *sentence.tags[i + 1 :]))
+    tags = sentence.columns["tag"]
+    has_finite = not set(FINITE).isdisjoint((*tags[:i], *tags[i + 1 :]))
     return not has_finite and not any(map(_may_be_verb, words))
 
 

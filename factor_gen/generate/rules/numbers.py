@@ -10,16 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from factor_gen.generate.rules.edits import Edit, edit
 from factor_gen.generate.rules.sentence import Sentence
-from factor_gen.generate.rules.words import LISTS
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
 
 _QUANTITIES = (NUMBER, MONEY, PERCENT, DURATION)
-_UNITS = LISTS["units of time"]
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _WORD = re.compile(r"\w*")
 _ALL = re.compile(r"\ball (?:of the |the )?\Z", re.IGNORECASE)
-_MOST_DECADES = 9  # more than people count in decades
 _MOST_LISTED = 12  # things that a sentence counts and lists
 _LARGEST_PERCENT = 100
 _MOST_DIGITS = 12
@@ -45,14 +42,10 @@ def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         )
         if place.meets("no quantity"):
             continue
-        if entity.kind == DURATION and not place.meets("no unit"):
-            for unit in _other_units(sentence, entity.text, rng):
-                start = entity.start + entity.text.rindex(" ") + 1
-                yield edit("unit", CIRCUMSTANCE, (start, entity.end, unit))
         written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
         old = written.group().lower() if written else ""
-        in_digits = str(CARDINALS.index(old) + 1) if old in CARDINALS else old
-        if sentence.small.count(old) > 1 or (in_digits != old and in_digits in sentence.words):
+        spellings = {old, str(value).removesuffix(".0")}
+        if sum(sentence.small.count(spelling) for spelling in spellings) > 1:
             continue  # three groups of three bits
         others = _other_numbers if old[:1].isdigit() else _other_words
         for new in others(sentence, entity, old, rng):
@@ -65,27 +58,6 @@ def suffix(value: int) -> str:
     if value % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-
-
-def _other_units(sentence: Sentence, text: str, rng: random.Random) -> list[str]:
-    """The next units, shorter and longer: *three weeks* for *three months*."""
-    unit = text.split(" ")[-1]
-    if unit not in _UNITS or unit == text:
-        return []
-    value = _value(text)
-    may_be_decades = value is not None and value <= _MOST_DECADES
-    near = [
-        other
-        for other in _around(_UNITS, unit, 1)
-        if other not in sentence.words and (other != "decades" or may_be_decades)
-    ]
-    return rng.sample(near, len(near))
-
-
-def _around(names: Sequence[str], name: str, reach: int) -> list[str]:
-    """The names next to one of a list."""
-    i = names.index(name)
-    return [near for near in names[max(0, i - reach) : i + reach + 1] if near != name]
 
 
 def _other_numbers(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
@@ -109,7 +81,8 @@ def _other_words(sentence: Sentence, entity: Entity, old: str, rng: random.Rando
     used = {CARDINALS[0], *(text.split()[0] for text in alike)}
     if _ALL.search(sentence.text[: entity.start]):
         used.add(CARDINALS[1])  # not: all two
-    near = [new for new in _around(names, old, reach) if new not in used]
+    i = names.index(old)
+    near = [new for new in names[max(0, i - reach) : i + reach + 1] if new not in {old, *used}]
     return sentence.some(rng, near, wanted)
 
 

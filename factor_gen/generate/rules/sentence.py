@@ -2,6 +2,7 @@
 
 import random
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,6 @@ from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
 from factor_gen.text.conditions import Place, shape
 from factor_gen.text.lists import entries
-from factor_gen.text.names import related
 
 Value = TypeVar("Value", int, str)
 Span = tuple[int, int]
@@ -33,6 +33,12 @@ _CODE = re.compile(
 )  # an identifier
 _DATELINE = re.compile(
     r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)?"
+)
+_FIXED_PHRASES = sorted(
+    entries(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase)
+)
+_FIXED_PHRASE = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
 )
 _LONGEST_TITLE, _LONGEST_TERM = 8, 5  # words
 _TICKER = re.compile(r"\([^()]*[.=):]")  # the code of a share: (TSLA.O)
@@ -68,48 +74,20 @@ class Sentence:
         return tuple(token.text.lower() for token in self.tokens)
 
     @cached_property
-    def words(self) -> frozenset[str]:
-        """The different tokens in lower case."""
-        return frozenset(self.small)
-
-    @cached_property
-    def tags(self) -> tuple[str, ...]:
-        """The tags of the tokens."""
-        return tuple(token.tag for token in self.tokens)
-
-    @cached_property
     def columns(self) -> Mapping[str, Sequence[str]]:
         """What the conditions of `factor_gen.text.conditions` ask for."""
         kinds = {entity.start: entity.kind for entity in self.entities}
         return {
             "word": self.small,
-            "tag": self.tags,
+            "tag": [token.tag for token in self.tokens],
             "shape": [shape(token.text) for token in self.tokens],
             "token": [f"{token.text.lower()}/{token.tag}" for token in self.tokens],
             "kind": [kinds.get(token.start, "") for token in self.tokens],
         }
 
-    def word(self, i: int) -> str:
-        """The token in lower case; empty where there is none."""
-        return self.small[i] if 0 <= i < len(self.small) else ""
-
-    def tag(self, i: int) -> str:
-        """The tag of a token; empty where there is none."""
-        return self.tags[i] if 0 <= i < len(self.tags) else ""
-
     def span(self, i: int, end: int) -> Span:
         """The characters of the tokens from ``i`` up to ``end``."""
         return self.tokens[i].start, self.tokens[end - 1].end
-
-    @cached_property
-    def starts(self) -> Mapping[int, int]:
-        """Which token starts at a character."""
-        return {token.start: i for i, token in enumerate(self.tokens)}
-
-    @cached_property
-    def ends(self) -> Mapping[int, int]:
-        """Which token ends at a character."""
-        return {token.end: i for i, token in enumerate(self.tokens)}
 
     def place(self, i: int, end: int | None = None, **facts: Iterable[object]) -> Place:
         """The place of a token, or of those up to ``end``, for the tables of conditions."""
@@ -117,12 +95,13 @@ class Sentence:
 
     def place_of(self, start: int, end: int, **facts: Iterable[object]) -> Place:
         """The place of some characters, which need not be whole tokens."""
-        first, last = self.starts.get(start), self.ends.get(end)
+        starts = [token.start for token in self.tokens]
+        ends = [token.end for token in self.tokens]
         named = {name.replace("_", " "): value for name, value in facts.items()}
         named["text before"] = (self.text[:start],)
         named["text after"] = (self.text[end:],)
-        named["whole tokens"] = (first is not None and last is not None,)
-        return Place(self, TABLES, first or 0, (last or 0) + 1, named)
+        named["whole tokens"] = (start in starts and end in ends,)
+        return self.place(bisect_right(starts, start) - 1, bisect_left(ends, end) + 1, **named)
 
     @cached_property
     def quotes(self) -> Sequence[Span]:
@@ -188,17 +167,10 @@ class Sentence:
         """``least`` of the values in a random order, and `spare` more."""
         return rng.sample(values, min(least + self.spare, len(values)))
 
-    def occurrences(self, name: str) -> list[Span]:
-        """Where the name stands as whole words."""
-        pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
-        return [match.span() for match in re.finditer(pattern, self.text)]
-
-    def knows(self, name: str) -> bool:
-        """Whether the sentence names the same: a part of the name, or another name for it."""
-        capitals = {word for word in name.split() if word[0].isupper()}
-        if not capitals.isdisjoint(token.text for token in self.tokens):
-            return True
-        return any(related(name, entity.text) for entity in self.entities)
+    @cached_property
+    def fixed_phrases(self) -> Sequence[Span]:
+        """Where phrases with a meaning of their own stand."""
+        return [match.span() for match in _FIXED_PHRASE.finditer(self.text)]
 
 
 def overlaps(spans: Iterable[Span], start: int, end: int) -> bool:

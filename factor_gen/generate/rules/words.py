@@ -1,12 +1,13 @@
-"""The word lists of the rules, with every inflection, and how often each word is met."""
+"""The word lists of the rules, the forms of words, and how often each word is met."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from factor_gen.text import lists as text
 from factor_gen.text.lists import entries, rows, word_lists
+from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
@@ -15,23 +16,79 @@ WORDS: Mapping[str, frozenset[str]] = {
     **text.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
     "set phrases": entries(DATA / "set_phrases.txt"),
+    "first names": frozenset(FIRST_NAMES),
+    "organisations": ORGANISATIONS,
+    "common organisations": ORGANISATION_WORDS - ORGANISATIONS,
 }
 """The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
-FORMS = ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG")
 _IRREGULAR: Mapping[tuple[str, str], str] = {
     (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
 }
 _RAREST = 1e-7
-Entry = TypeVar("Entry")
+ANTONYM = "antonym"
+NOUN = "noun"
+FORMS: Mapping[str, Sequence[str]] = {
+    ANTONYM: ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG"),
+    NOUN: ("NN", "NNS"),
+}
+"""The forms of an operator's words, by Penn tag. Words of other operators have one form."""
 
 
-class Verb(NamedTuple):
-    """A verb of a pair."""
+class Substitute(NamedTuple):
+    """What may stand for a word, in the same form."""
 
     base: str
-    opposite: str
+    text: str
+    forms: frozenset[str]
+    """The head word in all its forms."""
+
+
+class Listed(NamedTuple):
+    """A form of a word or phrase of the list, and what may stand for it."""
+
+    word: Substitute
+    error_type: str
     frame: str
-    """What it takes as objects: a value of ``frame`` in ``conditions.yaml``."""
+    """What must stand around it: a value of ``frame`` in ``conditions.yaml``."""
+    form: str
+    """The Penn tag; empty for a phrase."""
+    others: tuple[Substitute, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the form."""
+        return tuple(self.word.text.split(" "))
+
+
+@cache
+def by_first_word(operator: str) -> Mapping[str, Sequence[Listed]]:
+    """The words and phrases of an operator by their first word, the longest first.
+
+    A word with ``=`` before it in the list only stands for others.
+    """
+    lines: dict[Listed, dict[Substitute, None]] = {}
+    for name, error_type, frame, *members in rows(DATA / "substitutes.tsv"):
+        if name != operator:
+            continue
+        for form in FORMS.get(operator, ("",)):
+            words = [_inflected(operator, member.removeprefix("="), form) for member in members]
+            for member, word in zip(members, words, strict=True):
+                # men, police: the line is of plurals, or of words without one
+                if member.startswith("=") or (form == "NNS" and word.text == word.base):
+                    continue
+                others = lines.setdefault(Listed(word, error_type, frame, form, ()), {})
+                others |= dict.fromkeys(other for other in words if other != word)
+    listed = [word._replace(others=tuple(others)) for word, others in lines.items()]
+    groups: dict[str, list[Listed]] = {}
+    for word in sorted(listed, key=lambda word: -len(word.words)):
+        groups.setdefault(word.words[0], []).append(word)
+    return groups
+
+
+def _inflected(operator: str, base: str, form: str) -> Substitute:
+    head = 0 if operator == ANTONYM else -1
+    forms = (inflect(base, tag).split(" ")[head] for tag in FORMS.get(operator, ()))
+    return Substitute(base, inflect(base, form), frozenset(forms))
 
 
 @lru_cache(maxsize=20_000)
@@ -42,7 +99,7 @@ def inflect(base: str, tag: str) -> str:
     """
     from lemminflect import getInflection
 
-    if tag in ("VB", "VBP", "NN"):
+    if tag in ("VB", "VBP", "NN", ""):
         return base
     words = base.split(" ")
     at = 0 if tag.startswith("V") else -1
@@ -50,46 +107,6 @@ def inflect(base: str, tag: str) -> str:
     forms = (irregular,) if irregular else getInflection(words[at], tag=tag)
     words[at] = (*forms, words[at])[0]
     return " ".join(words)
-
-
-def grouped(pairs: Iterable[tuple[str, Entry]]) -> Mapping[str, tuple[Entry, ...]]:
-    """Group entries by their first word, each once, in the order in which they come."""
-    groups: dict[str, list[Entry]] = {}
-    for word, entry in dict.fromkeys(pairs):
-        groups.setdefault(word, []).append(entry)
-    return {word: tuple(entries) for word, entries in groups.items()}
-
-
-@cache
-def verbs() -> Mapping[str, tuple[tuple[Verb, str], ...]]:
-    """The verbs of the list and the tag of the form, by the inflected first word."""
-    pairs = []
-    for one, other, frame in (row[:3] for row in rows(DATA / "verbs.tsv")):
-        for verb in (Verb(one, other, frame), Verb(other, one, frame)):
-            pairs += [(inflect(verb.base, tag).split(" ")[0], (verb, tag)) for tag in FORMS]
-    return grouped(pairs)
-
-
-@cache
-def nouns() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
-    """The nouns of the list, by the first word of the form.
-
-    Each has its words, its tag, and what may stand for it in the same number; the longest is first.
-    """
-    lines: dict[tuple[str, str], list[str]] = {}
-    for members in rows(DATA / "nouns.tsv"):
-        for tag in ("NN", "NNS"):
-            forms = [inflect(member, tag) for member in members]
-            for member, form in zip(members, forms, strict=True):
-                # men, police: the line is of plurals, or of words without one
-                if tag == "NN" or form != member:
-                    lines.setdefault((form, tag), []).extend(forms)
-    entries = []
-    for (form, tag), forms in lines.items():
-        words = tuple(form.split(" "))
-        others = tuple(other for other in dict.fromkeys(forms) if other != form)
-        entries.append((words[0], (words, tag, others)))
-    return grouped(sorted(entries, key=lambda entry: -len(entry[1][0])))
 
 
 @lru_cache(maxsize=100_000)

@@ -1,70 +1,26 @@
 """AmbigBio and D-FActScore as the rest of the suite knows them."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from markupsafe import Markup
-
-from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS
+from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
-from lm_factuality.benchmarks.biographies.judging import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
+from lm_factuality.benchmarks.biographies.method import AmbigBio, generation
+from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.chosen import Chosen
-from lm_factuality.benchmarks.declaration import (
-    Benchmark,
-    Checks,
-    Data,
-    Judging,
-    Page,
-    Sample,
-    Samples,
-    Scoring,
-    answered,
-)
+from lm_factuality.benchmarks.declaration import Checks, Data, Page, Sample, Samples, answered
+from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
-from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import dots
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import keep_verdict, read_samples, verdict_of
+from lm_factuality.harness.samples import read_samples, verdict_of
 
 LEAD = (
     "Asked for a biography of a name that several people share, does the model merge two of them?"
     " FActScore counts facts that are true of anybody with the name, D-FActScore those that are"
     " true of the person they are about; the gap is what merging hides."
 )
-_SHOWN = tuple(score for score in SCORES if score.label)
-_BOTH = (_SHOWN[1], _SHOWN[0])  # FActScore before D-FActScore, which it bounds
-
-
-def sections(chosen: Chosen) -> Sequence[Markup]:
-    return [_section(chosen, task) for task in chosen.tasks_of_kind("ambigbio")]
-
-
-def _section(chosen: Chosen, task: str) -> Markup:
-    entries = chosen.of_task(task)
-    points = []
-    pages = {}
-    for entry in entries:
-        pages[entry.model.id] = chosen.own_pages.get((task, entry.model.id))
-        dots_of_entry = entry.dots(_BOTH)
-        if dots_of_entry:
-            points.append((entry.model.label, dots_of_entry))
-    drawing = None
-    if points:
-        title = f"{task} FActScore and D-FActScore"
-        drawing = dots(title, "score, %", points, [score.label for score in _BOTH])
-    return render(
-        f"{__package__}/page.html",
-        task=task,
-        entries=entries,
-        pages=pages,
-        scores=[*_BOTH, *_SHOWN[2:]],
-        drawing=drawing,
-    )
 
 
 def row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -77,8 +33,8 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     if judged.abstained or sample.get("factscore") == 0:
         outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
     parts = {}
-    for score in _SHOWN:
-        if sample.get(score.name) is not None:
+    for score in SCORES:
+        if score.label and sample.get(score.name) is not None:
             parts[score.name] = mean_part(sample[score.name])
     return SampleRow(
         key=key_of(sample, doc["name"], doc["question"]),
@@ -98,7 +54,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
+def shown_of(judged: JudgedBiography, unscored: str | None) -> JsonObject:
     """Return what the report shows of a judged response."""
     return {
         "pieces": align(judged.generation.output, judged.sentences),
@@ -112,22 +68,18 @@ def shown_of(judged: JudgedBiography, unscored: str | None) -> dict[str, Any]:
 def _judged_texts(result: TaskResult, title: str) -> str:
     """Return the page with the judged texts of a run."""
     assert result.samples is not None
-    biographies = [from_record(verdict_of(sample)) for sample in read_samples(result.samples)]
-    metadata = result.metadata
-    protocol = str(metadata.get("protocol", "paper"))
-    return build_page(biographies, title, protocol, metadata.get("linking"))
+    return build_page([verdict_of(sample) for sample in read_samples(result.samples)], title)
 
 
-BENCHMARK = Benchmark(
-    kind=AmbigBio.name,
+BENCHMARK = judged_benchmark(
+    generation,
+    steps=JUDGED_STEPS,
+    questions=questions(AmbigBio.noun),
+    headline="d_factscore",
+    scoring={"counted": answered},
+    optional=OPTIONAL,
+    unchanged=("respond_ratio",),
     title="AmbigBio",
-    scoring=Scoring(
-        headlines=("d_factscore",),
-        scores=SCORES,
-        keep=keep_verdict,
-        recount=recount_by(generation),
-        counted=answered,
-    ),
     data=Data(
         sources=SOURCES,
         settings=(
@@ -135,13 +87,8 @@ BENCHMARK = Benchmark(
             *("knowledge", "knowledge_identity", "linking", "facts"),
         ),
     ),
-    judging=Judging(
-        generation=generation,
-        steps=JUDGED_STEPS,
-    ),
     page=Page(
         lead=LEAD,
-        sections=sections,
         samples=Samples(
             row,
             ("no gap", "people merged", "unscored", "nothing supported"),
@@ -151,9 +98,6 @@ BENCHMARK = Benchmark(
             own_pages=("biographies", _judged_texts),
         ),
     ),
-    checks=Checks(
-        certifiable=tuple(setting for step in JUDGED_STEPS for setting in step.settings),
-    ),
+    checks=Checks(certifiable=tuple(SETTINGS.values())),
     order=30,
-    people=people_of(generation, "person"),
 )

@@ -11,18 +11,21 @@ first number, three citations a sentence at most, and ``[0]`` as the last passag
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic_core import to_jsonable_python
 
 from judges.inference import Entailment, EntailmentPair
-from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.biographies.scores import bootstrapped_means, to_outcomes
+from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import without_thinking
-from lm_factuality.scores.statistics import Outcome, average, bootstrap_interval, defined, mean
+from lm_factuality.harness.generation import JsonObject
+from lm_factuality.scores.statistics import average
 
 Protocol = Literal["fixed", "code"]
 Splitter = Callable[[str], list[str]]
@@ -40,30 +43,27 @@ _LONGEST_RANGE = 20  # passages; anything longer is no citation but, say, years
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """A sentence of a response."""
+    """A sentence of a response, as ``citations.jsonl`` has it."""
 
     text: str
     claim: str
     """The text without its citations."""
 
-    citations: tuple[int, ...]
-    """The cited passages, counted from 0, in the order of the text."""
+    supported: bool | None = None
+    """Whether the cited passages entail the claim; None where there is no verdict."""
 
-    num_dangling: int = 0
-    """The number of citations with no passage behind them."""
+    citations: tuple[int, ...] = ()
+    """The cited passages, counted from 1 and in the order of the text."""
 
-    is_supported: bool | None = None
     precise: tuple[bool | None, ...] = ()
     """For each citation whether it is precise; None where there is no verdict."""
 
-    @property
-    def is_citing(self) -> bool:
-        """Whether it cites anything, be it no passage."""
-        return bool(self.citations or self.num_dangling)
+    dangling: int = 0
+    """The number of citations with no passage behind them."""
 
 
 def cited_sentences(
-    generation: Generation, protocol: Protocol, split: Splitter = split_sentences
+    generation: GeneratedText, protocol: Protocol, split: Splitter = split_sentences
 ) -> list[CitedSentence]:
     """Return the sentences of a response, none of a thought without an end.
 
@@ -130,9 +130,10 @@ def _fixed(sentence: str, passages: int) -> CitedSentence:
     numbers: dict[int, None] = {}
     for match in _BRACKETS.finditer(sentence):
         numbers |= dict.fromkeys(_listed(_JOINT.sub(r"\1", match[0])))
-    cited = tuple(number - 1 for number in numbers if 1 <= number <= passages)
+    cited = tuple(number for number in numbers if 1 <= number <= passages)
     claim = _BRACKETS.sub("", sentence).strip()
-    return CitedSentence(sentence, claim, cited, len(numbers) - len(cited))
+    dangling = len(numbers) - len(cited)
+    return CitedSentence(sentence, claim, citations=cited, dangling=dangling)
 
 
 def _has_words(text: str) -> bool:
@@ -152,54 +153,52 @@ def _listed(bracket: str) -> list[int]:
 
 def _as_alce(sentence: str, passages: int) -> CitedSentence:
     # Nobody gives as many passages as have ten digits.
-    numbers = [int(number) - 1 for number in re.findall(r"\[(\d{1,9})", sentence)]
+    numbers = [int(number) for number in re.findall(r"\[(\d{1,9})", sentence)]
     claim = re.sub(r" ?\[\d+", "", sentence).replace(" |", "").replace("]", "").strip()
-    if any(number >= passages for number in numbers):
-        return CitedSentence(sentence, claim, (), len(numbers))
-    cited = tuple(number % passages for number in numbers[:MOST_CITATIONS])
-    return CitedSentence(sentence, claim, cited)
+    if any(number > passages for number in numbers):
+        return CitedSentence(sentence, claim, dangling=len(numbers))
+    # As an index of Python, 0 is the last passage.
+    cited = tuple(number or passages for number in numbers[:MOST_CITATIONS])
+    return CitedSentence(sentence, claim, citations=cited)
 
 
 @dataclass(frozen=True)
 class JudgedCitations:
     """A response and its sentences, as a protocol reads them."""
 
-    generation: Generation
+    generation: GeneratedText
     sentences: tuple[CitedSentence, ...]
     protocol: Protocol
 
-    def recall(self, unscored: bool | None = None) -> float | None:
-        """Return the share of supported sentences; None without any.
+    @property
+    def verdicts(self) -> dict[str, list[bool | None]]:
+        """The verdicts that each figure of the response is the share of.
+
+        Recall is of sentences, precision of citations. Dangling ones are imprecise. Under ``code``
+        they do not count, and a response without a citation has precision 0.
+        """
+        precise = [verdict for sentence in self.sentences for verdict in sentence.precise]
+        if self.protocol == "fixed":
+            precise += [False] * sum(sentence.dangling for sentence in self.sentences)
+        elif self.sentences and not precise:
+            precise = [False]
+        supported = [sentence.supported for sentence in self.sentences]
+        return {"citation_recall": supported, "citation_precision": precise}
+
+    def figures(self, unscored: bool | None = None) -> dict[str, float | None]:
+        """Return recall and precision, None of nothing.
 
         Args:
-            unscored: What sentences without a verdict are taken for. By default, they are left out.
+            unscored: What is taken for the verdict where there is none. By default, it is left out.
         """
-        return _share([sentence.is_supported for sentence in self.sentences], unscored)
-
-    def precision(self, unscored: bool | None = None) -> float | None:
-        """Return the share of precise citations, dangling ones being imprecise.
-
-        Returns:
-            None without a citation. Under ``code`` it is 0, and dangling citations do not count.
-        """
-        verdicts = [verdict for sentence in self.sentences for verdict in sentence.precise]
-        if self.protocol == "code" and self.sentences and not verdicts:
-            return 0.0
-        if self.protocol == "fixed":
-            verdicts += [False] * sum(sentence.num_dangling for sentence in self.sentences)
-        return _share(verdicts, unscored)
-
-
-def _share(verdicts: Sequence[bool | None], unscored: bool | None) -> float | None:
-    return average(unscored if verdict is None else verdict for verdict in verdicts)
-
-
-Query = tuple[int, tuple[int, ...]]
-"""A sentence, by its number among those of all responses, and passages that may entail it."""
+        return {
+            name: average(unscored if verdict is None else verdict for verdict in verdicts)
+            for name, verdicts in self.verdicts.items()
+        }
 
 
 def judge_citations(
-    generations: Sequence[Generation],
+    generations: Sequence[GeneratedText],
     entailment: Entailment,
     protocol: Protocol = "fixed",
     split: Splitter = split_sentences,
@@ -210,81 +209,67 @@ def judge_citations(
     passage alone; then the others without those that do not suffice. Under ``code`` no verdict
     counts as not entailed.
     """
-    sentences = [cited_sentences(generation, protocol, split) for generation in generations]
-    responses = list(zip(generations, sentences, strict=True))
-    flat = [(response, sentence) for response, cited in responses for sentence in cited]
-    verdicts: dict[Query, bool | None] = {}
+    cited = [cited_sentences(generation, protocol, split) for generation in generations]
+    missing: list[EntailmentPair] = []
 
-    def entail(queries: Sequence[Query]) -> None:
-        pairs = []
-        for number, passages in queries:
-            response, sentence = flat[number]
-            texts = tuple(response.passages[passage] for passage in passages)
-            pairs.append(EntailmentPair(sentence.claim, texts))
-        for query, verdict in zip(queries, entailment.entail(pairs), strict=True):
-            verdicts[query] = bool(verdict) if protocol == "code" else verdict
+    def entails(pair: EntailmentPair) -> bool | None:
+        if pair not in entailment.known:
+            missing.append(pair)
+            return None
+        verdict = entailment.known[pair]
+        return bool(verdict) if protocol == "code" else verdict
 
-    joint = [(number, cited.citations) for number, (_, cited) in enumerate(flat) if cited.citations]
-    entail(joint)
-    several = [query for query in joint if verdicts[query] and len(query[1]) > 1]
-    entail([(number, (passage,)) for number, cited in several for passage in cited])
-    without = []
-    for number, cited in several:
-        for place, passage in enumerate(cited):
-            if verdicts[number, (passage,)] is False:
-                without.append((number, cited[:place] + cited[place + 1 :]))
-    entail(without)
-
-    numbers = count()
-    return [
-        JudgedCitations(
-            response,
-            tuple(_judged(sentence, next(numbers), verdicts) for sentence in cited),
-            protocol,
-        )
-        for response, cited in responses
-    ]
+    while True:
+        judged = []
+        for generation, sentences in zip(generations, cited, strict=True):
+            with_verdicts = [_judged(sentence, generation, entails) for sentence in sentences]
+            judged.append(JudgedCitations(generation, tuple(with_verdicts), protocol))
+        if not missing:
+            return judged
+        entailment.entail(missing)
+        missing.clear()
 
 
 def _judged(
-    sentence: CitedSentence, number: int, verdicts: Mapping[Query, bool | None]
+    sentence: CitedSentence,
+    generation: GeneratedText,
+    entails: Callable[[EntailmentPair], bool | None],
 ) -> CitedSentence:
-    """Add the verdicts to a sentence."""
+    """Add the verdicts to a sentence, as far as they are known."""
+
+    def entailed_by(passages: Sequence[int]) -> bool | None:
+        texts = tuple(generation.passages[passage - 1] for passage in passages)
+        return entails(EntailmentPair(sentence.claim, texts))
+
     cited = sentence.citations
-    is_supported = verdicts[number, cited] if cited else False
+    supported = entailed_by(cited) if cited else False
     precise = []
     for place, passage in enumerate(cited):
-        is_precise = is_supported
-        if is_supported and len(cited) > 1:
-            is_precise = verdicts[number, (passage,)]
+        is_precise = supported
+        if supported and len(cited) > 1:
+            is_precise = entailed_by([passage])
             if is_precise is False:
-                others = verdicts[number, cited[:place] + cited[place + 1 :]]
+                others = entailed_by(cited[:place] + cited[place + 1 :])
                 is_precise = None if others is None else not others
         precise.append(is_precise)
-    return replace(sentence, is_supported=is_supported, precise=tuple(precise))
+    return replace(sentence, supported=supported, precise=tuple(precise))
 
 
-def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -> dict[str, Any]:
+def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
     """Return means over responses as fractions, with intervals that bootstrap the names.
 
     ``unscored`` counts what there is no verdict on, with the worst and the best value of each mean.
     What no response counts for is null.
     """
-    means = {}
-    intervals = {}
-    bounds: dict[str, dict[str, float | None]] = {"worst": {}, "best": {}}
-    for name in ("recall", "precision"):
-        key = f"citation_{name}"
-        outcomes = []
-        for response in judged:
-            value = getattr(response, name)()
-            outcomes.append(None if value is None else Outcome(value, response.generation.name))
-        means[key] = defined(mean(outcomes))
-        intervals[key] = [defined(end) for end in bootstrap_interval(outcomes, resamples=2000)]
-        for end, values in bounds.items():
-            values[key] = average(getattr(response, name)(end == "best") for response in judged)
+    means, intervals = bootstrapped_means(
+        [to_outcomes(response.figures(), response.generation.name) for response in judged]
+    )
+    worst = [response.figures(unscored=False) for response in judged]
+    best = [response.figures(unscored=True) for response in judged]
     sentences = [sentence for response in judged for sentence in response.sentences]
-    are_citing = [[each.is_citing for each in response.sentences] for response in judged]
+    num_citing = [sum(map(_is_citing, response.sentences)) for response in judged]
+    without_sentence = sum(not response.sentences for response in judged)
+    protocol = judged[0].protocol
     return {
         "protocol": protocol,
         "choices": load_yaml(__package__, "choices.yaml")["citations"][protocol],
@@ -292,42 +277,32 @@ def summarise_citations(judged: Sequence[JudgedCitations], protocol: Protocol) -
         "num_responses": len(judged),
         "num_sentences": len(sentences),
         "num_citations": sum(len(sentence.precise) for sentence in sentences),
-        "sentences_without_citation": sum(not sentence.is_citing for sentence in sentences),
-        "dangling_citations": sum(sentence.num_dangling for sentence in sentences),
-        "responses_without_sentence": are_citing.count([]),
-        "responses_without_citation": sum(
-            bool(of_response) and not any(of_response) for of_response in are_citing
-        ),
+        "sentences_without_citation": len(sentences) - sum(num_citing),
+        "dangling_citations": sum(sentence.dangling for sentence in sentences),
+        "responses_without_sentence": without_sentence,
+        "responses_without_citation": num_citing.count(0) - without_sentence,
         "unscored": {
-            "sentences": sum(sentence.is_supported is None for sentence in sentences),
+            "sentences": sum(sentence.supported is None for sentence in sentences),
             "citations": sum(sentence.precise.count(None) for sentence in sentences),
-            **bounds,
+            "worst": {name: average(row[name] for row in worst) for name in means},
+            "best": {name: average(row[name] for row in best) for name in means},
         },
         "intervals": intervals,
     }
 
 
-def to_record(judged: JudgedCitations) -> dict[str, Any]:
-    """Return a response as a line of ``citations.jsonl``.
+def _is_citing(sentence: CitedSentence) -> bool:
+    """Whether it cites anything, be it no passage."""
+    return bool(sentence.citations or sentence.dangling)
 
-    Citations are numbered from 1, as in the text.
-    """
+
+def to_record(judged: JudgedCitations) -> JsonObject:
+    """Return a response as a line of ``citations.jsonl``."""
     generation = judged.generation
     return {
         "index": generation.index,
         "name": generation.name,
         "question": generation.question,
-        "citation_recall": judged.recall(),
-        "citation_precision": judged.precision(),
-        "sentences": [
-            {
-                "text": sentence.text,
-                "claim": sentence.claim,
-                "supported": sentence.is_supported,
-                "citations": [number + 1 for number in sentence.citations],
-                "precise": list(sentence.precise),
-                "dangling": sentence.num_dangling,
-            }
-            for sentence in judged.sentences
-        ],
+        **judged.figures(),
+        "sentences": to_jsonable_python(judged.sentences),
     }

@@ -13,19 +13,19 @@ grouping lost. Files that have only the first letter of each group's entity say 
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, StrictBool
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
-from lm_factuality.benchmarks.biographies.method import begin
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO
+from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText, JudgedBiography
 from lm_factuality.ground.errors import DataError, refuse
-from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, to_model
+from lm_factuality.ground.records import read_model
 
 _EXPECTED = (
     "expected a decision file as it was released: JSON, plain or gzipped, with the lists"
@@ -54,14 +54,17 @@ class DecidedFact:
     """The title of the page that supports it. Of some files only its first letter is left."""
 
 
+Facts: TypeAlias = tuple[DecidedFact, ...]
+
+
 @dataclass(frozen=True)
 class DecidedResponse:
     """The decisions on a response."""
 
-    facts: tuple[DecidedFact, ...]
+    facts: Facts
     """The facts as decomposed, at least one."""
 
-    grouped: tuple[DecidedFact, ...]
+    grouped: Facts
     """Those that came back from grouping. It may be empty."""
 
     @cached_property
@@ -71,6 +74,15 @@ class DecidedResponse:
         for number, fact in enumerate(self.facts):
             waiting[fact.atom].append(number)
         return [waiting[fact.atom].pop(0) if waiting[fact.atom] else -1 for fact in self.grouped]
+
+    @cached_property
+    def grouped_verdicts(self) -> list[bool | None]:
+        """For each fact as decomposed the verdict on it after grouping, if there is one."""
+        verdicts: list[bool | None] = [None] * len(self.facts)
+        for number, fact in zip(self.numbers, self.grouped, strict=True):
+            if number >= 0:
+                verdicts[number] = fact.is_supported
+        return verdicts
 
 
 @dataclass(frozen=True)
@@ -85,9 +97,9 @@ class Decisions:
     """The mean number of groups that the file states."""
 
 
-class _File(BaseModel):
-    decisions: list[tuple[DecidedFact, ...] | None]
-    global_decisions: list[tuple[DecidedFact, ...] | None]
+class _DecisionFile(BaseModel):
+    decisions: list[Annotated[Facts, Field(min_length=1)] | None]
+    global_decisions: list[Facts | None]
     num_groups: float | None = None
 
 
@@ -97,35 +109,27 @@ def read_decisions(path: Path) -> Decisions:
     Raises:
         DataError: The file cannot be read, or is not as expected.
     """
-    try:
-        file = to_model(_File, parse_json(read_text(path, _EXPECTED), is_shared=False))
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; {_EXPECTED}") from error
-    if len(file.decisions) != len(file.global_decisions):
-        raise DataError(
-            f"{path}: {len(file.decisions)} entries in 'decisions' but"
-            f" {len(file.global_decisions)} in 'global_decisions'; {_EXPECTED}"
-        )
-    responses: list[DecidedResponse | None] = []
-    problems = []
-    for number, facts in enumerate(file.decisions):
-        grouped = file.global_decisions[number]
-        if facts == () or (facts is None) != (grouped is None):
-            problems.append(
-                f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
-            )
-        responses.append(DecidedResponse(facts, grouped or ()) if facts else None)
+    file = read_model(path, _DecisionFile, _EXPECTED)
+    pairs = list(zip_longest(file.decisions, file.global_decisions))
+    problems = [
+        f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
+        for number, (facts, grouped) in enumerate(pairs)
+        if (facts is None) != (grouped is None)
+    ]
     refuse(problems, "entries", advice="Restore the file as it was released.")
+    responses = tuple(
+        DecidedResponse(facts, grouped or ()) if facts else None for facts, grouped in pairs
+    )
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
-    return Decisions(path, tuple(responses), file.num_groups)
+    return Decisions(path, responses, file.num_groups)
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownResponse:
     """A response with its released decisions."""
 
-    generation: Generation
+    generation: GeneratedText
     decided: DecidedResponse
 
     @cached_property
@@ -134,23 +138,27 @@ class Known:
 
         Each is beside a sentence, in order, so that they share as many words as can be.
         """
-        begun = begin(self.generation)
+        begun = AMBIGBIO.begin(self.generation)
         bags = [words(sentence) for sentence in begun.sentences]
+        by_shared = itemgetter(0)
         # By the last fact's sentence: how many words are shared, and the sentences of all facts.
         best: list[tuple[float, list[int]]] = [(0.0, []) for _ in bags]
         for fact in self.decided.facts:
             of_fact = words(fact.atom)
-            reached = accumulate(best, _better)
-            best = [
-                (shared + len(of_fact & bag) / (len(of_fact) or 1), [*places, number])
-                for number, ((shared, places), bag) in enumerate(zip(reached, bags, strict=True))
-            ]
-        numbers = reduce(_better, best)[1] if best else []
-        facts = tuple(
+            longer = []
+            reached: tuple[float, list[int]] = (-1.0, [])
+            for number, bag in enumerate(bags):
+                reached = max(reached, best[number], key=by_shared)
+                shared, sentences = reached
+                share = len(of_fact & bag) / (len(of_fact) or 1)
+                longer.append((shared + share, [*sentences, number]))
+            best = longer
+        _, sentences = max(best, key=by_shared, default=(0.0, []))
+        facts = [
             Fact(fact.atom, number)
-            for fact, number in zip(self.decided.facts, numbers, strict=False)
-        )
-        return JudgedBiography(self.generation, begun.sentences, facts, (), begun.entities, (), ())
+            for fact, number in zip(self.decided.facts, sentences, strict=False)
+        ]
+        return replace(begun, facts=tuple(facts))
 
     @cached_property
     def groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -187,28 +195,24 @@ class Known:
         entity the files say nothing. Pairs that they contradict are left out.
         """
         candidates = self.generation.entities
-        decisions: dict[tuple[int, str], set[bool]] = defaultdict(set)
+        decisions: dict[tuple[int, str], set[bool | None]] = defaultdict(set)
         for number, fact in enumerate(self.decided.facts):
             topic = fact.supporting_topic
             for entity in candidates if topic is None else (topic,):
                 decisions[number, entity].add(fact.is_supported)
-        supported = {
-            number: fact.is_supported
-            for number, fact in zip(self.decided.numbers, self.decided.grouped, strict=True)
-        }
         for entity, numbers in self.groups:
             for number in numbers:
-                decisions[number, entity].add(supported[number])
+                decisions[number, entity].add(self.decided.grouped_verdicts[number])
         return {
-            (number, entity): values.pop()
+            (number, entity): bool(values.pop())
             for (number, entity), values in decisions.items()
             if len(values) == 1 and entity in candidates
         }
 
 
 def match(
-    decided: Sequence[DecidedResponse | None], texts: Sequence[Generation]
-) -> Iterator[tuple[DecidedResponse, Generation]]:
+    decided: Sequence[DecidedResponse | None], texts: Sequence[GeneratedText]
+) -> Iterator[tuple[DecidedResponse, GeneratedText]]:
     """Yield each response with the text that its facts are from.
 
     The files have no common key, and one may lack what the other has.
@@ -226,9 +230,3 @@ def match(
 
 def words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))
-
-
-def _better(
-    first: tuple[float, list[int]], second: tuple[float, list[int]]
-) -> tuple[float, list[int]]:
-    return second if second[0] > first[0] else first

@@ -14,6 +14,7 @@ because its prompt ends with that fact's hyphen."""
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from judges.lexical.facts import is_adverbial
@@ -22,6 +23,7 @@ from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.retrieval.bm25 import Searcher
 
 _WORDS = load_words(__package__)
@@ -48,14 +50,15 @@ def is_abstention(output: str) -> bool:
     text = output.replace("\u2019", "'").strip()
     if no_answer(text) == EMPTY:
         return True
-    parts = [part for sentence in split_sentences(text) for part in _parts(sentence)]
-    declining = [
-        bool(_DECLINES.match(each) or _NOTHING_FOUND.search(each)) or no_answer(each) == REFUSAL
-        for each in parts
-    ]
-    return any(declining) and all(
-        said or _ASKS.match(part) for said, part in zip(declining, parts, strict=True)
-    )
+    parts = list(chain.from_iterable(map(_parts, split_sentences(text))))
+    declining = [part for part in parts if _is_declining(part)]
+    return bool(declining) and all(part in declining or _ASKS.match(part) for part in parts)
+
+
+def _is_declining(part: str) -> bool:
+    if _DECLINES.match(part) or _NOTHING_FOUND.search(part):
+        return True
+    return no_answer(part) == REFUSAL
 
 
 def _parts(sentence: str) -> list[str]:
@@ -68,18 +71,17 @@ def _parts(sentence: str) -> list[str]:
     return [part for part in _TURN.split(sentence[start:]) if re.search(r"\w", part)]
 
 
-FACTS = ("standalone", "as_written")
 GROUP_TOKENS = 2048  # that a judge may write: the numbers of all facts, with room for white space
 _FIXED = 7  # demonstrations that are in every prompt
 # White space is looked at from its beginning alone: from each place in it, a long one would take
 # the square of its length.
-_CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
+CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
 
 def without_citations(text: str) -> str:
     """``text`` without [1], [1, 2], [1][2] and a bracket at its end that was never closed."""
-    return re.sub(r"[ \t]{2,}", " ", _HALF_CITATION.sub("", _CITATION.sub("", text))).strip()
+    return re.sub(r"[ \t]{2,}", " ", _HALF_CITATION.sub("", CITATION.sub("", text))).strip()
 
 
 def sentences_of(output: str) -> tuple[str, ...]:
@@ -151,16 +153,19 @@ class GroupsReply(Reply):
     groups: list[list[int]]
 
 
-def group_subject(judged: JudgedBiography) -> dict[str, Any]:
-    """What the prompt is about; ``sentences`` and ``owners`` are for a judge that reads no
-    prose."""
-    texts, owners = [fact.text for fact in judged.facts], [fact.sentence for fact in judged.facts]
-    about = {
+def group_subject(judged: JudgedBiography) -> JsonObject:
+    """Return what the prompt is about.
+
+    ``sentences`` and ``owners`` are for a judge that reads no prose.
+    """
+    return {
         "kind": "group",
         "name": judged.generation.name,
         "paragraph": without_citations(judged.generation.output),
+        "facts": [fact.text for fact in judged.facts],
+        "owners": [fact.sentence for fact in judged.facts],
+        "sentences": list(judged.sentences),
     }
-    return {**about, "facts": texts, "owners": owners, "sentences": list(judged.sentences)}
 
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
@@ -173,16 +178,3 @@ def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
 def to_groups(reply: GroupsReply) -> Groups:
     """The numbers, from 0, of the facts of each individual in order of appearance, none empty."""
     return tuple(tuple(sorted(number - 1 for number in group)) for group in reply.groups if group)
-
-
-DECOMPOSE: Mapping[str, Any] = {
-    "reply": FactsReply,
-    "check": check_facts,
-    "samples": 1,
-}  # how the judge is asked
-GROUP: Mapping[str, Any] = {
-    "reply": GroupsReply,
-    "check": check_groups,
-    "samples": 1,
-    "max_tokens": GROUP_TOKENS,
-}

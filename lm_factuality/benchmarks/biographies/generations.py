@@ -14,12 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.records import lines_of, read_text, to_model
+from lm_factuality.ground.records import lines_of, read_model, to_model
 from lm_factuality.ground.thinking import said
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -41,18 +40,18 @@ EVIDENCE = 5  # passages of a page that the judge sees
 DOCUMENTS = "documents"  # what results call the knowledge where the given passages serve as pages
 
 
-class _Row(BaseModel):
+class _AlceRow(BaseModel):
     question: Annotated[str, Field(pattern=r"\S")]
-    docs: Annotated[list[Passage], Field(min_length=1)]
+    docs: Annotated[list[RetrievedPassage], Field(min_length=1)]
     output: str | None = None
     name: str | None = None
 
 
-class _File(BaseModel):
-    data: Annotated[list[_Row], Field(min_length=1)]
+class _AlceFile(BaseModel):
+    data: Annotated[list[_AlceRow], Field(min_length=1)]
 
 
-def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Generation]:
+def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[GeneratedText]:
     """Read the rows of all files, numbered from 0 through all of them.
 
     Args:
@@ -62,19 +61,15 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
     Raises:
         DataError: A file cannot be read, or has rows that cannot be used.
     """
-    generations: list[Generation] = []
+    generations: list[GeneratedText] = []
     for path in paths:
-        try:
-            file = to_model(_File, parse_json(read_text(path, _EXPECTED), is_shared=False))
-        except ValueError as error:
-            raise DataError(f"{path}: {error}; {_EXPECTED}") from error
-        for number, row in enumerate(file.data):
+        for number, row in enumerate(read_model(path, _AlceFile, _EXPECTED).data):
             if outputs and row.output is None:
                 raise DataError(
                     f"{path}: data[{number}] has no output, the text that a model wrote;"
                     f" {_EXPECTED}"
                 )
-            generation = Generation(
+            generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
                 name=_DISAMBIGUATION.sub(" ", row.name or "").strip() or name_in(row.question),
@@ -85,19 +80,19 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
     return generations
 
 
-def _passages(docs: Sequence[Passage]) -> tuple[Passage, ...]:
+def _passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
     """Return the documents.
 
     One whose text goes on with lines ``Title: ...``, as in files made from citation logs, is
     several passages, and of a file like that repeated passages count once.
     """
-    passages: list[Passage] = []
+    passages: list[RetrievedPassage] = []
     for doc in docs:
         first, *joined = _TITLE_LINE.split(doc.text)
-        passages.append(Passage(doc.title.strip(), first.strip()))
+        passages.append(RetrievedPassage(doc.title.strip(), first.strip()))
         for part in joined:
             for title, text in _TITLED.findall(part):
-                passages.append(Passage(title.strip(), text.strip()))
+                passages.append(RetrievedPassage(title.strip(), text.strip()))
     return tuple(dict.fromkeys(passages) if len(passages) > len(docs) else passages)
 
 
@@ -110,20 +105,20 @@ def name_in(question: str) -> str:
     return _DISAMBIGUATION.sub(" ", match["name"] if match else question).strip()
 
 
-def to_doc(generation: Generation) -> dict[str, Any]:
+def to_doc(generation: GeneratedText) -> dict[str, Any]:
     """Return a generation without its output as a document of lm_eval."""
     doc = asdict(generation)
     del doc["output"]
     return {**doc, "passages": list(doc["passages"])}
 
 
-def from_doc(doc: Mapping[str, Any], output: str) -> Generation:
+def from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
     """Return the generation of a document of `to_doc`.
 
     Raises:
         ValueError: It is of another task.
     """
-    return to_model(Generation, {**doc, "output": output})
+    return to_model(GeneratedText, {**doc, "output": output})
 
 
 def read_names(path: Path) -> list[str]:
@@ -149,7 +144,7 @@ def query_of(name: str) -> str:
     return f"{_QUERY}{name}"
 
 
-def given_pages(generation: Generation) -> dict[str, list[str]]:
+def given_pages(generation: GeneratedText) -> dict[str, list[str]]:
     """Return the passages that a model was given, by title, each of them once."""
     pages: dict[str, list[str]] = {}
     for passage in dict.fromkeys(generation.passages):

@@ -12,16 +12,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from judges.answers import BLANKS, Answer
-from judges.judge import Judge, Plan
+from judges.judge import Judge
 from judges.typed import Reply, Typed
 from judges.verify import (
     NOT_SUPPORTED,
-    PAGE_TOKENS,
     SUPPORTED,
     UNSCORED,
     by_page,
     lists_of,
-    numbers_exist,
     page_subject,
     stated,
 )
@@ -62,7 +60,7 @@ class FactsOfPage(Reply):
 
 
 @dataclass(frozen=True)
-class Pair:
+class FactPair:
     """One fact to hold against the page of one entity."""
 
     fact: str
@@ -99,33 +97,34 @@ class Pair:
 PageOf: TypeAlias = Callable[[str], list[str] | None]
 """Returns the passages of the page with a title, or None if there is none."""
 
-Key = tuple[int, str, str]  # (number of the response, fact, entity)
+PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
-def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[Pair]:
-    """Pair every distinct fact with every entity."""
+def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[FactPair]:
+    """FactPair every distinct fact with every entity."""
     pages = {entity: page_of(entity) for entity in entities}
     pairs = []
     for fact in dict.fromkeys(fact.text for fact in facts):
         for entity, page in pages.items():
             passages = tuple(filter(str.strip, page or ()))
             if passages:
-                pairs.append(Pair(fact, entity, nearest(passages, fact)))
+                pairs.append(FactPair(fact, entity, nearest(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            pairs.append(Pair(fact, entity, (), f"{NO_PAGE}: {why}"))
+            pairs.append(FactPair(fact, entity, (), f"{NO_PAGE}: {why}"))
     return pairs
 
 
 def judge_pairs(
-    judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER
-) -> dict[Key, Judgement]:
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER
+) -> dict[PairKey, Judgement]:
     """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
     judgements = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
     asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
     if judge.config.verdicts == "logprobs":
+        subjects = [{**pair.subject, "choices": CHOICES} for pair in asked.values()]
         answers = judge.ask(
-            f"{folder}/verify_true_false", _with_choices(asked), _DOING, top_logprobs=TOP_LOGPROBS
+            f"{folder}/verify_true_false", subjects, _DOING, top_logprobs=TOP_LOGPROBS
         )
         for (key, pair), texts in zip(asked.items(), answers, strict=True):
             judgements[key] = vote(pair.evidence, [*map(read_by_logprobs, texts)])
@@ -137,6 +136,9 @@ def judge_pairs(
             samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
             judgements[key] = vote(tuple(subject["evidence"]), samples)
             del asked[key]
+        if judge.is_silent:
+            # A real judge leaves out few facts of a page, so a rehearsal asks none of them singly.
+            return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
     subjects = [pair.subject for pair in asked.values()]
     typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
     for (key, pair), replies in zip(asked.items(), typed, strict=True):
@@ -144,7 +146,7 @@ def judge_pairs(
     return judgements
 
 
-def unasked(pair: Pair) -> Judgement:
+def unasked(pair: FactPair) -> Judgement:
     """Return the judgement of a pair that nobody is asked about.
 
     It is not supported, for a fact is supported by what is known of an entity, and nothing is.
@@ -156,33 +158,7 @@ def unasked(pair: Pair) -> Judgement:
     return Judgement(NOT_SUPPORTED, 0.0, pair.problem or "")
 
 
-def plan_pairs(judge: Judge, pairs: Mapping[Key, Pair], folder: str = FOLDER) -> Plan:
-    """Plan what `judge_pairs` asks."""
-    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
-    if judge.config.verdicts == "logprobs":
-        return judge.plan(
-            f"{folder}/verify_true_false", _with_choices(asked), top_logprobs=TOP_LOGPROBS
-        )
-    subjects = [pair.subject for pair in asked.values()]
-    singly = judge.plan(f"{folder}/verify", subjects, reply=FactReply)
-    if judge.config.verify != "page":
-        return singly
-    whole = judge.plan(
-        f"{folder}/verify_page",
-        [subject for _, subject in _pages(asked)],
-        reply=FactsOfPage,
-        check=numbers_exist,
-        max_tokens=PAGE_TOKENS,
-    )
-    # A reply may leave out every fact.
-    return replace(whole, most=whole.at_most + singly.at_most)
-
-
-def _with_choices(pairs: Mapping[Key, Pair]) -> list[dict[str, Any]]:
-    return [{**pair.subject, "choices": CHOICES} for pair in pairs.values()]
-
-
-def _pages(pairs: Mapping[Key, Pair]) -> list[tuple[list[Key], dict[str, Any]]]:
+def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
     """Return the facts of a response that one question can hold, and what the question is about.
 
     The passages are all that any of the facts would be shown singly.

@@ -1,4 +1,4 @@
-"""The method in order, for many responses at once.
+"""The method in order, for many responses at once, as a run and ``lm-factuality judge`` use it.
 
 A step asks everything that it has to ask of all of them together, and a judge at most once about
 each sentence, each response and each distinct fact with each entity, for all scores.
@@ -6,238 +6,370 @@ each sentence, each response and each distinct fact with each entity, for all sc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from judges.judge import Judge
+from pydantic import ConfigDict
+
+from judges.judge import Judge, Plan
+from judges.lexical.facts import split_facts
 from judges.typed import Typed
-from lm_factuality.benchmarks.biographies import decompose, matrix
-from lm_factuality.benchmarks.biographies.decompose import is_abstention
-from lm_factuality.benchmarks.biographies.generations import given_pages
-from lm_factuality.benchmarks.biographies.link import LINKINGS, PROTOCOLS, link
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography
-from lm_factuality.ground.errors import ConfigError, did_you_mean
+from lm_factuality.benchmarks.asked import Item
+from lm_factuality.benchmarks.biographies import people
+from lm_factuality.benchmarks.biographies.decompose import (
+    GROUP_TOKENS,
+    FactsReply,
+    Groups,
+    GroupsReply,
+    check_facts,
+    check_groups,
+    demonstrations_for,
+    group_subject,
+    is_abstention,
+    sentences_of,
+    to_facts,
+    to_groups,
+)
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, from_doc, given_pages
+from lm_factuality.benchmarks.biographies.link import link
+from lm_factuality.benchmarks.biographies.matrix import (
+    FactPair,
+    PairKey,
+    judge_pairs,
+    pairs_of,
+)
+from lm_factuality.benchmarks.biographies.scores import (
+    SCORES,
+    counts_of,
+    row_metrics,
+    score,
+    why_unscored,
+)
+from lm_factuality.benchmarks.biographies.types import (
+    ALONE,
+    Fact,
+    GeneratedText,
+    JudgedBiography,
+    from_record,
+    to_record,
+)
+from lm_factuality.benchmarks.judged import JudgedMethod
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.retrieval.knowledge import Knowledge
 
-NO_SENTENCES, NO_FACTS = "no sentences", "no facts in any sentence"
-ALONE = ("",)  # the entities of a response where they are not told apart: one, without a name
+NO_SENTENCES = "no sentences"
+NO_FACTS = "no facts in any sentence"
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The choices of a run.
+class AmbigBio(JudgedMethod):
+    """Biographies of ambiguous names.
 
-    Raises:
-        ConfigError: There is no such linking, protocol or kind of facts.
+    A document has ``index``, ``question``, ``name`` and ``passages`` (each with ``title`` and
+    ``text``), and one response. A record is that of ``types`` with ``index``, ``name``, ``scores``
+    (None without facts) and ``unscored``. ``verdicts`` and ``verify`` of the judge's config say by
+    which prompt facts are verified.
     """
 
-    folder: ClassVar[str] = matrix.FOLDER
-    """The folder of the prompts."""
+    __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
 
     pages: Knowledge | None = None
     """Where facts are verified. None for the passages that each response was given."""
 
-    linking: str = "greedy"
-    protocol: str = "paper"
+    linking: Literal["greedy", "hungarian"] = "greedy"
+    protocol: Literal["paper", "code"] = "paper"
     """``code`` for the authors' choices: ties of entities go to the first title in the alphabet,
     and the first fact of a response is in no group."""
 
-    facts: str = decompose.FACTS[0]
-    """``standalone`` (each names whom it is about) or ``as_written``."""
+    facts: Literal["standalone", "as_written"] = "standalone"
+    """Whether each fact names whom it is about, or keeps the words of the response."""
 
-    def __post_init__(self) -> None:
-        choices = {"linking": LINKINGS, "protocol": PROTOCOLS, "facts": decompose.FACTS}
-        for name, options in choices.items():
-            choice = getattr(self, name)
-            if choice not in options:
-                raise ConfigError(
-                    f"{name}: found {choice!r}, expected"
-                    f" {' or '.join(options)}{did_you_mean(choice, options)}"
-                )
+    knowledge: str = DOCUMENTS
+    """What results call the pages."""
 
-    def about(self, generation: Generation) -> Mapping[str, Any]:
+    name = "ambigbio"
+    kinds = ("decompose", "group", "verify")
+    document: ClassVar[type] = GeneratedText
+    scores = SCORES
+
+    folder: ClassVar[str] = "biographies"
+    """The folder of the prompts."""
+
+    noun: ClassVar[str] = "person"
+    """What the entities are."""
+
+    @property
+    def prompt_names(self) -> Sequence[str]:
+        steps = ("decompose", "group", "verify", "verify_page", "verify_true_false")
+        return [f"{self.folder}/{step}" for step in steps]
+
+    @property
+    def about(self) -> JsonObject:
+        """The settings that can change a score, as a task's metadata have them."""
+        return {
+            "knowledge": self.knowledge,
+            "knowledge_identity": self.pages and self.pages.identity,
+            "linking": self.linking,
+            "facts": self.facts,
+            "protocol": self.protocol,
+        }
+
+    def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        return super().check({**doc, "output": ""}, responses)
+
+    def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        texts = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
+        return [self.record(judged) for judged in self.judge_texts(judge, texts)]
+
+    def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
+        """Find the facts, groups, judgements and links of each text.
+
+        Raises:
+            BackendDown, DataError: As ``Judge.ask`` raises them. Nothing that was answered is lost.
+        """
+        judged = [self.begin(text) for text in texts]
+        for step in (self.decompose, self.group, self.verify):
+            judged = step(judge, judged)
+        return [self.link(biography) for biography in judged]
+
+    def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
+        """Plan the steps.
+
+        The facts are known of responses that the judge has taken apart already. Of the others the
+        second and the third step are planned on the facts that rules find, of which a model may
+        find more.
+        """
+        begun = []
+        for doc, (text,) in zip(docs, responses, strict=True):
+            judged = self.begin(from_doc(doc, text))
+            if judged.is_answer:
+                begun.append(judged)
+        likely = []
+        for judged in self.decompose(judge.silent(), begun):
+            facts = []
+            for number, sentence in enumerate(judged.sentences):
+                facts += [Fact(text, number) for text in split_facts(sentence)]
+            likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
+        return [
+            ("decomposing", judge.rehearse(partial(self.decompose, judged=begun))),
+            ("grouping", judge.rehearse(partial(self.group, judged=likely))),
+            ("verifying", judge.rehearse(partial(self.verify, judged=likely))),
+        ]
+
+    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        begun = self.begin(from_doc(doc, responses[0]))
+        return self.record(replace(begun, problem=reason) if begun.is_answer else begun)
+
+    def prompt_facts(self, text: GeneratedText) -> JsonObject:
         """Return what prompts say of a response besides its name."""
         return {}
 
-    def begin(self, generation: Generation) -> JudgedBiography:
-        """Return a response before it is judged."""
-        return begin(generation)
+    def begin(self, text: GeneratedText) -> JudgedBiography:
+        """Return a response before it is judged: its sentences, or why it has none."""
+        begun = JudgedBiography(text, (), (), (), text.entities, (), ())
+        if without_thinking(text.output) is None:
+            return replace(begun, problem=UNFINISHED)
+        sentences = sentences_of(text.output)
+        abstained = is_abstention(text.output)
+        problem = None if sentences or abstained else NO_SENTENCES
+        return replace(begun, sentences=sentences, abstained=abstained, problem=problem)
 
-    def pairs(self, judged: JudgedBiography) -> list[matrix.Pair]:
-        """Return what to verify."""
+    def decompose(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+        """Add the facts of each response that is an answer, or the problem why there are none.
+
+        One sentence that could not be taken apart leaves the whole response without, for its facts
+        would be missing from every score.
+        """
+        asked = judge.ask_typed(
+            f"{self.folder}/decompose",
+            FactsReply,
+            self.sentence_subjects(judged),
+            "decomposing sentences",
+            check_facts,
+            samples=1,
+        )
+        replies = (reply for (reply,) in asked)
+        return [
+            _with_facts(biography, [next(replies) for _ in biography.sentences])
+            if biography.is_answer
+            else biography
+            for biography in judged
+        ]
+
+    def sentence_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
+        """Return what the decomposing prompt is about, for every sentence of every answer."""
+        subjects = []
+        for biography in judged:
+            if not biography.is_answer:
+                continue
+            for number, sentence in enumerate(biography.sentences):
+                subject = {
+                    "kind": "decompose",
+                    "name": biography.generation.name,
+                    "standalone": self.facts == "standalone",
+                    "sentence": sentence,
+                    "text": " ".join(biography.sentences[:number]),
+                    "demonstrations": demonstrations_for(sentence),
+                    **self.prompt_facts(biography.generation),
+                }
+                subjects.append(subject)
+        return subjects
+
+    def group(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+        """Add the groups of each response that has facts, or why there are none.
+
+        A single fact is a group unasked, and so are all where entities are not told apart.
+        """
+        asked = judge.ask_typed(
+            f"{self.folder}/group",
+            GroupsReply,
+            self.group_subjects(judged),
+            "grouping facts",
+            check_groups,
+            samples=1,
+            max_tokens=GROUP_TOKENS,
+        )
+        replies = (reply for (reply,) in asked)
+        grouped = []
+        for biography in judged:
+            groups: Groups = ()
+            ungrouped = None
+            if _is_grouped(biography):
+                reply = next(replies)
+                if reply.value is None:
+                    ungrouped = reply.problem
+                else:
+                    groups = to_groups(reply.value)
+            elif biography.facts:
+                groups = (tuple(range(len(biography.facts))),)
+            if self.protocol == "code":
+                # A group that had no other fact stays, empty: the authors count it as a biography.
+                groups = tuple(tuple(fact for fact in group if fact != 0) for group in groups)
+            grouped.append(replace(biography, groups=groups, ungrouped=ungrouped))
+        return grouped
+
+    def group_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
+        """Return what the grouping prompt is about, for every response of two facts or more."""
+        return [
+            {**group_subject(biography), **self.prompt_facts(biography.generation)}
+            for biography in judged
+            if _is_grouped(biography)
+        ]
+
+    def verify(self, judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+        """Add the judgement of each fact by each entity.
+
+        One without a page supports nothing, unasked.
+        """
+        judgements = judge_pairs(judge, self.pairs_by_key(judged), self.folder)
+        verified = []
+        for number, biography in enumerate(judged):
+            rows = []
+            for fact in biography.facts:
+                cells = [judgements[number, fact.text, entity] for entity in biography.entities]
+                rows.append(tuple(cells))
+            verified.append(replace(biography, matrix=tuple(rows)))
+        return verified
+
+    def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
+        pairs: dict[PairKey, FactPair] = {}
+        for number, biography in enumerate(judged):
+            for pair in self.pairs(biography) if biography.facts else ():
+                pairs[number, pair.fact, pair.entity] = pair
+        return pairs
+
+    def pairs(self, judged: JudgedBiography) -> list[FactPair]:
+        """Return what to verify of a response."""
         given = given_pages(judged.generation).get
         page_of = given if self.pages is None else self.pages.passages
-        return matrix.pairs_of(judged.facts, judged.entities, page_of)
+        return pairs_of(judged.facts, judged.entities, page_of)
+
+    def link(self, judged: JudgedBiography) -> JudgedBiography:
+        """Add the entity of each group."""
+        links = link(judged.groups, judged.entities, judged.matrix, self.linking, self.protocol)
+        return replace(judged, links=links)
+
+    def record(self, judged: JudgedBiography) -> Verdict:
+        scores = score(judged, self.protocol)
+        return {
+            "index": judged.generation.index,
+            "name": judged.generation.name,
+            "unscored": why_unscored(judged, scores),
+            "scores": scores,
+            "protocol": self.protocol,
+            "linking": self.linking,
+            **to_record(judged),
+        }
+
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
+        return row_metrics(verdict)
+
+    def check_record(self, doc: Doc, verdict: Verdict) -> None:
+        judged = from_record(verdict)
+        if not judged.abstained and bool(judged.facts) == bool(judged.problem):
+            raise ValueError("it has facts and a reason why it has none, or neither")
+        # Grouping as the authors' code does it loses the first fact.
+        first = 1 if self.protocol == "code" else 0
+        members = sorted(fact for group in judged.groups for fact in group)
+        if judged.ungrouped is None and members != list(range(first, len(judged.facts))):
+            raise ValueError("its groups do not hold each fact once")
+
+    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        judged = from_record(verdict)
+        begun = self.begin(from_doc(doc, responses[0]))
+        if not begun.is_answer:
+            return self.record(begun)
+        parts = ("facts", "groups", "matrix", "problem", "ungrouped")
+        believed = {name: getattr(judged, name) for name in parts}
+        return self.record(self.link(replace(begun, **believed)))
+
+    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        return people.items(from_record(verdict), self.noun)
+
+    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        judged = from_record(verdict)
+        ids = [item.id for item in people.items(judged, self.noun)]
+        answer_by_id = dict(zip(ids, answers, strict=True))
+        return self.record(people.relabelled(judged, answer_by_id, self.protocol, self.link))
+
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        return {
+            **super().counts(docs, verdicts),
+            **counts_of(verdicts),
+            "settings": self.about,
+            "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
+        }
 
 
-PAPER = Settings()
+AMBIGBIO = AmbigBio()
 
 
-def judge_biographies(
-    judge: Judge, generations: Sequence[Generation], settings: Settings = PAPER
-) -> list[JudgedBiography]:
-    """Find the facts, groups, judgements and links of each generation.
+def generation(metadata: Mapping[str, Any]) -> AmbigBio:
+    """Make the judged method from the settings of a run.
 
     Raises:
-        BackendDown, DataError: As ``Judge.ask`` raises them. Nothing that was answered is lost.
+        ConfigError: A setting is wrong.
+        DataError: The file of pages that ``knowledge`` names cannot be used.
     """
-    judged = [settings.begin(generation) for generation in generations]
-    judged = decompose_all(judge, judged, settings)
-    judged = group_all(judge, judged, settings)
-    judged = verify_all(judge, judged, settings)
-    return [link_entities(biography, settings) for biography in judged]
+    source = str(metadata.get("knowledge") or DOCUMENTS)
+    pages = None if source == DOCUMENTS else Knowledge(Path(source))
+    settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
+    return read_settings(AmbigBio, settings, "metadata")
 
 
-def begin(generation: Generation) -> JudgedBiography:
-    """Return a response before it is judged: its sentences, or why it has none."""
-    begun = JudgedBiography(generation, (), (), (), generation.entities, (), ())
-    if without_thinking(generation.output) is None:
-        return replace(begun, problem=UNFINISHED)
-    sentences = decompose.sentences_of(generation.output)
-    abstained = is_abstention(generation.output)
-    problem = None if sentences or abstained else NO_SENTENCES
-    return replace(begun, sentences=sentences, abstained=abstained, problem=problem)
-
-
-def decompose_all(
-    judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER
-) -> list[JudgedBiography]:
-    """Add the facts of each response that is an answer, or the problem why there are none.
-
-    One sentence that could not be taken apart leaves the whole response without, for its facts
-    would be missing from every score.
-    """
-    asked = judge.ask_typed(
-        f"{settings.folder}/decompose",
-        subjects=sentence_subjects(judged, settings),
-        description="decomposing sentences",
-        **decompose.DECOMPOSE,
-    )
-    replies = (reply for (reply,) in asked)
-    return [
-        _with_facts(biography, [next(replies) for _ in biography.sentences])
-        if is_judged(biography)
-        else biography
-        for biography in judged
-    ]
-
-
-def sentence_subjects(
-    judged: Sequence[JudgedBiography], settings: Settings
-) -> list[dict[str, Any]]:
-    """Return what the decomposing prompt is about, for every sentence of every answer."""
-    subjects = []
-    for biography in judged:
-        if not is_judged(biography):
-            continue
-        for number, sentence in enumerate(biography.sentences):
-            subject = {
-                "kind": "decompose",
-                "name": biography.generation.name,
-                "standalone": settings.facts == "standalone",
-                "sentence": sentence,
-                "text": " ".join(biography.sentences[:number]),
-                "demonstrations": decompose.demonstrations_for(sentence),
-                **settings.about(biography.generation),
-            }
-            subjects.append(subject)
-    return subjects
-
-
-def is_judged(judged: JudgedBiography) -> bool:
-    """Whether it is an answer that can be taken apart."""
-    return not judged.abstained and judged.problem is None
-
-
-def _with_facts(
-    judged: JudgedBiography, replies: Sequence[Typed[decompose.FactsReply]]
-) -> JudgedBiography:
+def _with_facts(judged: JudgedBiography, replies: Sequence[Typed[FactsReply]]) -> JudgedBiography:
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
         if reply.value is None:
             where = f"sentence {number + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {where}: {reply.problem}")
-        facts += [Fact(text, number) for text in decompose.to_facts(reply.value)]
+        facts += [Fact(text, number) for text in to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
-
-
-def group_all(
-    judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER
-) -> list[JudgedBiography]:
-    """Add the groups of each response that has facts, or why there are none.
-
-    A single fact is a group unasked, and so are all where entities are not told apart.
-    """
-    asked = judge.ask_typed(
-        f"{settings.folder}/group",
-        subjects=group_subjects(judged, settings),
-        description="grouping facts",
-        **decompose.GROUP,
-    )
-    replies = iter(asked)
-    grouped = []
-    for biography in judged:
-        groups: decompose.Groups = ()
-        ungrouped = None
-        if _is_grouped(biography):
-            (reply,) = next(replies)
-            if reply.value is None:
-                ungrouped = reply.problem
-            else:
-                groups = decompose.to_groups(reply.value)
-        elif biography.facts:
-            groups = (tuple(range(len(biography.facts))),)
-        if settings.protocol == "code":
-            # A group that had no other fact stays, empty: the authors count it as a biography.
-            groups = tuple(tuple(fact for fact in group if fact != 0) for group in groups)
-        grouped.append(replace(biography, groups=groups, ungrouped=ungrouped))
-    return grouped
-
-
-def group_subjects(judged: Sequence[JudgedBiography], settings: Settings) -> list[dict[str, Any]]:
-    """Return what the grouping prompt is about, for every response of two facts or more."""
-    return [
-        {**decompose.group_subject(biography), **settings.about(biography.generation)}
-        for biography in judged
-        if _is_grouped(biography)
-    ]
 
 
 def _is_grouped(judged: JudgedBiography) -> bool:
     return len(judged.facts) > 1 and judged.entities != ALONE
-
-
-def verify_all(
-    judge: Judge, judged: Sequence[JudgedBiography], settings: Settings = PAPER
-) -> list[JudgedBiography]:
-    """Add the judgement of each fact by each entity.
-
-    One without a page supports nothing, unasked.
-    """
-    judgements = matrix.judge_pairs(judge, pairs_of_all(judged, settings), settings.folder)
-    verified = []
-    for number, biography in enumerate(judged):
-        rows = []
-        for fact in biography.facts:
-            rows.append(
-                tuple(judgements[number, fact.text, entity] for entity in biography.entities)
-            )
-        verified.append(replace(biography, matrix=tuple(rows)))
-    return verified
-
-
-def pairs_of_all(
-    judged: Sequence[JudgedBiography], settings: Settings
-) -> dict[matrix.Key, matrix.Pair]:
-    pairs: dict[matrix.Key, matrix.Pair] = {}
-    for number, biography in enumerate(judged):
-        if biography.facts:
-            for pair in settings.pairs(biography):
-                pairs[number, pair.fact, pair.entity] = pair
-    return pairs
-
-
-def link_entities(judged: JudgedBiography, settings: Settings) -> JudgedBiography:
-    """Add the entity of each group."""
-    links = link(judged.groups, judged.entities, judged.matrix, settings.linking, settings.protocol)
-    return replace(judged, links=links)

@@ -6,7 +6,7 @@ The authors' own prompts are read from a checkout of their repository. None of t
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jinja2 import StrictUndefined
@@ -15,18 +15,20 @@ from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
 from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
-from lm_factuality.benchmarks.biographies.judging import generation
-from lm_factuality.benchmarks.biographies.types import Passage, from_record
-from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
+from lm_factuality.benchmarks.biographies.method import generation
+from lm_factuality.benchmarks.biographies.types import RetrievedPassage
+from lm_factuality.benchmarks.judged import JudgedMethod
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text, to_model
+from lm_factuality.ground.records import read_model
+from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import tasks_folder
-from lm_factuality.harness.generation import Generation
+from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
-Render = Callable[[Mapping[str, Any]], str]
+Render = Callable[[Doc], str]
 """Makes the prompt of a document of lm_eval."""
 
 PROMPTS = {"ambiguous": "with_ambig", "unambiguous": "no_ambig"}
@@ -60,7 +62,7 @@ class AmbigBioTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         generations = metadata.get("generations")
         self._own_data = (
             Path(str(generations)).expanduser()
@@ -68,85 +70,86 @@ class AmbigBioTask(JudgedTask):
             else own_data(config, "JSON as ALCE has it")
         )
         about, self._render = _renderer(metadata)
-        self._method = generation(metadata)
+        method = generation(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return self._method, Settings(texts, {**about, **self._method.about})
+        return method, TaskSettings(texts, {**about, **method.about})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
         docs = [to_doc(generation) for generation in read_generations([path], outputs=False)]
         return [{**doc, "text": self._render(doc)} for doc in docs]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        (record,) = results
-        return self._method.row_metrics(from_record(record))
+
+class _PromptSettings(BaseModel):
+    """The metadata that say what the model is asked."""
+
+    demonstrations: Literal["ambiguous", "unambiguous"] = "ambiguous"
+    prompts: Path | None = None
+    prompt: str | None = None
 
 
-def _renderer(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], Render]:
+def _renderer(metadata: Mapping[str, Any]) -> tuple[JsonObject, Render]:
     """Return what results say of the prompt, and how it is made from a document.
 
     Raises:
         ConfigError: There are no such demonstrations or prompts.
     """
-    folder = tasks_folder() / "ambigbio"
-    demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
-    kind = str(metadata.get("demonstrations", "ambiguous"))
-    prompts = metadata.get("prompts")
-    prompt = metadata.get("prompt")
-    if kind not in demonstrations:
-        raise ConfigError(
-            f"demonstrations: found {kind!r}, expected"
-            f" {' or '.join(demonstrations)}{did_you_mean(kind, demonstrations)}"
-        )
-    if prompts:
-        name = str(prompt or PROMPTS[kind])
-        render, digest = authors_prompt(Path(str(prompts)).expanduser(), name)
+    settings = read_settings(_PromptSettings, dict(metadata), "metadata")
+    kind = settings.demonstrations
+    if settings.prompts:
+        name = settings.prompt or PROMPTS[kind]
+        render, digest = authors_prompt(settings.prompts.expanduser(), name)
         about = {"demonstrations": "authors", "prompts": "authors", "prompt": name}
         return {**about, "prompt_hashes": {"authors": digest}}, render
-    if prompt:
+    if settings.prompt:
         raise ConfigError(
-            f"prompt: found {prompt!r} without prompts; add prompts=DIR, a checkout of the authors'"
-            " repository"
+            f"prompt: found {settings.prompt!r} without prompts; add prompts=DIR, a checkout of the"
+            " authors' repository"
         )
+    folder = tasks_folder() / "ambigbio"
+    demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((folder / "prompt.jinja").read_text(encoding="utf-8"))
-    shown = demonstrations[kind]
-    return {"demonstrations": kind}, lambda doc: template.render(
-        demonstrations=shown, subject=doc
-    ).strip()
+
+    def render_document(doc: Doc) -> str:
+        return template.render(demonstrations=demonstrations[kind], subject=doc).strip()
+
+    return {"demonstrations": kind}, render_document
 
 
 class _Demonstration(BaseModel):
     question: str
-    answer: str | list[str]
-    docs: list[Passage]
+    answer: str
+    docs: list[RetrievedPassage]
 
 
 class _Prompt(BaseModel):
+    """A prompt in ALCE's format, with places such as {INST} to fill in."""
+
     instruction: str
     demo_sep: str
     demo_prompt: str
     doc_prompt: str
     demos: list[_Demonstration] = Field(min_length=_SHOTS)
 
-    def write(self, question: str, documents: Sequence[Passage]) -> str:
+    def write(self, question: str, documents: Sequence[RetrievedPassage]) -> str:
         """Return the prompt up to where the answer begins."""
-        shown = ""
+        listed = ""
         for number, document in enumerate(documents[:_DOCUMENTS], start=1):
             text = self.doc_prompt.replace("{T}", document.title).replace("{P}", document.text)
-            shown += text.replace("{ID}", str(number))
+            listed += text.replace("{ID}", str(number))
         text = self.demo_prompt.replace("{INST}", self.instruction).replace("{Q}", question)
-        return text.replace("{D}", shown).replace("{A}", "").rstrip()
+        return text.replace("{D}", listed).replace("{A}", "").rstrip()
 
 
-def authors_prompt(place: Path, name: str) -> tuple[Render, str]:
+def authors_prompt(checkout: Path, name: str) -> tuple[Render, str]:
     """Read one of the authors' prompts.
 
     Args:
-        place: A checkout of d223302/Merging-Facts-Crafting-Fallacies, or a prompt in ALCE's format.
-        name: The prompt of the checkout: ``with_ambig``, ``no_ambig`` or ``careful``.
+        checkout: Of d223302/Merging-Facts-Crafting-Fallacies.
+        name: The prompt: ``with_ambig``, ``no_ambig`` or ``careful``.
 
     Returns:
         What writes the prompt of a document byte for byte as their script does (in place of the
@@ -155,28 +158,23 @@ def authors_prompt(place: Path, name: str) -> tuple[Render, str]:
     Raises:
         ConfigError: There is no such prompt, or it is not in ALCE's format.
     """
-    file = f"AmbigBio_default_{name}.json"
-    path = place if place.is_file() else place / "ALCE" / "AmbigBio_prompts" / file
+    path = checkout / "ALCE" / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json"
     expected = (
         "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies with the prompts"
-        " with_ambig, no_ambig and careful, or a prompt in ALCE's format"
+        " with_ambig, no_ambig and careful"
     )
     try:
-        prompt = to_model(_Prompt, parse_json(read_text(path, expected), is_shared=False))
+        prompt = read_model(path, _Prompt, expected)
     except DataError as error:
         raise ConfigError(f"prompts: {error}") from error
-    except ValueError as error:
-        raise ConfigError(f"prompts: {path}: {error}; {expected}") from error
     # As their script draws them.
-    chosen = np.random.RandomState(_SEED).choice(len(prompt.demos), _SHOTS, replace=False)
+    drawn = np.random.RandomState(_SEED).choice(len(prompt.demos), _SHOTS, replace=False)
     head = ""
-    for number in chosen:
-        demo = prompt.demos[number]
-        answer = demo.answer if isinstance(demo.answer, str) else "\n" + "\n".join(demo.answer)
-        head += prompt.write(demo.question, demo.docs) + answer + prompt.demo_sep
+    for demo in [prompt.demos[number] for number in drawn]:
+        head += prompt.write(demo.question, demo.docs) + demo.answer + prompt.demo_sep
 
-    def render(doc: Mapping[str, Any]) -> str:
-        passages = [Passage(**passage) for passage in doc["passages"]]
+    def render(doc: Doc) -> str:
+        passages = [RetrievedPassage(**passage) for passage in doc["passages"]]
         return head + prompt.write(doc["question"], passages)
 
     return render, hashlib.sha256(path.read_bytes()).hexdigest()[:16]

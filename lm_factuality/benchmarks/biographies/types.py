@@ -3,22 +3,26 @@
 A line of ``verdicts.jsonl`` holds such a record.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt
+from pydantic_core import to_jsonable_python
 
-from lm_factuality.ground import records
+from lm_factuality.ground.records import read_lines, to_model
+from lm_factuality.harness.generation import JsonObject
 
 Outcome = Literal["supported", "not_supported", "irrelevant", "unscored"]
-Score = Annotated[float, Field(strict=True, ge=0, le=1)]
+ALONE = ("",)
+"""The entities of a response where they are not told apart: one, without a name."""
+
+Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A retrieved passage."""
+class RetrievedPassage:
+    """A passage that a model was given."""
 
     title: str
     """The entity whose page it is from."""
@@ -27,7 +31,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Generation:
+class GeneratedText:
     """What a model wrote about a name."""
 
     index: str
@@ -36,7 +40,7 @@ class Generation:
     output: str
     """The model's text, with citations like [1]."""
 
-    passages: tuple[Passage, ...]
+    passages: tuple[RetrievedPassage, ...]
     """What the model was given. Citations count them from 1."""
 
     @property
@@ -59,7 +63,7 @@ class Judgement:
     """What the page of one entity says of one fact."""
 
     outcome: Outcome
-    score: Score | None = None
+    score: Probability | None = None
     reason: str = ""
     """The judge's reason, or why there is no verdict."""
 
@@ -69,9 +73,9 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgedBiography:
-    """A generation with all that was found out about it."""
+    """A text with all that was found out about it."""
 
-    generation: Generation
+    generation: GeneratedText
     sentences: tuple[str, ...]
     facts: tuple[Fact, ...]
     groups: tuple[tuple[StrictInt, ...], ...]
@@ -93,30 +97,24 @@ class JudgedBiography:
     ungrouped: str | None = None
     """Why the facts are in no groups, though they have judgements."""
 
-
-@dataclass(frozen=True)
-class Record:
-    """A line of ``verdicts.jsonl``."""
-
-    judged: JudgedBiography
-    protocol: str | None
-    """The protocol it was judged with. None if the line does not say."""
-
-    linking: str | None
+    @property
+    def is_answer(self) -> bool:
+        """Whether it can be taken apart."""
+        return not self.abstained and self.problem is None
 
 
-def to_record(judged: JudgedBiography) -> dict[str, Any]:
-    """Return a judged biography as JSON-able values.
+def to_record(judged: JudgedBiography) -> JsonObject:
+    """Return a judged biography as JSON values.
 
     Evidence that several judgements share is written once, under ``evidence``. Judgements name it
     by its numbers.
     """
-    record = asdict(judged)
-    texts: dict[str, int] = {}
+    record = to_jsonable_python(judged)
+    numbers: dict[str, int] = {}
     for cells in record["matrix"]:
         for cell in cells:
-            cell["evidence"] = [texts.setdefault(text, len(texts)) for text in cell["evidence"]]
-    return {**record, "evidence": list(texts)}
+            cell["evidence"] = [numbers.setdefault(text, len(numbers)) for text in cell["evidence"]]
+    return {**record, "evidence": list(numbers)}
 
 
 def from_record(record: Any) -> JudgedBiography:
@@ -127,72 +125,52 @@ def from_record(record: Any) -> JudgedBiography:
             a group and the number of a fact that does not exist.
     """
     try:
-        judged = records.to_model(JudgedBiography, _with_evidence(record))
-        _check(judged)
-    except ValueError as error:
-        raise ValueError(f"not a record of a judged biography: {error}") from error
-    return judged
-
-
-def read_lines(path: Path) -> list[Record]:
-    """Read all lines of a ``verdicts.jsonl``.
-
-    Raises:
-        DataError: The file cannot be read, or lines are no records. The error names them.
-    """
-    return records.read_lines(
-        path,
-        lambda line: Record(from_record(line), line.get("protocol"), line.get("linking")),
-        "make it with: lm-factuality judge ambigbio ... --out DIR",
-    )
-
-
-def _with_evidence(record: Any) -> Any:
-    """Put the texts of the evidence in the place of their numbers."""
-    matrix = []
-    try:
         texts = dict(enumerate(record["evidence"]))
+        matrix = []
         for cells in record["matrix"]:
             row = []
             for cell in cells:
                 row.append({**cell, "evidence": [texts[number] for number in cell["evidence"]]})
             matrix.append(row)
-        record = {**record, "matrix": matrix}
-    except (KeyError, TypeError) as error:
+        judged = to_model(JudgedBiography, {**record, "matrix": matrix})
+        _check_numbers(judged)
+    except (LookupError, TypeError, ValueError) as error:
         raise ValueError(
-            f"'matrix' and 'evidence': {type(error).__name__}: {error}; expected judgements with"
-            " the numbers of their evidence"
+            f"not a record of a judged biography: {type(error).__name__}: {error}"
         ) from error
-    return record
+    return judged
 
 
-def _check(judged: JudgedBiography) -> None:
+def read_verdicts(path: Path) -> list[JsonObject]:
+    """Read the records of a ``verdicts.jsonl``, each of which `from_record` can read.
+
+    Raises:
+        DataError: The file cannot be read, or lines are no records. The error names them.
+    """
+
+    def parse(line: Any) -> JsonObject:
+        from_record(line)
+        missing = {"scores", "unscored", "protocol", "linking"} - line.keys()
+        if missing:
+            raise ValueError(f"no verdict on AmbigBio: no {', '.join(sorted(missing))}")
+        return dict(line)
+
+    return read_lines(path, parse, "make it with: lm-factuality judge ambigbio ... --out DIR")
+
+
+def _check_numbers(judged: JudgedBiography) -> None:
     """Raise ValueError if numbers name nothing, or lists do not have the same lengths."""
     members = [fact for group in judged.groups for fact in group]
-    if len(set(members)) < len(members):
-        raise ValueError("'groups': a fact is in two groups, or twice in one")
-    sentences = [fact.sentence for fact in judged.facts]
-    links = [link for link in judged.links if link is not None]
-    _check_numbers("the sentence of a fact", sentences, len(judged.sentences))
-    _check_numbers("a fact in 'groups'", members, len(judged.facts))
-    _check_numbers("an entity in 'links'", links, len(judged.entities))
-    _check_length("links", judged.links, len(judged.groups))
-    _check_length("matrix", judged.matrix, len(judged.facts))
-    for cells in judged.matrix:
-        _check_length("a row of 'matrix'", cells, len(judged.entities))
-
-
-def _check_numbers(part: str, numbers: Sequence[int], count: int) -> None:
-    for number in numbers:
-        if not 0 <= number < count:
-            raise ValueError(
-                f"{part}: found {number}, expected the number of one of {count}, counted from 0"
-            )
-
-
-def _check_length(part: str, elements: Sequence[Any], count: int) -> None:
-    if len(elements) != count:
-        raise ValueError(
-            f"{part} has {len(elements)} elements, expected {count}, one for each group, fact or"
-            " entity"
-        )
+    rows = [len(cells) for cells in judged.matrix]
+    sentences = {fact.sentence for fact in judged.facts}
+    checks = {
+        "a sentence in 'facts'": sentences <= set(range(len(judged.sentences))),
+        "a fact in 'groups'": set(members) <= set(range(len(judged.facts))),
+        "a fact twice in 'groups'": len(set(members)) == len(members),
+        "an entity in 'links'": {*judged.links} - {None} <= set(range(len(judged.entities))),
+        "the length of 'links'": len(judged.links) == len(judged.groups),
+        "the lengths in 'matrix'": rows == [len(judged.entities)] * len(judged.facts),
+    }
+    wrong = [part for part, is_sound in checks.items() if not is_sound]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)}: does not fit the rest of the record")

@@ -32,7 +32,7 @@ from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskResult
-from lm_factuality.harness.samples import same_responses, to_bool, to_float, to_int
+from lm_factuality.harness.samples import results_in
 
 
 class FactorAudit:
@@ -57,16 +57,10 @@ def keep(sample: Sample) -> Row:
     Raises:
         ValueError: The responses are not as the task writes them.
     """
-    same_responses(sample, [response[0] for response in sample["resps"]])
     doc = {
         key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
     }
-    scores = [
-        ScoredContinuation(
-            to_float(logprob), to_bool(greedy), to_int(tokens), to_bool(truncated), str(problem)
-        )
-        for logprob, greedy, tokens, truncated, problem in sample["filtered_resps"]
-    ]
+    scores = results_in(sample, ScoredContinuation)
     if len(scores) != len(doc["choices"]):
         raise ValueError(f"{len(scores)} responses for {len(doc['choices'])} choices")
     return {"doc": doc, "scores": scores}

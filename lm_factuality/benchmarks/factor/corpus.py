@@ -18,7 +18,6 @@ from lm_factuality.harness.own_data import INLINE, folder_of
 PAPER_WINDOW = 1024
 # What the name of the perplexity task on the same corpus adds to that of a FACTOR task.
 PERPLEXITY_SUFFIX = "_perplexity"
-TEMPLATE_KEYS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 
 
 def null_as_text(value: Any) -> Any:
@@ -26,21 +25,19 @@ def null_as_text(value: Any) -> Any:
     return None if str(value).lower() in ("null", "none") else value
 
 
-Text = Annotated[str | None, Field(description="text")]
 Column = Annotated[str | None, Field(description="a column name")]
-_Names = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-ColumnList = Annotated[_Names | None, Field(description="a list of column names")]
+ColumnList = Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None
 _TOKENS = "a number of tokens, at least 2, or null for no limit"
 Window = Annotated[
     Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)
 ]
 
 
-class Columns(Strict):
+class FactorColumns(Strict):
     """Which column holds what. None stands for the authors' names, as far as the table has them."""
 
     prefix: Column = None
-    completion: Annotated[str, Field(description="a column name")] = "completion"
+    completion: str = "completion"
     contradictions: ColumnList = None
     error_types: ColumnList = None
     doc_id: Column = None
@@ -53,14 +50,9 @@ class TableMetadata(Strict, extra="ignore"):
     yaml_folder: str | None = None
 
 
-class TableYaml(Strict):
-    """The keys of a YAML that name a table, and those that only lm_eval reads."""
+class LmEvalKeys(Strict):
+    """The keys of a YAML that only lm_eval reads."""
 
-    task: Annotated[str, Field(description="the name of the task")]
-    dataset_path: Text = None
-    dataset_name: Text = None
-    dataset_kwargs: dict[str, Any] | None = None
-    test_split: Annotated[str, Field(description="text")] = "test"
     num_fewshot: Annotated[
         Literal[0] | None, Field(description="0: there are no demonstrations")
     ] = None
@@ -69,6 +61,16 @@ class TableYaml(Strict):
     task_alias: Any = None
     tag: Any = None
     include: Any = None
+
+
+class TableYaml(LmEvalKeys):
+    """A YAML that names a table."""
+
+    task: Annotated[str, Field(description="the name of the task")]
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] | None = None
+    test_split: str | None = None
     metadata: TableMetadata = TableMetadata()
 
     @property
@@ -86,7 +88,7 @@ class Joined(TableMetadata):
     """How prefix and completion become one text."""
 
     join: Literal["authors", "delimiter"] | None = None
-    delimiter: Text = None
+    delimiter: str | None = None
 
     @model_validator(mode="after")
     def _has_one_rule(self) -> "Joined":
@@ -100,16 +102,26 @@ class Joined(TableMetadata):
         return Join(self.join or default, " " if self.delimiter is None else self.delimiter)
 
 
-class _Metadata(Joined):
-    source: Text = None
-    columns: Columns = Columns()
+class FactorMetadata(Joined):
+    """The settings of a FACTOR task."""
+
+    source: str | None = None
+    columns: FactorColumns = FactorColumns()
     spacing: Literal["published", "normalised"] | None = None
     protocol: Literal["paper", "code", "dola"] = "paper"
     dola_prefix: Column = None
     window: Window = PAPER_WINDOW
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_window_by_dola(cls, values: Any) -> Any:
+        """DoLa's script has no window, unless the YAML asks for one."""
+        if isinstance(values, Mapping) and values.get("protocol") == DOLA:
+            return {"window": None, **values}
+        return values
 
-METADATA_KEYS = tuple(_Metadata.model_fields)
+
+METADATA_KEYS = tuple(FactorMetadata.model_fields)
 
 
 class Corpus(TableYaml):
@@ -119,21 +131,27 @@ class Corpus(TableYaml):
     doc_to_text: Any = None
     doc_to_choice: Any = None
     doc_to_target: Any = None
-    metadata: _Metadata = _Metadata()
+    metadata: FactorMetadata = FactorMetadata()
 
     @model_validator(mode="after")
-    def _names_data(self) -> "Corpus":
+    def _names_data_once(self) -> "Corpus":
         if not (self.metadata.source or self.dataset_path):
             raise ValueError(
                 "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
             )
+        if (self.doc_to_text is None) != (self.doc_to_choice is None):
+            raise ValueError("give doc_to_text and doc_to_choice together, or neither")
+        twice = self.metadata.columns.model_fields_set - {"doc_id"}
+        if twice and self.doc_to_text is not None:
+            raise ValueError(
+                f"metadata.columns.{min(twice)} and doc_to_text say the same thing twice; keep one"
+            )
         return self
 
     @property
-    def templates(self) -> dict[str, Any]:
-        """The ``doc_to_`` entries that the YAML has."""
-        entries = {key: getattr(self, key) for key in TEMPLATE_KEYS}
-        return {key: entry for key, entry in entries.items() if entry is not None}
+    def dola_prefix(self) -> str | None:
+        """The column of whole prefixes, which only DoLa's protocol takes."""
+        return self.metadata.dola_prefix if self.metadata.protocol == DOLA else None
 
     @property
     def join(self) -> Join:
@@ -148,21 +166,7 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type.
     """
-    corpus = read_yaml(Corpus, config)
-    metadata = corpus.metadata
-    if metadata.protocol != DOLA:
-        return corpus
-    # DoLa's script has no window, and on News-FACTOR another column of prefixes.
-    changes: dict[str, Any] = {}
-    if "window" not in metadata.model_fields_set:
-        changes["window"] = None
-    text = corpus.doc_to_text
-    if metadata.dola_prefix and text is not None:
-        text = metadata.dola_prefix
-    elif metadata.dola_prefix:
-        changes["columns"] = metadata.columns.model_copy(update={"prefix": metadata.dola_prefix})
-    metadata = metadata.model_copy(update=changes)
-    return corpus.model_copy(update={"metadata": metadata, "doc_to_text": text})
+    return read_yaml(Corpus, config)
 
 
 Yaml = TypeVar("Yaml", bound=TableYaml)

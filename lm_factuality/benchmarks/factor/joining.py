@@ -6,26 +6,21 @@ protocol of that name: as DoLa's script does, one space more, whatever the two e
 with."""
 
 import logging
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.sentences import SIGNS
 from lm_factuality.harness.context import current_run
 
-AUTHORS, DELIMITER, DOLA = "authors", "delimiter", "dola"
-_SHOWN = 24  # characters on either side of a seam
-_MARKS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
-_CLOSING = re.compile(r"[.,;:!?)\]}%’”…]")  # what no space stands before
-_OPENING = re.compile(r"[(\[{¿¡“„]")
-_UNSPACED = re.compile(
-    f"[{SIGNS}\u3000-\u303f\uff00-\uff65]"
-)  # of scripts without spaces between words
+AUTHORS = "authors"
+DELIMITER = "delimiter"
+DOLA = "dola"
+# So many characters on either side of a seam are shown.
+_SEAM_WIDTH = 24
+_WHITE_SPACE_SIGNS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
 
-logger = logging.getLogger(
-    f"lm_eval.{__name__}"
-)  # a run shows what lm_eval says, and of others warnings alone
+# A run shows what lm_eval says, and of others warnings alone.
+logger = logging.getLogger(f"lm_eval.{__name__}")
 
 
 @dataclass(frozen=True)
@@ -53,12 +48,10 @@ class Join:
         if self.rule == AUTHORS:
             ends = prefix.endswith(" ")
             return prefix[: len(prefix) - ends], " " * ends + completion.lstrip(" ")
-        before = prefix + (self.delimiter if self._is_put(prefix, completion) else "")
+        is_apart = prefix[-1:].isspace() or completion[:1].isspace()
+        before = prefix + (self.delimiter if prefix and not is_apart else "")
         context = before.rstrip(" ")
         return context, before[len(context) :] + completion
-
-    def _is_put(self, prefix: str, completion: str) -> bool:
-        return bool(prefix) and not prefix[-1].isspace() and not completion[:1].isspace()
 
     def seam(self, prefix: str, completion: str) -> str:
         """Return where the two meet, with its white space made visible.
@@ -69,57 +62,30 @@ class Join:
         context, continuation = self(prefix, completion)
         before = context.rstrip()
         after = continuation.lstrip()
-        white = (context + continuation)[len(before) :].removesuffix(after).translate(_MARKS)
-        first = "…" * (len(before) > _SHOWN)
-        last = "…" * (len(after) > _SHOWN)
-        return f"{first}{before[-_SHOWN:]}{white}{after[:_SHOWN]}{last}"
-
-    def oddity(self, prefix: str, completion: str) -> str:
-        """Return what a reader would stumble over at the seam, empty if nothing."""
-        context, continuation = self(prefix, completion)
-        last = prefix[-1:]
-        first = completion[:1]
-        is_unspaced = bool(_UNSPACED.match(last) or _UNSPACED.match(first))
-        if context[-1:].isalnum() and continuation[:1].isalnum() and not is_unspaced:
-            cure = "'join: authors'" if self.rule == AUTHORS else "the delimiter"
-            return f"nothing separates the two; end the prefix with a space, or leave out {cure}"
-        if self.rule != DELIMITER:
-            return ""
-        if last.isspace() and first.isspace():
-            return "both bring white space, and both keep it; drop one"
-        is_tight = is_unspaced or _CLOSING.match(first) or _OPENING.match(last)
-        if is_tight and self.delimiter.isspace() and self._is_put(prefix, completion):
-            return (
-                f"a delimiter {self.delimiter!r} is put here; if there should be none: metadata"
-                " 'delimiter: \"\"'"
-            )
-        return ""
+        white = (
+            (context + continuation)[len(before) :]
+            .removesuffix(after)
+            .translate(_WHITE_SPACE_SIGNS)
+        )
+        first = "…" * (len(before) > _SEAM_WIDTH)
+        last = "…" * (len(after) > _SEAM_WIDTH)
+        return f"{first}{before[-_SEAM_WIDTH:]}{white}{after[:_SEAM_WIDTH]}{last}"
 
 
 AUTHORS_JOIN = Join()
 
 
-def odd_seams(rows: Sequence[Row], join: Join) -> Iterator[tuple[str, str]]:
-    """Yield the places of rows whose prefix and choices meet oddly, and how, once a row."""
-    for row in rows:
-        for choice in () if row.problem else row.choices:
-            oddity = join.oddity(row.prefix, choice)
-            if oddity:
-                seam = join.seam(row.prefix, choice)
-                yield row.location, f"prefix and completion meet as {seam!r}: {oddity}"
-                break
+def tell_seam(task: str, rows: Sequence[Row], join: Join) -> str:
+    """Return how the first row that can be scored is joined, and by which rule.
 
-
-def first_seam(rows: Sequence[Row], join: Join) -> str:
-    """Return how the first row that can be scored is joined, and by which rule."""
+    The log shows it once: a run makes its tasks before the model and with it.
+    """
     rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
     for row in rows:
         if not row.problem:
-            return f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})"
+            seam = f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})"
+            current_run().tell_once(
+                logger, f"{task}: prefix and completion meet as {seam}", logging.INFO
+            )
+            return seam
     return ""
-
-
-def tell_seam(task: str, rows: Sequence[Row], join: Join) -> None:
-    """Show the first seam in the log, once: a run makes its tasks before the model and with it."""
-    seam = f"{task}: prefix and completion meet as {first_seam(rows, join)}"
-    current_run().tell_once(logger, seam, logging.INFO)

@@ -3,7 +3,7 @@
 import ast
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from lm_factuality.benchmarks import find_source
-from lm_factuality.benchmarks.factor.corpus import TEMPLATE_KEYS, Columns, Corpus, TableYaml
+from lm_factuality.benchmarks.factor.corpus import Corpus, FactorColumns, TableYaml
 from lm_factuality.benchmarks.factor.rows import (
     Row,
     cell_text,
@@ -22,16 +22,14 @@ from lm_factuality.benchmarks.factor.rows import (
 )
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
+from lm_factuality.ground.tables import FORMATS, Table, read_table
+from lm_factuality.harness.own_data import read_dataset
 
 logger = logging.getLogger(__name__)
 
 PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_prefix")
 """In this order. The first is how the published files spell it. The last is there uncut, and taken
 where there is no other."""
-
-# What the datasets library calls the reader of a file.
-_LOADERS = {".csv": "csv", ".jsonl": "json", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,6 @@ class Loaded:
                 task,
             )
         return self.rows
-
-    def all_problems(self, target: str, suspicions: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """Return the problems of the file and of its rows, suspicions, and rows that are missing.
-
-        Args:
-            target: What the user calls the task.
-            suspicions: The place and the description of each.
-        """
-        problems = list(self.problems)
-        problems += [f"{row.location}: {row.problem}" for row in self.rows if row.problem]
-        problems += [f"{place}: {suspicion}" for place, suspicion in suspicions]
-        count = self.provenance.get("rows")
-        expected = self.provenance.get("upstream_rows")
-        if expected not in (None, count):
-            problems.append(f"{target}: {count} rows, the published file has {expected}")
-        return tuple(dict.fromkeys(problems))
 
 
 def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
@@ -128,17 +110,14 @@ def find_table(
             "upstream_rows": located.source.rows,
         }
         table = read_table(located.path)
-    elif path.lower().endswith(tuple(FORMATS)) and "://" not in path:
+    elif path.lower().endswith(tuple(FORMATS)):
         file = _local_file(yaml, path)
         table = read_table(file)
         provenance = {"file": file.name, "git_blob": blob_id(file)}
-    elif path in _LOADERS.values():
-        raise ConfigError(
-            f"{yaml.where}: dataset_path: found {path!r}, which reads files; name the file itself,"
-            " such as rows.csv"
-        )
     else:
-        table, provenance = _load_dataset(yaml, path)
+        table, provenance = read_dataset(
+            yaml.where, path, yaml.dataset_name, yaml.dataset_kwargs, yaml.test_split
+        )
     if not table.records:
         raise DataError("\n".join(table.problems))
     return table, provenance
@@ -152,54 +131,28 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
             " that is given by its path; give --include_path FOLDER and the name of the task, or"
             " an absolute path to the data"
         )
-    if yaml.dataset_kwargs:
-        raise ConfigError(
-            f"{yaml.where}: dataset_kwargs: found {', '.join(yaml.dataset_kwargs)}, expected none"
-            " for a file on this machine; CSV is read with commas and UTF-8"
-        )
     return (yaml.folder or Path()) / path
 
 
-def _load_dataset(yaml: TableYaml, path: str) -> tuple[Table, dict[str, Any]]:
-    """Load a dataset of the Hub, or a file by its address."""
-    import datasets
-
-    options = dict(yaml.dataset_kwargs or {})
-    if isinstance(options.get("data_files"), str):
-        # The loader would call the split of a single file "train".
-        options["data_files"] = {yaml.test_split: options["data_files"]}
-    loader = _LOADERS.get(Path(path).suffix.lower())
-    if loader:
-        options["data_files"] = {yaml.test_split: path}
-        path = loader
-    try:
-        dataset = datasets.load_dataset(path, yaml.dataset_name, **options)
-    # The loader raises some twenty kinds of error, most of them without the name.
-    except Exception as error:
-        raise DataError(f"{yaml.where}: dataset {path!r} cannot be loaded: {error}") from error
-    if isinstance(dataset, Mapping):
-        if yaml.test_split not in dataset:
-            raise ConfigError(
-                f"{yaml.where}: test_split is {yaml.test_split!r}, but {path} has the splits"
-                f" {', '.join(dataset)}"
-            )
-        dataset = dataset[yaml.test_split]
-    name = f"{path}[{yaml.test_split}]"
-    records = [
-        TableRow(f"{name}, row {number}", dict(values))
-        for number, values in enumerate(dataset, start=1)
-    ]
-    problems = () if records else (f"{name}: no rows; expected at least one",)
-    fingerprint = getattr(dataset, "_fingerprint", None)
-    return Table(tuple(records), problems), {"dataset": path, "fingerprint": fingerprint}
-
-
 def table_rows(corpus: Corpus, table: Table) -> list[Row]:
-    """Return the rows of a corpus's table."""
-    if corpus.templates:
-        rows = _rows_from_templates(corpus, table)
+    """Return the rows of a corpus's table.
+
+    Raises:
+        ConfigError: The table lacks a column, or a template fails.
+    """
+    columns = corpus.metadata.columns
+    if corpus.doc_to_text is None:
+        if corpus.dola_prefix:
+            columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
+        rows = rows_from_columns(corpus.where, columns, table)
     else:
-        rows = rows_from_columns(corpus.where, corpus.metadata.columns, table)
+        templates = {
+            "doc_to_text": corpus.dola_prefix or corpus.doc_to_text,
+            "doc_to_choice": corpus.doc_to_choice,
+            "doc_to_target": 0 if corpus.doc_to_target is None else corpus.doc_to_target,
+            "error_types": [],
+        }
+        rows = _rows_from_templates(corpus.where, templates, columns.doc_id, table)
     if corpus.metadata.spacing == "normalised":
         return [normalise_spacing(row) for row in rows]
     return rows
@@ -210,7 +163,17 @@ def column_names(table: Table) -> list[str]:
     return list(dict.fromkeys(name for record in table.records for name in record.values))
 
 
-def rows_from_columns(where: str, columns: Columns, table: Table) -> list[Row]:
+def require_column(where: str, key: str, column: str, table: Table) -> None:
+    """Refuse a table that lacks the column that a key of a YAML names."""
+    names = column_names(table)
+    if column not in names:
+        raise ConfigError(
+            f"{where}: {key}: no column {column!r}; the table has the columns"
+            f" {', '.join(map(repr, names))}"
+        )
+
+
+def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[Row]:
     """Return the rows of a table.
 
     Args:
@@ -221,33 +184,62 @@ def rows_from_columns(where: str, columns: Columns, table: Table) -> list[Row]:
         ConfigError: The table lacks a column.
     """
     names = column_names(table)
-    prefix = columns.prefix or next((name for name in PREFIX_COLUMNS if name in names), "prefix")
+    prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
     numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
     numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
     contradictions = columns.contradictions or numbered or ["contradiction_0"]
-    error_types = columns.error_types or [f"{name}_type" for name in contradictions]
-    if columns.error_types is None and not set(error_types) <= set(names):
+    error_types: Sequence[str] = [f"{name}_type" for name in contradictions]
+    if columns.error_types:
+        error_types = columns.error_types
+    elif not set(error_types) <= set(names):
         error_types = []
-    choices = [columns.completion, *contradictions]
-    missing = [name for name in (prefix, *choices, *error_types) if name not in names]
-    if missing:
-        raise ConfigError(
-            f"{where}: no column {', '.join(map(repr, missing))}; the table has the columns"
-            f" {', '.join(map(repr, names))}. Rename them or say in metadata.columns which is"
-            " which."
-        )
     if error_types and len(error_types) != len(contradictions):
         raise ConfigError(
             f"{where}: metadata.columns: {len(error_types)} error_types for"
             f" {len(contradictions)} contradictions"
         )
-    ids = document_ids(where, columns.doc_id, table)
+    templates = {
+        "metadata.columns.prefix": columns.prefix or prefix,
+        "metadata.columns": [columns.completion, *contradictions],
+        "doc_to_target": 0,
+        "metadata.columns.error_types": list(error_types),
+    }
+    return _rows_from_templates(where, templates, columns.doc_id, table)
+
+
+def _rows_from_templates(
+    where: str, templates: Mapping[str, Any], doc_id: str | None, table: Table
+) -> list[Row]:
+    """Return the rows of a table.
+
+    Args:
+        where: The YAML, for messages.
+        templates: What makes a row's prefix, its choices, the gold one, and the error types of
+            the contradictions, by what messages call it. Without error types, none is known.
+        doc_id: The column of documents.
+    """
+    names = column_names(table)
+    renderers = [renderer(where, key, template, names) for key, template in templates.items()]
     rows = []
-    for record, doc_id in zip(table.records, ids, strict=True):
-        cells = {name: cell_text(value) for name, value in record.values.items()}
-        types = [cells.get(name) or "" for name in error_types] or [""] * len(contradictions)
-        texts = [cells.get(name) for name in choices]
-        rows.append(make_row(record.location, doc_id, cells.get(prefix), texts, 0, ["", *types]))
+    for record, document in zip(table.records, document_ids(where, doc_id, table), strict=True):
+        try:
+            text, choices, target, types = (render(record.values) for render in renderers)
+            if isinstance(choices, str) and choices.lstrip().startswith("["):
+                choices = ast.literal_eval(choices)  # lm_eval's other way to write a list
+        except (TemplateError, ValueError, SyntaxError, TypeError) as error:
+            raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
+        if not isinstance(choices, list | tuple):
+            raise ConfigError(
+                f"{where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a"
+                " list of texts"
+            )
+        texts = [cell_text(choice) for choice in choices]
+        error_types = ["", *(cell_text(kind) or "" for kind in types)]
+        if not types:
+            error_types = [""] * len(texts)
+        gold = gold_index(target, texts)
+        row = make_row(record.location, document, cell_text(text), texts, gold, error_types)
+        rows.append(row)
     return rows
 
 
@@ -259,51 +251,9 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
     Raises:
         ConfigError: The YAML names a column that the table has not.
     """
-    names = column_names(table)
-    if column and column not in names:
-        raise ConfigError(
-            f"{where}: metadata.columns.doc_id: no column {column!r}; the table has the"
-            f" columns {', '.join(map(repr, names))}"
-        )
+    if column:
+        require_column(where, "metadata.columns.doc_id", column, table)
     return [
         cell_text(record.values.get(column or "doc_id")) or f"{unit} {number}"
         for number, record in enumerate(table.records)
     ]
-
-
-def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
-    where = corpus.where
-    columns = corpus.metadata.columns
-    names = column_names(table)
-    templates = {"doc_to_target": 0, **corpus.templates}
-    if len(templates) < len(TEMPLATE_KEYS):
-        raise ConfigError(
-            f"{where}: found {', '.join(corpus.templates)} alone; give doc_to_text and"
-            " doc_to_choice together"
-        )
-    twice = columns.model_fields_set - {"doc_id"}
-    if twice:
-        raise ConfigError(
-            f"{where}: metadata.columns.{min(twice)} and doc_to_text say the same thing twice; keep"
-            " one"
-        )
-    renderers = [renderer(where, key, templates[key], names) for key in TEMPLATE_KEYS]
-    ids = document_ids(where, columns.doc_id, table)
-    rows = []
-    for record, doc_id in zip(table.records, ids, strict=True):
-        try:
-            text, choices, target = (render(record.values) for render in renderers)
-            if isinstance(choices, str) and choices.lstrip().startswith("["):
-                choices = ast.literal_eval(choices)  # lm_eval's other way to write a list
-        except (TemplateError, ValueError, SyntaxError, TypeError) as error:
-            raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
-        if not isinstance(choices, list | tuple):
-            raise ConfigError(
-                f"{where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a"
-                " list of texts"
-            )
-        texts = [cell_text(choice) for choice in choices]
-        gold = gold_index(target, texts)
-        types = [""] * len(texts)
-        rows.append(make_row(record.location, doc_id, cell_text(text), texts, gold, types))
-    return rows

@@ -6,17 +6,15 @@ likely, one time in eight for edits of different words."""
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import ACCURACY, BITS_PER_BYTE, Measure, Score, bounds_of
+from lm_factuality.benchmarks.declaration import bounds_of, load_scores
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
-from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
-from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, Outcome, how_many
+from lm_factuality.scores.statistics import Aggregation, Outcome
 
 # So often word weights are drawn,
 LOTS = 20
@@ -146,107 +144,14 @@ def _plain_mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-_MARGIN_MEASURE = Measure("margin", -math.inf, math.inf)
-_OF_GOLD = Aggregation(
-    lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
+SCORES = load_scores(
+    __package__,
+    mean_of_values=Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])),
+    mean_of_gold=Aggregation(
+        lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
+    ),
+    mean_of_lists=Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
 )
-# Of one tokenizer, whose mark are its token counts.
-_MARGIN = Score(
-    f"{MARGIN_VERSUS}*",
-    MEAN,
-    _MARGIN_MEASURE,
-    times=1,
-    digits=3,
-    comparable_if_equal="factor_num_tokens",
-)
-
-_FACTOR_ACC = Score(
-    "factor_acc",
-    MEAN,
-    ACCURACY,
-    "Accuracy",
-    note="by mean log-probability per token, equation 1 of the paper",
-)
-SCORES = (
-    _FACTOR_ACC,
-    Score(
-        "acc", MEAN, ACCURACY, "Accuracy of sums", note="by log-probability, not divided by length"
-    ),
-    Score(
-        "acc_bytes", MEAN, ACCURACY, "Accuracy per byte", note="by log-probability per UTF-8 byte"
-    ),
-    Score(
-        "bits_per_byte", MEAN, BITS_PER_BYTE, "Bits per byte", False, 1, 3, "of true completions"
-    ),
-    Score(
-        "choice_prob",
-        MEAN,
-        Measure("choice_probability"),
-        "Choice probability",
-        note="of the true one, given that one of them follows",
-    ),
-    Score(
-        "brier_score",
-        MEAN,
-        Measure("brier_score", 0.0, 2.0),
-        "Brier score",
-        False,
-        1,
-        3,
-        "of choice probabilities; 0.75 if all four are equal",
-    ),
-    Score(
-        "pairwise_acc",
-        MEAN,
-        Measure("pairwise_accuracy"),
-        "Pairwise accuracy",
-        note="share of contradictions beaten; chance is 50%",
-    ),
-    replace(
-        _MARGIN,
-        name="margin",
-        label="Margin",
-        note="over the likeliest contradiction, nats per token",
-    ),
-    Score(f"{VERSUS}*", MEAN, ACCURACY),
-    _MARGIN,
-    Score(
-        FLOOR,
-        Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])),
-        higher=None,
-    ),
-    *_FACTOR_ACC.bounds(),
-    Score(
-        "factor_mean_logprob",
-        _OF_GOLD,
-        None,
-        "Log-probability",
-        True,
-        1,
-        3,
-        "of true completions, nats per token",
-    ),
-    Score(
-        "factor_num_tokens",
-        Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
-        higher=None,
-    ),
-    Score("truncated", TOTAL, higher=False),
-    Score("unscored", Aggregation(how_many), higher=False),
-)
-
-
-# The file says what its keys are.
-KNOWN: Mapping[str, Any] = load_yaml(__package__, "known.yaml")
-
-
-def known_of(task: TaskResult) -> Mapping[str, Any] | None:
-    """Return what is known of a task's file with its spacing, None if it is no published file."""
-    data = task.metadata.get("data")
-    source = data.get("source") if isinstance(data, Mapping) else None
-    spacings = KNOWN.get(str(source), {})
-    known: Mapping[str, Any] | None = spacings.get(task.metadata.get("spacing") or "published")
-    return known
 
 
 def floor(task: TaskResult, metric: str) -> float | None:

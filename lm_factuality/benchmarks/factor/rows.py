@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import TemplateError
+from jinja2.meta import find_undeclared_variables
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sandbox import BoundedEnvironment
@@ -18,13 +19,7 @@ HALF_A_PAIR = (
     "holds half of a surrogate pair, which is not a character; write the character itself or its"
     " whole pair"
 )
-WRONGLY_DECODED = "holds U+FFFD, the sign of text that was decoded wrongly"
 SURROGATE = re.compile("[\ud800-\udfff]")
-# A shorter completion may well stand in its prefix by chance.
-_LEAK_LENGTH = 20
-# Below this share of the rows, what one side alone shows is taken for chance.
-_LEAK_SHARE = 0.05
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ def make_row(
 
 def encodable(text: str | None) -> str:
     """Replace halves of surrogate pairs, which UTF-8 does not have."""
-    return SURROGATE.sub(REPLACEMENT, text or "")
+    return SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
 def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
@@ -101,44 +96,6 @@ def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) ->
     if texts.count(texts[gold]) > 1:
         return "a contradiction is identical to the completion, expected exactly one gold"
     return ""
-
-
-def suspicions(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """Yield the places of rows that should not be trusted as they stand, and why."""
-    seen: dict[tuple[str, tuple[str, ...]], str] = {}
-    for row in rows:
-        stripped = [choice.strip() for choice in row.choices]
-        if not row.problem and len(set(stripped)) < len(stripped):
-            yield row.location, "two contradictions are identical"
-        if any(REPLACEMENT in text for text in (row.prefix, *row.choices)):
-            yield row.location, WRONGLY_DECODED
-        completion = stripped[row.gold] if 0 <= row.gold < len(stripped) else ""
-        if len(completion) >= _LEAK_LENGTH and completion in row.prefix:
-            yield row.location, "the prefix holds the completion: the answer is leaked"
-        first = seen.setdefault((row.prefix, row.choices), row.location)
-        if first != row.location:
-            yield row.location, f"repeats the row at {first}"
-
-
-def spacing_leaks(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what spaces before punctuation give away, if they do.
-
-    They do if only the true completion has one in many rows, and in more than the reverse.
-    """
-    only_true = only_false = 0
-    for row in rows:
-        if row.problem:
-            continue
-        spaced = [spaces_before_punctuation(choice) > 0 for choice in row.choices]
-        is_true_spaced = spaced.pop(row.gold)
-        only_true += is_true_spaced and not any(spaced)
-        only_false += not is_true_spaced and any(spaced)
-    if only_true > max(only_false, len(rows) * _LEAK_SHARE):
-        yield (
-            f"spacing gives answers away: in {only_true} of {len(rows)} rows only the true"
-            f" completion has a space before punctuation, in {only_false} only contradictions;"
-            " metadata 'spacing: normalised' removes it"
-        )
 
 
 def normalise_spacing(row: Row) -> Row:
@@ -191,29 +148,27 @@ def renderer(
     if isinstance(template, int):
         return lambda values: template
     if template in names:
-        return lambda values: values[template]
+        return lambda values: values.get(template)
     if not isinstance(template, str) or "{" not in template:
         raise ConfigError(
-            f"{where}: {key} is {template!r}, expected a column ({', '.join(map(repr, names))}), a"
-            " list of columns or templates, or a template with {{ }}"
+            f"{where}: {key}: no column {template!r}; expected a column"
+            f" ({', '.join(map(repr, names))}), a list of columns or templates, or a template with"
+            " {{ }}"
         )
-    # With white space around it, it is a text.
-    expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
     try:
+        variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
+        unknown = variables.difference(names, _ENVIRONMENT.globals)
+        if unknown:
+            raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
+        # With white space around it, it is a text.
+        expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
         if expression and "{{" not in expression[1]:
             compiled = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
-            return lambda values: _defined(compiled(**values), key)
+            return lambda values: compiled(**values)
         parsed = _ENVIRONMENT.from_string(template)
     except (TemplateError, RecursionError) as error:
         raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
     return lambda values: parsed.render(**values)
-
-
-def _defined(value: Any, key: str) -> Any:
-    for item in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(item, StrictUndefined):
-            raise TypeError(f"{key} uses {item._undefined_name!r}, which is not a column")
-    return value
 
 
 def gold_index(target: Any, choices: Sequence[str | None]) -> int:

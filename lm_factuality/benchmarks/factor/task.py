@@ -9,17 +9,12 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import (
-    DOLA,
-    first_seam,
-    odd_seams,
-    tell_seam,
-)
+from lm_factuality.benchmarks.factor.joining import DOLA, tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import document, spacing_leaks, suspicions
+from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.harness import requests
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, build, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
 
 class FactorTask(SuiteTask):
@@ -34,6 +29,7 @@ class FactorTask(SuiteTask):
     """
 
     declared = BENCHMARK
+    problem_key = "problem"
     reads = METADATA_KEYS
     # Whether the model is shown prefix and completion as one text.
     joins: ClassVar[bool] = True
@@ -50,10 +46,10 @@ class FactorTask(SuiteTask):
 
     corpus_of = staticmethod(parse_corpus)
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._corpus = corpus = self.corpus_of(config)
-        return Settings(
+        return TaskSettings(
             {"output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold"},
             {
                 "window": corpus.metadata.window,
@@ -62,33 +58,13 @@ class FactorTask(SuiteTask):
             },
         )
 
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """Report every row that cannot be scored or should not be trusted."""
-        corpus = cls.corpus_of(config)
-        loaded = load_corpus(corpus, data_dir)
-        rows = loaded.rows
-        doubts = [*suspicions(rows), *((target, leak) for leak in spacing_leaks(rows))]
-        seam = ""
-        if cls.joins:
-            doubts += odd_seams(rows, corpus.join)
-            seam = first_seam(rows, corpus.join)
-        problems = loaded.all_problems(target, doubts)
-        num_requests = sum(len(row.choices) for row in rows)
-        first = [] if loaded.problems else build(cls, config, data_dir, limit=1).instances
-        example = tuple(
-            (request.args[0], request.args[1] if isinstance(request.args[1], str) else "")
-            for request in first
-        )
-        return Report(target, problems, len(rows), num_requests, example, seam)
-
     def read_documents(self) -> list[dict[str, Any]]:
         """Return the rows as samples show them."""
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
         rows = loaded.usable(corpus.task, "rows")
         if self.joins:
-            tell_seam(corpus.task, rows, corpus.join)
+            self.seam = tell_seam(corpus.task, rows, corpus.join)
         self._error_types = sorted({kind for row in rows for kind in row.error_types if kind})
         self.config.metadata["data"] = dict(loaded.provenance)
         # Samples are read by what decided.

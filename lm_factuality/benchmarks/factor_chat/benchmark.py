@@ -1,10 +1,7 @@
 """FACTOR for chat models as the rest of the suite knows it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-
-from markupsafe import Markup
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import (
@@ -14,7 +11,6 @@ from lm_factuality.benchmarks.audit import (
     PromptAudit,
     requests_of,
 )
-from lm_factuality.benchmarks.chosen import Chosen, Entry, shown_scores
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -28,16 +24,15 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Scoring,
 )
+from lm_factuality.benchmarks.factor.page import row_of_choices
 from lm_factuality.benchmarks.factor_chat.metrics import (
-    POSITION,
     PROTOCOLS,
     SCORES,
     row_metrics,
 )
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
-from lm_factuality.ground.html import render
+from lm_factuality.benchmarks.rows import SampleRow, mean_part
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
-from lm_factuality.harness.samples import prompt_text, same_responses, to_float
+from lm_factuality.harness.samples import prompt_text, results_in
 
 
 def keep(sample: Sample) -> Row:
@@ -46,12 +41,8 @@ def keep(sample: Sample) -> Row:
     Raises:
         ValueError: The responses are not as the task writes them.
     """
-    same_responses(sample, [response[0] for response in sample["resps"]])
     doc = {key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id")}
-    answers = [
-        WordAnswer(None if logprobs == "None" else tuple(map(to_float, logprobs)), text, problem)
-        for logprobs, text, problem in sample["filtered_resps"]
-    ]
+    answers = results_in(sample, WordAnswer)
     if len(answers) != len(doc["choices"]):
         raise ValueError(f"{len(answers)} answers for {len(doc['choices'])} choices")
     return {"doc": doc, "answers": answers}
@@ -117,66 +108,26 @@ _COMPARED = (
 )
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
-    """Return a section for each task."""
-    return [_section(task, chosen.of_task(task)) for task in chosen.tasks_of_kind("factor_chat")]
-
-
-def _section(task: str, entries: Sequence[Entry]) -> Markup:
-    letters = [entry for entry in entries if entry.result.metadata.get("protocol") == "letters"]
-    cautions = [entry.result.metadata.get("caution") for entry in letters]
-    names = {name for entry in letters for name in entry.result.metrics}
-    (position,) = (score for score in SCORES if score.covers(POSITION))
-    positions = [
-        replace(position, name=name, label=name.removeprefix(POSITION))
-        for name in sorted(names)
-        if name.startswith(POSITION)
-    ]
-    return render(
-        f"{__package__}/page.html",
-        task=task,
-        entries=entries,
-        scores=shown_scores(entries),
-        letters=letters,
-        positions=positions,
-        caution=next(filter(None, cautions), ""),
-    )
-
-
 def row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a sample as the report shows it."""
-    doc = sample["doc"]
     chances = sample.get("auroc")
-    right = sample.get("chat_acc")
-    gold = doc["gold"]
     margin = None
     if chances:
-        margin = chances[gold] - max([*chances[:gold], *chances[gold + 1 :]])
-    count = len(doc["choices"])
+        false = list(chances)
+        margin = false.pop(sample["doc"]["gold"]) - max(false)
+    count = len(sample["doc"]["choices"])
     weights = {"pairwise_acc": count - 1, "chat_acc": 1, "all_right": 1}
-    return SampleRow(
-        key_of(sample, doc["prefix"], *doc["choices"]),
-        str(doc["doc_id"]),
-        snippet(doc["choices"][max(gold, 0)]),
-        {
-            "id": doc["doc_id"],
-            "types": list(doc["error_types"]),
-            **{key: doc[key] for key in ("prefix", "choices", "gold")},
-        },
-        "unscored" if right is None else "right" if right else "wrong",
-        margin,
-        sorted(filter(None, set(doc["error_types"]))),
-        {
-            "chances": chances,
-            "answers": sample["filtered_resps"],
-            "unscored": sample.get("unscored"),
-        },
-        {
-            name: mean_part(sample[name], weights.get(name, count))
-            for name in _COMPARED
-            if sample.get(name) is not None
-        },
-    )
+    detail = {
+        "chances": chances,
+        "answers": sample["filtered_resps"],
+        "unscored": sample.get("unscored"),
+    }
+    parts = {
+        name: mean_part(sample[name], weights.get(name, count))
+        for name in _COMPARED
+        if sample.get(name) is not None
+    }
+    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, parts)
 
 
 SAMPLES = Samples(row, facet="Error type", script=Path(__file__).with_name("page.js"))
@@ -196,7 +147,6 @@ BENCHMARK = Benchmark(
     ),
     page=Page(
         lead=LEAD,
-        sections=sections,
         samples=SAMPLES,
     ),
     comparing=Comparing(

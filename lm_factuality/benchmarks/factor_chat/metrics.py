@@ -17,21 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import (
-    ACCURACY,
-    DIFFERENCE,
-    SHARE,
-    Measure,
-    Score,
-    bounds_of,
-)
+from lm_factuality.benchmarks.declaration import bounds_of, load_scores
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.scores.statistics import MEAN, Aggregation, Outcome, how_many, pooled_stderr
+from lm_factuality.scores.statistics import (
+    Aggregation,
+    Floats,
+    Outcome,
+    pooled_stderr,
+)
 
 # What may stand before an answer.
 _MARKS = " >#\"'(["
-_ALONE = " alone"
 _NAMED = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
 _BUT = re.compile(
     r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b",
@@ -145,7 +142,7 @@ def read_word(text: str, words: Sequence[str]) -> int | str:
             places.add([word.lower() for word in words].index(match["word"].lower()))
             rests.append(match["rest"])
     if len(places) != 1:
-        return "two answers that differ" if places else f"none of {', '.join(words)}{_ALONE}"
+        return "two answers that differ" if places else f"none of {', '.join(words)} alone"
     (place,) = places
     for rest in rests if len(words) == 2 else ():
         if _BUT.search(rest) if place == 0 else _BUT.match(rest.lstrip(" ,;.-")):
@@ -180,33 +177,30 @@ def row_metrics(
     gold = doc["gold"]
     count = len(doc["choices"])
     words = PROTOCOLS[protocol].words(count)
-    read: list[tuple[float, ...]] = []
+    readable: list[tuple[float, ...]] = []
     reasons = [doc["problem"]] if doc["problem"] else []
     for number, answer in enumerate(answers):
         chances = probabilities(answer, words)
         if isinstance(chances, str):
             reasons.append(f"question {number}: {chances}")
         else:
-            read.append(chances)
+            readable.append(chances)
 
     def outcome(value: float, weight: int = 1) -> Outcome:
         return Outcome(value, doc["doc_id"], weight)
 
-    unreadable = (len(answers) - len(read)) / len(answers)
-    metrics: dict[str, Any] = {
-        "unscored": reasons[0] if reasons else None,
-        "unreadable": outcome(unreadable, len(answers)),
-    }
+    unreadable = outcome((len(answers) - len(readable)) / len(answers), len(answers))
+    metrics = {"unscored": reasons[0] if reasons else None, "unreadable": unreadable}
     letters = [f"{POSITION}{letter}" for letter in LETTERS[:count]] if protocol == "letters" else []
     if reasons:
         names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
         metrics |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
         return metrics | bounds_of("chat_acc", outcome(0), outcome(1))
 
-    row = Chances(PROTOCOLS[protocol].of_choices(read), gold, doc["doc_id"])
-    others = [chance for place, chance in enumerate(row) if place != gold]
-    is_right = outcome(row[gold] > max(others))
-    beaten = [(row[gold] > other) + (row[gold] == other) / 2 for other in others]
+    row = Chances(PROTOCOLS[protocol].of_choices(readable), gold, doc["doc_id"])
+    false = [chance for place, chance in enumerate(row) if place != gold]
+    is_right = outcome(row[gold] > max(false))
+    beaten = [(row[gold] > chance) + (row[gold] == chance) / 2 for chance in false]
     squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(row)]
     metrics |= bounds_of("chat_acc", is_right, is_right)
     metrics |= {
@@ -217,17 +211,19 @@ def row_metrics(
         "brier": outcome(sum(squares) / count, count),
     }
     if not letters:
-        metrics["all_right"] = outcome(row[gold] > 0.5 > max(others))
+        metrics["all_right"] = outcome(row[gold] > 0.5 > max(false))
         metrics["p_true_bias"] = outcome((sum(row) - 1) / count, count)
         return metrics
-    picked = [
-        [place for place in range(count) if chances[place] == max(chances)] for chances in read
-    ]
-    right = [float(places == [(gold - first) % count]) for first, places in enumerate(picked)]
-    metrics["prompt_acc"] = outcome(sum(right) / count, count)
-    for place, name in enumerate(letters):
-        share = sum((place in places) / len(places) for places in picked) / count
-        metrics[name] = outcome(share, count)
+    num_right = 0
+    shares = [0.0] * count
+    for first, chances in enumerate(readable):
+        picked = [place for place in range(count) if chances[place] == max(chances)]
+        num_right += picked == [(gold - first) % count]
+        for place in picked:
+            shares[place] += 1 / len(picked)
+    metrics["prompt_acc"] = outcome(num_right / count, count)
+    for name, share in zip(letters, shares, strict=True):
+        metrics[name] = outcome(share / count, count)
     return metrics
 
 
@@ -241,7 +237,8 @@ def auroc(rows: Rows) -> float:
 
     Equal ones count half. It is NaN without both.
     """
-    return _placements(rows)[0]
+    beats, _ = _placements(rows)
+    return sum(share for _, share in beats) / len(beats) if beats else math.nan
 
 
 def auroc_stderr(rows: Rows) -> float:
@@ -249,11 +246,11 @@ def auroc_stderr(rows: Rows) -> float:
 
     It is that of DeLong's placements, with the residuals of a document summed.
     """
-    area, true, false = _placements(rows)
+    area = auroc(rows)
     residuals: dict[str, float] = defaultdict(float)
-    for placements in (true, false):
-        for cluster, placement in placements:
-            residuals[cluster] += (placement - area) / len(placements)
+    for placements in _placements(rows):
+        for cluster, share in placements:
+            residuals[cluster] += (share - area) / len(placements)
     groups = len(residuals)
     if groups < 2:
         return math.nan
@@ -261,25 +258,23 @@ def auroc_stderr(rows: Rows) -> float:
     return math.sqrt(groups / (groups - 1) * squares)
 
 
-def _placements(rows: Rows) -> tuple[float, Placements, Placements]:
-    """Return the area, and the placements of true and of false choices."""
-    true: Placements = []
-    false: Placements = []
+def _placements(rows: Rows) -> tuple[Placements, Placements]:
+    """Return the placements of true and of false choices."""
+    by_truth: dict[bool, Placements] = {True: [], False: []}
     for row in rows:
         if row is None:
             continue
         for place, chance in enumerate(row):
-            choices = true if place == row.gold else false
-            choices.append((row.cluster, chance))
-    if not true or not false:
-        return math.nan, [], []
-    beats = _below(true, false)
-    beaten = [(cluster, 1 - share) for cluster, share in _below(false, true)]
-    return sum(share for _, share in beats) / len(beats), beats, beaten
+            by_truth[place == row.gold].append((row.cluster, chance))
+    beats = _shares_below(by_truth[True], by_truth[False])
+    below = _shares_below(by_truth[False], by_truth[True])
+    return beats, [(cluster, 1 - share) for cluster, share in below]
 
 
-def _below(choices: Placements, others: Placements) -> Placements:
+def _shares_below(choices: Placements, others: Placements) -> Placements:
     """Return the share of others that lie below each choice. Equal ones count half."""
+    if not others:
+        return []
     values = [value for _, value in choices]
     ordered = np.sort([value for _, value in others])
     both = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
@@ -292,102 +287,34 @@ def expected_calibration_error(rows: Rows) -> float:
 
     It is over bins weighted by their choices, and NaN without any.
     """
-    return _calibration_error([sum(column) for column in zip(*_gaps(rows), strict=True)])
+    return _calibration_error(sum(_gaps(rows), np.zeros(BINS + 1)).tolist())
 
 
-def _gaps(rows: Rows) -> list[list[float]]:
+def _gaps(rows: Rows) -> list[Floats]:
     """Return for each document the probabilities minus the true choices of each bin.
 
     The last number is how many choices there are.
     """
-    by_document: dict[str, list[float]] = defaultdict(lambda: [0.0] * (BINS + 1))
+    by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(BINS + 1))
     for row in rows:
-        if row is None:
-            continue
-        totals = [0.0] * BINS
-        true = [0.0] * BINS
-        for place, chance in enumerate(row):
-            number = min(int(chance * BINS), BINS - 1)
-            totals[number] += chance
-            true[number] += place == row.gold
-        gaps = by_document[row.cluster]
-        for number in range(BINS):
-            gaps[number] += totals[number] - true[number]
-        gaps[BINS] += len(row)
+        if row is not None:
+            bins = [min(int(chance * BINS), BINS - 1) for chance in row]
+            totals = np.bincount(bins, row, BINS)
+            totals[bins[row.gold]] -= 1
+            by_document[row.cluster] += [*totals, len(row)]
     return list(by_document.values())
 
 
 def _calibration_error(sums: Sequence[float]) -> float:
-    *gaps, count = sums or [0.0]
+    *gaps, count = sums
     return sum(map(abs, gaps)) / count if count else math.nan
 
 
-_CALIBRATION = Aggregation(
-    expected_calibration_error,
-    lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
-)
-
-_CHAT_ACC = Score(
-    "chat_acc",
-    MEAN,
-    ACCURACY,
-    "Accuracy",
-    note="the true completion has the highest probability; a tie is wrong",
-)
-SCORES = (
-    _CHAT_ACC,
-    *_CHAT_ACC.bounds(),
-    Score(
-        "pairwise_acc",
-        MEAN,
-        ACCURACY,
-        "Pairwise accuracy",
-        note="against each contradiction, a tie counts half",
+SCORES = load_scores(
+    __package__,
+    auroc=Aggregation(auroc, auroc_stderr),
+    calibration_error=Aggregation(
+        expected_calibration_error,
+        lambda rows: pooled_stderr(_gaps(rows), _calibration_error),
     ),
-    Score(
-        "all_right",
-        MEAN,
-        ACCURACY,
-        "All right",
-        note="the true completion accepted, every contradiction refused",
-    ),
-    Score(
-        "prompt_acc",
-        MEAN,
-        ACCURACY,
-        "Accuracy of prompts",
-        note="the letter of the true completion, over all rotations",
-    ),
-    Score(
-        "auroc",
-        Aggregation(auroc, auroc_stderr),
-        Measure("auroc"),
-        "AUROC",
-        times=1,
-        digits=3,
-    ),
-    Score("brier", MEAN, Measure("brier"), "Brier score", False, 1, 3),
-    Score(
-        "ece",
-        _CALIBRATION,
-        Measure("calibration_error"),
-        "Calibration error",
-        False,
-        1,
-        3,
-        f"expected, {BINS} bins",
-    ),
-    Score(
-        "p_true_bias",
-        MEAN,
-        DIFFERENCE,
-        "Bias to True",
-        None,
-        1,
-        3,
-        "mean probability of True minus the share of true",
-    ),
-    Score(f"{POSITION}*", MEAN, SHARE, higher=None),
-    Score("unreadable", MEAN, SHARE, "Unreadable answers", False),
-    Score("unscored", Aggregation(how_many), higher=False),
 )

@@ -1,12 +1,12 @@
 """The lm_eval task behind every YAML of FACTOR for chat models."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from lm_eval.api.instance import Instance
 
 from judges.templates import Prompts
-from lm_factuality.benchmarks.factor.corpus import Corpus, parse_corpus
+from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, read_yaml
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_chat.metrics import (
@@ -16,13 +16,25 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     PROTOCOLS,
     row_metrics,
 )
-from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import answers
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.harness.suite_task import Settings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
-# Keys of the YAML that a FACTOR task does not have.
-_FOREIGN = ("output_type", "generation_kwargs", "metric_list")
+
+class ChatMetadata(FactorMetadata):
+    """The settings of a task."""
+
+    protocol: Literal["statements", "letters"] = "statements"  # type: ignore[assignment]
+    answers: Literal["auto", "logprobs", "words"] = "auto"
+    caution: str = ""
+
+
+class ChatCorpus(Corpus):
+    """The YAML of a task."""
+
+    output_type: Literal["generate_until"] = "generate_until"  # type: ignore[assignment]
+    generation_kwargs: Any = None
+    metadata: ChatMetadata = ChatMetadata()
 
 
 class FactorChatTask(FactorTask):
@@ -42,45 +54,27 @@ class FactorChatTask(FactorTask):
         self.OUTPUT_TYPE = answers.REQUEST_TYPE
 
     @staticmethod
-    def corpus_of(config: Mapping[str, Any]) -> Corpus:
-        """Return the corpus without what is no part of a FACTOR task."""
-        own = {key: value for key, value in config.items() if key not in _FOREIGN}
-        own["metadata"] = dict(config.get("metadata") or {})
-        own["metadata"].pop("protocol", None)
-        return parse_corpus(own)
-
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def corpus_of(config: Mapping[str, Any]) -> ChatCorpus:
         """Return what the YAML says, checked."""
-        self._protocol_name = str(metadata.get("protocol", "statements"))
-        self._way = str(metadata.get("answers", "auto"))
-        about: dict[str, Any] = {"protocol": self._protocol_name, "answers": self._way}
-        for key, names in (("protocol", tuple(PROTOCOLS)), ("answers", answers.WAYS)):
-            if about[key] not in names:
-                raise ConfigError(
-                    f"{config.get('task')}: metadata.{key}: found {about[key]!r}, expected one of"
-                    f" {', '.join(names)}"
-                )
-        self._protocol = PROTOCOLS[self._protocol_name]
-        self._prompts = Prompts()
+        return read_yaml(ChatCorpus, config)
+
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
+        """Return what the YAML says, checked."""
         self._corpus = self.corpus_of(config)
-        about["prompt_hashes"] = self._prompts.hashes([self._protocol.prompt])
-        if self._protocol_name == "letters":
-            about["caution"] = f"{metadata.get('caution') or ''} {CENTRE}".strip()
-        return Settings(
+        self._asked = self._corpus.metadata
+        self._protocol = PROTOCOLS[self._asked.protocol]
+        self._prompts = Prompts()
+        about: dict[str, Any] = {
+            "protocol": self._asked.protocol,
+            "answers": self._asked.answers,
+            "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
+        }
+        if self._asked.protocol == "letters":
+            about["caution"] = f"{self._asked.caution} {CENTRE}".strip()
+        return TaskSettings(
             {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
             about,
         )
-
-    def read_documents(self) -> list[dict[str, Any]]:
-        """Return the rows as samples show them."""
-        documents = super().read_documents()
-        self._most = max(len(document["choices"]) for document in documents)
-        if self._most > len(LETTERS):
-            raise DataError(
-                f"{self.config.task}: a row has {self._most} choices, expected at most"
-                f" {len(LETTERS)}"
-            )
-        return documents
 
     def fewshot_context(
         self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any
@@ -98,7 +92,12 @@ class FactorChatTask(FactorTask):
     ) -> list[Instance]:
         """Return a request for each prompt."""
         words = self._protocol.words(len(doc["choices"]))
-        rest = (words, self._way, dict(self.config.generation_kwargs or {}), *self.room_to_think())
+        rest = (
+            words,
+            self._asked.answers,
+            dict(self.config.generation_kwargs or {}),
+            *self.room_to_think(),
+        )
         arguments = without_chat(kwargs)
         return [
             Instance(answers.REQUEST_TYPE, doc, (prompt, *rest), place, **arguments)
@@ -111,8 +110,10 @@ class FactorChatTask(FactorTask):
         if not all(response.problem for response in responses):
             by_words = all(response.logprobs is None for response in responses)
             self.config.metadata["answers_read"] = "words" if by_words else "logprobs"
-        return row_metrics(doc, responses, self._protocol_name)
+        return row_metrics(doc, responses, self._asked.protocol)
 
     def families(self) -> dict[str, Sequence[str]]:
         """Return the letters that scores are by."""
-        return {POSITION: LETTERS[: self._most] if self._protocol_name == "letters" else ()}
+        if self._asked.protocol != "letters":
+            return {POSITION: ()}
+        return {POSITION: LETTERS[: max(len(doc["choices"]) for doc in self.eval_docs)]}

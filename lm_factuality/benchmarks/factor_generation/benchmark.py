@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.declaration import (
     Score,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FactorGeneration
-from lm_factuality.benchmarks.factor_generation.tally import sums
+from lm_factuality.benchmarks.factor_generation.tally import sums_of
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.harness.outputs import TaskResult, number_of
@@ -115,7 +115,7 @@ BENCHMARK = judged_benchmark(
             facet="Error type",
             right="Rows without a false generation",
             compared=lambda name: _POOLED if name == _POOLED.name else None,
-            sums=sums,
+            sums=sums_of,
             script=Path(__file__).with_name("page.js"),
         ),
     ),

@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import chain, islice
+from os.path import commonprefix
 from typing import Any, Literal, get_args
 
 from judges.judge import Judge
@@ -83,11 +85,8 @@ def find_edit(true: str, false: str) -> MinimalFact:
     true, false = true.strip(), false.strip()
     true_words, false_words = list(_WORD.finditer(true)), list(_WORD.finditer(false))
     true_texts, false_texts = ([word[0] for word in words] for words in (true_words, false_words))
-    start = 0
-    for first, second in zip(true_texts, false_texts, strict=False):
-        if first != second:
-            break
-        start += 1
+    # Of lists, it compares the items.
+    start = len(commonprefix([true_texts, false_texts]))  # noqa: RUF071
     if start == len(true_words) == len(false_words):
         raise ValueError("the completions differ in no word")
     for side, words in (("true", true_words), ("false", false_words)):
@@ -228,23 +227,27 @@ def support_marks(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[M
         subjects: Those of the prompt ``factor_generation/mark``.
     """
     by_words = judge.config.capabilities.by_words
-    pairs: list[list[Pair] | None] = []
-    for subject in subjects:
-        wordings, evidence = ("correct", "incorrect"), subject["sentence"]
-        if by_words:
-            wordings, evidence = ("true_edit", "false_edit"), evidence[len(subject["stem"]) :]
-            true, false = (read(subject[wording]).stems for wording in wordings)
-            if not true or not false or true == false:
-                pairs.append(None)
-                continue
-            evidence = evidence.strip()
-        pairs.append([Pair(subject[wording], (evidence,)) for wording in wordings])
-    asked = [pair for both in pairs if both for pair in both]
-    verifications = iter(verify(judge, asked, "marking generations"))
+    pairs = [_wordings(subject, by_words) for subject in subjects]
+    verifications = iter(verify(judge, list(chain.from_iterable(pairs)), "marking generations"))
     return [
-        _mark(next(verifications), next(verifications)) if both else Mark(None, _NO_CONTENT_WORD)
-        for both in pairs
+        _mark(*islice(verifications, 2)) if wordings else Mark(None, _NO_CONTENT_WORD)
+        for wordings in pairs
     ]
+
+
+def _wordings(subject: Mapping[str, Any], by_words: bool) -> list[Pair]:
+    """Pair the true and the false wording with the sentence.
+
+    There are none if all that a judge sees are words of content, in which both are the same.
+    """
+    if not by_words:
+        return [Pair(subject[key], (subject["sentence"],)) for key in ("correct", "incorrect")]
+    true, false = subject["true_edit"], subject["false_edit"]
+    stems = [read(wording).stems for wording in (true, false)]
+    if not all(stems) or stems[0] == stems[1]:
+        return []
+    evidence = subject["sentence"][len(subject["stem"]) :].strip()
+    return [Pair(wording, (evidence,)) for wording in (true, false)]
 
 
 def _mark(true: Verification, false: Verification) -> Mark:

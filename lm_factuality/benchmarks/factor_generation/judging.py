@@ -1,52 +1,36 @@
-"""The benchmark in order: generations are cut at the end of their sentence, a judge marks each, the
-marks become a JSON object and a table."""
+"""The benchmark in order: generations are cut at the end of their sentence, and a judge marks
+each."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, StrictFloat, StrictInt
+from pydantic import StrictFloat, StrictInt
 
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
-from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
-from lm_factuality.benchmarks.judged import JudgedMethod
-from lm_factuality.ground.console import interval, shown
-from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Table, Verdict
-from lm_factuality.scores.statistics import defined, interval_of, pooled_interval
+from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark, MinimalFact
+from lm_factuality.benchmarks.judged import JudgedMethod, count
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
+from lm_factuality.scores.statistics import Outcome
 
 PROMPT = "factor_generation/mark"
 _KIND = "mark"  # of the subjects of the prompt
 
-_COLUMNS = (
-    *("subset", "#rows", "#generations", "#unscored", "#neutral", "#true (T)", "#false (F)"),
-    *("#T/(T+F)", "#95% interval", "#worst / best"),
-)
-_NAMES = {
-    tally.RIGHT: "right",
-    tally.WRONG: "wrong",
-    tally.WEIGHTED: "all (weighted)",
-    tally.POOLED: "all (pooled)",
-}
 
+@dataclass(frozen=True, kw_only=True)
+class GenerationDocument(MinimalFact):
+    """What the judge and the scores need of a document."""
 
-class _Document(BaseModel):
     doc_id: str
     prefix: str
     problem: str
-    no_fact: str
-    stem: str
-    true: str
-    false: str
-    true_edit: str
-    false_edit: str
     choices: list[Any]
     gold: StrictInt
-    contradiction: StrictInt
     mean_logprob: list[StrictFloat | StrictInt | None]
 
 
@@ -68,7 +52,7 @@ class FactorGeneration(JudgedMethod):
     name = "factor_generation"
     kinds = ("verify",)
     prompt_names = (PROMPT,)
-    document: ClassVar[type] = _Document
+    document: ClassVar[type] = GenerationDocument
     identity = ("doc_id",)
     scores = tally.SCORES
 
@@ -98,75 +82,31 @@ class FactorGeneration(JudgedMethod):
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, responses, repeat(Mark(None, reason)))
 
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return the table of the paper, and what is not in it.
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        """Return how many rows were judged, and generations by their mark.
 
-        Returns:
-            ``subsets`` (right, wrong, weighted, pooled), each with counts, shares, accuracy, its
-            95% interval (bootstrap over documents) and its value if every unscored generation were
-            false, or true; how often the model is right over all ``pairs``; how many ``rows`` were
-            judged; how many generations are ``unscored``, and why; and why the weighted accuracy is
-            ``not_defined``.
+        Beside them stand the reasons why rows have no fact and generations no mark, and why the
+        weighted accuracy is ``not_defined``.
         """
-        tallies = [
-            tally.tally_row(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)
-        ]
-        totals, documents = tally.add(tallies), tally.by_document(tallies)
-        reasons = Counter(reason for verdict in verdicts for reason in verdict["reasons"] if reason)
-        without = Counter(str(doc["no_fact"]) for doc in docs if doc["no_fact"])
-        groups = Counter(row.group for row in tallies if any(row.counts))
-        subsets = {}
-        for subset in tally.SUBSETS:
-            rows = groups[subset] if subset in tally.GROUPS else groups.total()
-            subsets[subset] = {"rows": rows, **_figures(subset, totals, documents)}
+        sums = tally.add(map(tally.tally_row, docs, verdicts))
+        marks = map(int, tally.marks_of(sums, tally.POOLED))
         return {
-            "subsets": subsets,
-            "pairs": {
-                "right": int(totals.pairs_right),
-                "all": int(totals.pairs),
-                "share_right": defined(totals.weight),
-            },
-            "rows": {
-                "all": len(docs),
-                "judged": groups.total(),
-                "without_fact": dict(without.most_common()),
-                "unsplit": groups[tally.UNSPLIT],
-            },
-            "unscored": {
-                "generations": reasons.total(),
-                "reasons": dict(reasons.most_common()),
-            },
-            "not_defined": totals.why_undefined() or None,
+            "rows": len(docs),
+            "generations": dict(zip(MARKS, marks, strict=True)),
+            "without_fact": count(doc["no_fact"] or None for doc in docs),
+            "unscored": count(reason for verdict in verdicts for reason in verdict["reasons"]),
+            "not_defined": tally.why_undefined(sums),
         }
 
-    def table(self, summary: Mapping[str, Any]) -> Table:
-        rows = [_cells(name, summary["subsets"][subset]) for subset, name in _NAMES.items()]
-        pairs, counts, unscored = summary["pairs"], summary["rows"], summary["unscored"]
-        notes = [
-            "Right: the model's mean log-probability per token is higher for the true"
-            f" completion than for the false one; so in {shown(pairs['share_right'])} of"
-            f" {pairs['all']} pairs, by which 'weighted' weighs.",
-            "Intervals: percentile bootstrap over documents. Worst / best: if every unscored"
-            " generation were false, or true.",
-            "A judge that reads no prompt, such as the lexical one, knows the row's own two"
-            " wordings alone: to it a generation that states or violates the fact in other"
-            " words is neutral.",
-        ]
-        if summary["not_defined"]:
-            notes.append(f"No weighted accuracy: {summary['not_defined']}.")
-        if counts["without_fact"]:
-            notes.append(f"Rows without a minimal fact: {_listed(counts['without_fact'])}")
-        if counts["unsplit"]:
-            notes.append(
-                f"Rows of which it is not known whether the model is right: {counts['unsplit']}, in"
-                " 'pooled' alone"
-            )
-        if unscored["reasons"]:
-            notes.append(f"Unscored generations: {_listed(unscored['reasons'])}")
-        return _COLUMNS, rows, notes
-
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        return tally.row_metrics(doc, verdict)
+        """Return the tally of one row, under the name of every score that it is part of."""
+        right = doc["factor_acc"]
+        return {
+            **dict.fromkeys([score.name for score in tally.SCORES], tally.tally_row(doc, verdict)),
+            "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),
+            "unscored": verdict["marks"].count(None),
+            "without_fact": doc["no_fact"] or None,
+        }
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         for mark, reason in zip(verdict["marks"], verdict["reasons"], strict=True):
@@ -200,8 +140,8 @@ class FactorGeneration(JudgedMethod):
         return items
 
     def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        said = iter(answers)
-        marks = [next(said) if text else None for text in verdict["sentences"]]
+        remaining = iter(answers)
+        marks = [next(remaining) if text else None for text in verdict["sentences"]]
         reasons = [
             None if mark else reason for mark, reason in zip(marks, verdict["reasons"], strict=True)
         ]
@@ -258,39 +198,3 @@ def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) 
         "reasons": [mark.reason for mark in marks],
         "unscored": unscored,
     }
-
-
-def _figures(subset: str, totals: tally.Totals, documents: Sequence[Sequence[float]]) -> JsonObject:
-    """Return the figures of a subset; its counts, unless they are weighted."""
-
-    def accuracy_of(vector: Sequence[float]) -> float:
-        return tally.Totals.of(vector).score(subset, tally.ACCURACY)
-
-    figures: JsonObject = {}
-    if subset != tally.WEIGHTED:
-        for name, count in totals.counts(subset)._asdict().items():
-            figures[name] = int(count)
-    figures["shares"] = {mark: defined(totals.score(subset, mark)) for mark in MARKS}
-    accuracy = defined(totals.score(subset, tally.ACCURACY))
-    figures["accuracy"] = accuracy
-    ends = interval_of(pooled_interval(documents, accuracy_of))
-    figures["interval"] = None if accuracy is None else ends
-    figures["worst"] = defined(totals.bound(subset, facts.FALSE))
-    figures["best"] = defined(totals.bound(subset, facts.TRUE))
-    return figures
-
-
-def _cells(name: str, figures: Mapping[str, Any]) -> list[str]:
-    """Return a row of the table."""
-    counts = ["", ""]
-    if "unscored" in figures:
-        generations = sum(figures[mark] for mark in (*MARKS, "unscored"))
-        counts = [str(generations), str(figures["unscored"])]
-    shares = [shown(figures["shares"][mark]) for mark in ("neutral", facts.TRUE, facts.FALSE)]
-    bounds = f"{shown(figures['worst'])} / {shown(figures['best'])}"
-    accuracy = [shown(figures["accuracy"]), interval(figures["interval"]), bounds]
-    return [name, str(figures["rows"]), *counts, *shares, *accuracy]
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return "; ".join(f"{count} {reason}" for reason, count in counts.items())

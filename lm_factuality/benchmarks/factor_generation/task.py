@@ -21,13 +21,14 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     find_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
-from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add
+from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, why_undefined
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import Settings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings, without_chat
 from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class FactorGenerationTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         self._corpus = parse_corpus(
             {key: value for key, value in config.items() if key not in _OWN_KEYS}
         )
@@ -90,7 +91,7 @@ class FactorGenerationTask(JudgedTask):
         }
         if not reads_prompt(self._judge_config):
             about["caution"] = CAUTION
-        return FACTOR_GENERATION, Settings(
+        return FACTOR_GENERATION, TaskSettings(
             {"doc_to_text": "prompt", "doc_to_target": "true"}, about
         )
 
@@ -99,7 +100,8 @@ class FactorGenerationTask(JudgedTask):
         declared = super().aggregation()
 
         def accuracy(rows: Sequence[RowTally]) -> float:
-            if reason := add(rows).why_undefined():
+            reason = why_undefined(add(rows))
+            if reason:
                 logger.warning("%s: no accuracy: %s", self.config.task, reason)
                 self.config.metadata["caution"] = (
                     f"{self.config.metadata.get('caution', '')} No accuracy: {reason}.".strip()

@@ -3,16 +3,17 @@ place; and its part of the report, as table 4 of its paper lays it out, with the
 beneath one's own."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from operator import ne
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Figure, Model
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -25,14 +26,16 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Score,
     Scoring,
+    find_score,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
-from lm_factuality.benchmarks.felm.rows import FELM
-from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, snippet
+from lm_factuality.benchmarks.felm.questions import Questioner
+from lm_factuality.benchmarks.felm.rows import FELM, RULES
+from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.plots import dots
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, texts
 
@@ -55,8 +58,7 @@ def keep(sample: Sample) -> Row:
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
-    protocol = _protocol(task)
-    mode, _ = _method(task)
+    protocol, mode = _setting(task, "protocol"), _setting(task, "mode")
     return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
@@ -88,122 +90,117 @@ def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str
     return {"doc": {**sample["doc"], "labels": labels}}
 
 
-class Cell(NamedTuple):
-    """What a run has in a cell of table 4."""
-
-    score: Score
-    figure: Figure
-    precision_and_recall: Sequence[str]
-
-
-class Block(NamedTuple):
-    """The scores of a model, laid out as in table 4."""
-
-    model: str
-    data: str
-    rows: Sequence[Mapping[str, Any]]
-    """The ``domain``, the ``level``, and ``cells`` for the columns of the table."""
-
-
 def sections(chosen: Chosen) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
-    dots_of = [(f"{run.model.label}, {run.result.task}", run.dots(_SHOWN[:2])) for run in entries]
-    rows = [(name, scores) for name, scores in dots_of if scores]
-    labels = [score.label for score in _SHOWN[:2]]
     values = {
         "table": TABLE4,
         "blocks": _blocks(entries),
         "runs": [(entry, _method_in_words(entry.result)) for entry in entries],
         "scores": _SHOWN,
-        "drawing": dots("F1 of finding errors", "F1, %", rows, labels) if rows else None,
     }
     return [render(f"{__package__}/page.html", **values)]
 
 
-def _protocol(task: TaskResult) -> str:
-    return str(task.metadata.get("protocol", "paper"))
-
-
-def _method(task: TaskResult) -> tuple[str, str]:
-    return str(task.metadata.get("mode", "vanilla")), str(task.metadata.get("unit", "segment"))
+def _setting(task: TaskResult, name: str) -> str:
+    """Return what a run says of ``protocol``, ``unit`` or ``mode``."""
+    return str(task.metadata.get(name, getattr(Questioner, name)))
 
 
 def _method_in_words(task: TaskResult) -> str:
     """Return the method, and whether its claims are clauses or references are lacking."""
-    mode, unit = _method(task)
-    words = f"{TABLE4['modes'].get(mode, mode)}, {unit}s"
-    if mapping(task.metadata.get("claims_from")).get("rules"):
+    mode = _setting(task, "mode")
+    words = f"{TABLE4['modes'].get(mode, mode)}, {_setting(task, 'unit')}s"
+    if mapping(task.metadata.get("claims_from")).get(RULES):
         words += " (clauses cut by rules)"
     lacking = int(task.metrics.get("without_references") or 0)
     return f"{words} ({lacking} rows without references)" if lacking else words
 
 
-def _blocks(entries: Sequence[Entry]) -> list[Block]:
-    """Return a block for each model on each file of data. Its columns are methods."""
+def _blocks(entries: Sequence[Entry]) -> list[JsonObject]:
+    """Return the scores of each model on each file of data, laid out as in table 4.
+
+    Returns:
+        For each the ``model``, the ``data``, and ``rows`` with a ``domain``, a ``level`` and
+        ``cells``, one for each method. Rows of domains that the data lacks are left out.
+    """
     runs: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
     for entry in entries:
         result = entry.result
         data = mapping(result.metadata.get("data")).get("file") or result.task
-        runs.setdefault((str(data), entry.model), {})[_method(result)] = entry
+        method = _setting(result, "mode"), _setting(result, "unit")
+        runs.setdefault((str(data), entry.model), {})[method] = entry
     blocks = []
     for (data, model), entry_of in runs.items():
         columns = [entry_of.get((column["mode"], column["unit"])) for column in TABLE4["columns"]]
         rows = []
         for domain, level in product(TABLE4["domains"], LEVELS):
             cells = [entry and _cell(entry, domain, level) for entry in columns]
-            rows.append({"domain": domain, "level": level, "cells": cells})
-        # FELM's own data has all domains, other data fewer.
-        scored = {row["domain"] for row in rows if any(row["cells"])}
-        blocks.append(Block(model.label, data, [row for row in rows if row["domain"] in scored]))
+            if any(cells):
+                rows.append({"domain": domain, "level": level, "cells": cells})
+        blocks.append({"model": model.label, "data": data, "rows": rows})
     return blocks
 
 
-def _cell(entry: Entry, domain: str, level: str) -> Cell | None:
-    suffix = "" if domain == "all" else f"_{domain}"
-    score = next(score for score in SCORES if score.name == f"{level}_f1{suffix}")
-    figure = entry.figure(score)
-    if figure is None:
-        return None
-    metrics = entry.result.metrics
-    parts = [metrics.get(f"{level}_{name}{suffix}") for name in ("precision", "recall")]
-    # NaN differs from itself: a score that is not defined.
-    written = ["–" if part is None or part != part else score.write(part) for part in parts]
-    return Cell(score, figure, written)
+def _cell(entry: Entry, domain: str, level: str) -> JsonObject | None:
+    """Return what a run has in a cell of table 4, or None if its F1 is not defined."""
+    figures = {}
+    for name in TABLE4["scores"]:
+        suffix = "" if domain == "all" else f"_{domain}"
+        figures[name] = entry.figure(find_score(SCORES, f"{level}_{name}{suffix}"))
+    return figures if figures["f1"] else None
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, outputs = sample["doc"], texts(sample["filtered_resps"])
-    judged = judge_document(doc, outputs, _protocol(result))
-    parts: dict[str, Counts] = {}
-    margin = None
-    outcome = "unscored"
-    if judged.flagged is not None:
-        wrong = sum(map(ne, judged.errors, judged.flagged))
-        margin = -wrong / len(judged.errors)
-        outcome = "wrong" if wrong else "right"
-        for level in LEVELS:
-            counts = tuple(map(float, sample[f"{level}_f1"]))
-            parts[f"{level}_f1"] = counts
-            parts[f"{level}_balanced_accuracy"] = counts
-    return SampleRow(
-        key=key_of(sample, doc["prompt"], *doc["segments"]),
-        cluster=str(doc["index"]),
-        title=snippet(doc["prompt"]),
+    judged = judge_document(doc, outputs, _setting(result, "protocol"))
+    return segments_row(
+        sample,
+        judged.flagged and list(map(ne, judged.errors, judged.flagged)),
+        SCORES,
         doc={
             **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
             "id": doc["index"],
             "gold": [not label for label in doc["labels"]],
         },
-        outcome=outcome,
-        margin=margin,
-        facets=(doc["domain"],),
         detail={
             "flagged": judged.flagged,
             "unscored": judged.reason,
             "outputs": outputs,
             "mode": doc["mode"],
         },
-        parts=parts,
+    )
+
+
+def segments_row(
+    sample: Sample, wrong: Sequence[bool] | None, scores: Sequence[Score], **shown: JsonObject
+) -> SampleRow:
+    """Return an answer in segments as the report shows it.
+
+    Args:
+        sample: The sample.
+        wrong: Whether each segment is wrong. None if the answer is unscored.
+        scores: The scores of the benchmark.
+        **shown: ``doc`` and ``detail`` of the row.
+    """
+    doc = sample["doc"]
+    row = SampleRow(
+        key=key_of(sample, doc["prompt"], *doc.get("segments", ())),
+        cluster=str(doc["index"]),
+        title=snippet(doc["prompt"]),
+        outcome="unscored",
+        margin=None,
+        facets=(doc["domain"],),
+        **shown,
+    )
+    if wrong is None:
+        return row
+    return replace(
+        row,
+        outcome="wrong" if any(wrong) else "right",
+        margin=-sum(wrong) / max(1, len(wrong)),
+        parts={
+            score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
+        },
     )
 
 

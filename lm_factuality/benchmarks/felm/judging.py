@@ -3,10 +3,11 @@ extracted (appendix D, table 5); and is certified on it, with intervals and besi
 not read."""
 
 import random
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from judges.answers import Answer
@@ -20,16 +21,24 @@ from lm_factuality.benchmarks.felm.metrics import (
     MEASURES,
     count_response,
     of_totals,
+    pooled_scores,
     to_report,
 )
-from lm_factuality.benchmarks.felm.questions import MODES, UNITS, Questioner, extraction_subject
+from lm_factuality.benchmarks.felm.questions import (
+    MODES,
+    UNITS,
+    Mode,
+    Questioner,
+    Unit,
+    extraction_subject,
+)
 from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError
-from lm_factuality.ground.published import blob_id, locate
+from lm_factuality.ground.errors import BackendDown
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
+from lm_factuality.harness.own_data import find_data
 from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
@@ -45,10 +54,8 @@ def judge_rows(
     """Return the judge's verdict on every row; several samples are voted on."""
     subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
-        row_claims = claims.get(row.index)
-        has_claims = row_claims and row_claims.problem is None and row_claims.numbered()
-        if questioner.unit_of(row) == "segment" or has_claims:
-            question = questioner.ask(row, row_claims)
+        question = questioner.ask(row, claims.get(row.index))
+        if question is not None:
             subjects.setdefault(question.prompt, {})[row.index] = question.subject
     answers: dict[str, Sequence[Answer]] = {}
     for prompt, subject_of in subjects.items():
@@ -56,23 +63,18 @@ def judge_rows(
         answers |= zip(subject_of, replies, strict=True)
     judged = []
     for row in rows:
-        is_claim = questioner.unit_of(row) == "claim" and row.index in answers
-        owners = claims[row.index].owners() if is_claim else None
-        outputs = _outputs(answers.get(row.index), owners)
-        protocol = questioner.protocol
-        judged.append(judge_response(row.index, row.domain, row.labels, outputs, protocol))
+        problem = "" if row.index in answers else "no claims for this row"
+        owners = claims[row.index].owners() if row.index in claims else ()
+        response = judge_response(
+            row.domain,
+            row.labels,
+            answers.get(row.index, ()),
+            owners,
+            problem,
+            questioner.protocol,
+        )
+        judged.append(response)
     return judged
-
-
-def _outputs(answers: Sequence[Answer] | None, owners: Sequence[int] | None) -> Outputs:
-    """Return the answers to the question about a row, or why there are none."""
-    if answers is None:
-        return Outputs(problem="no claims for this row")
-    written = [answer for answer in answers if answer.text is not None]
-    if not written:
-        return Outputs(problem=answers[0].error or "no answer")
-    texts = [answer.text or "" for answer in written]
-    return Outputs(texts, owners, cut_off=[answer.is_cut_off for answer in written])
 
 
 def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
@@ -97,25 +99,22 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     ]
 
 
-def baselines(responses: Sequence[JudgedResponse]) -> dict[str, list[JudgedResponse]]:
-    """Return the responses as judges flag them that do not read.
+def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
+    """Return the scores of judges that do not read, on the same responses.
 
     The one that flags at random does so with the share of segments that hold an error.
     """
-    errors = [error for response in responses for error in response.errors]
+    errors = list(chain.from_iterable(response.errors for response in responses))
     shares = {"everything": 1.0, "nothing": 0.0, "at random": sum(errors) / max(1, len(errors))}
-    flagged = {}
+    reports = {}
     for name, share in shares.items():
         draw = random.Random(0)
-        flagged[f"flag {name}"] = [
-            replace(
-                response,
-                flagged=tuple(draw.random() < share for _ in response.errors),
-                reason=None,
-            )
-            for response in responses
-        ]
-    return flagged
+        flagged = []
+        for response in responses:
+            flags = tuple(draw.random() < share for _ in response.errors)
+            flagged.append(replace(response, flagged=flags))
+        reports[f"flag {name}"] = pooled_scores(flagged)
+    return reports
 
 
 _BINS = 10
@@ -125,29 +124,18 @@ _SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
 class FelmTrial:
     """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
 
-    def __init__(self, unit: str, mode: str, wanted: Wanted) -> None:
+    def __init__(self, unit: Unit, mode: Mode, wanted: Wanted) -> None:
         """Read the rows and their claims.
 
         Raises:
-            ConfigError: Claims are given where none are judged.
             DataError: The data or the claims cannot be read.
         """
-        path = tasks_folder() / "sample" / "sample_felm.jsonl"
-        if not wanted.sample:
-            path = locate(FELM, wanted.data_dir).path
-        blob = blob_id(path)
-        self.data = {"file": path.name, "git_blob": blob, "is_published": blob == FELM.blob}
+        sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
+        path, self.data = find_data(sample, FELM, wanted.data_dir)
         self._rows = felm_rows.read_rows(path)
         self._questioner = Questioner(unit, mode)
-        self._claims: Mapping[str, RowClaims] = {}
-        if wanted.claims and unit != "claim":
-            raise ConfigError(
-                "--claims is for the claim settings: add --setting claim_cot, or another of them"
-            )
-        if wanted.claims:
-            self._claims = felm_rows.read_claims(wanted.claims, self._rows)
-        elif unit == "claim":
-            self._claims = {row.index: felm_rows.split_claims(row) for row in self._rows}
+        source = str(wanted.claims or felm_rows.RULES)
+        self._claims = self._questioner.claims_of(self._rows, source)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
         return judge_rows(judge, self._rows, self._questioner, self._claims)
@@ -174,8 +162,8 @@ class FelmTrial:
         measured: JsonObject = {
             "scores": to_report(responses, "paper"),
             "intervals": intervals,
-            "baselines": _reports(responses),
-            "baselines_where_scored": _reports(scored),
+            "baselines": baselines(responses),
+            "baselines_where_scored": baselines(scored),
         }
         if not judge.config.capabilities.reads_prompts:
             measured["calibration"] = calibrate(judge, self._rows)
@@ -219,14 +207,7 @@ class FelmTrial:
         return ("judge, level", *(f"#{name}" for name in names)), rows, notes
 
 
-def _reports(responses: Sequence[JudgedResponse]) -> JsonObject:
-    """Return the scores of the judges that do not read."""
-    return {
-        name: to_report(flagged, "paper")[ALL] for name, flagged in baselines(responses).items()
-    }
-
-
-def _setting(unit: str, mode: str) -> Certifiable:
+def _setting(unit: Unit, mode: Mode) -> Certifiable:
     name = f"{unit}_{mode}"
     needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
     return Certifiable(
@@ -236,7 +217,7 @@ def _setting(unit: str, mode: str) -> Certifiable:
         "F1 of segments with errors",
         FELM.blob,
         partial(FelmTrial, unit, mode),
-        takes=("sample", "claims"),
+        takes=("sample", "claims") if unit == "claim" else ("sample",),
         is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 
@@ -258,17 +239,19 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
     pairs = []
     is_factual: list[bool] = []
     for row in rows:
-        subject = questioner.ask(row).subject
-        if subject["passages"]:
-            pairs += [Pair(unit, tuple(subject["passages"])) for unit in subject["units"]]
+        question = questioner.ask(row)
+        if question and question.subject["passages"]:
+            evidence = tuple(question.subject["passages"])
+            pairs += [Pair(unit, evidence) for unit in question.subject["units"]]
             is_factual += row.labels
+    lows = [place / _BINS for place in range(_BINS)]
     bins = [
-        {"low": place / _BINS, "high": (place + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0}
-        for place in range(_BINS)
+        {"low": low, "high": (place + 1) / _BINS, "units": 0, "supported": 0, "wrong": 0}
+        for place, low in enumerate(lows)
     ]
     for verdict, label in zip(verify(judge, pairs, "calibrating"), is_factual, strict=True):
         if verdict.score is not None:
-            counts = next(counts for counts in reversed(bins) if counts["low"] <= verdict.score)
+            counts = bins[bisect(lows, verdict.score) - 1]
             counts["units"] += 1
             counts["supported"] += label
             counts["wrong"] += (verdict.verdict == SUPPORTED) != label

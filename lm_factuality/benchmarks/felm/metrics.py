@@ -7,9 +7,10 @@ pooled over responses, never averaged. A response without a verdict is in no cou
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from judges.answers import Answer
 from lm_factuality.benchmarks.declaration import (
     BALANCED_ACCURACY,
     F1,
@@ -19,17 +20,15 @@ from lm_factuality.benchmarks.declaration import (
     bounds_of,
 )
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, Outputs, judge_response
+from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.harness.generation import Doc, JsonObject
 from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
-# Whether all that has no verdict is taken to be judged rightly.
-_BOUNDS = {"worst": False, "best": True}
 
 
-class Counts(NamedTuple):
+class DetectionCounts(NamedTuple):
     """Of segments or responses: errors found, false alarms, errors missed, and the rest."""
 
     tp: int = 0
@@ -70,13 +69,9 @@ MEASURES = {
 }
 
 
-def count(errors: Sequence[bool], flagged: Sequence[bool]) -> Counts:
-    """Count the units, of which each has an entry in both lists."""
-    pairs = Counter(zip(errors, flagged, strict=True))
-    return Counts(pairs[True, True], pairs[False, True], pairs[True, False], pairs[False, False])
-
-
-def count_response(response: JudgedResponse, level: str, is_right: bool | None = None) -> Counts:
+def count_response(
+    response: JudgedResponse, level: str, is_right: bool | None = None
+) -> DetectionCounts:
     """Count the units of one response.
 
     Args:
@@ -88,51 +83,58 @@ def count_response(response: JudgedResponse, level: str, is_right: bool | None =
     errors, flagged = response.errors, response.flagged
     if level == "response":
         errors, flagged = (any(errors),), flagged and (any(flagged),)
-    if flagged is not None:
-        return count(errors, flagged)
-    return Counts() if is_right is None else count(errors, [error == is_right for error in errors])
-
-
-def pool(responses: Iterable[JudgedResponse], level: str, is_right: bool | None = None) -> Counts:
-    """Count the units of all responses together, each as `count_response` does."""
-    rows = [count_response(response, level, is_right) for response in responses]
-    return Counts(*map(sum, zip(*rows, strict=True)))
+    if flagged is None:
+        if is_right is None:
+            return DetectionCounts()
+        flagged = tuple(error == is_right for error in errors)
+    pairs = Counter(zip(errors, flagged, strict=True))
+    return DetectionCounts(
+        tp=pairs[True, True], fp=pairs[False, True], fn=pairs[True, False], tn=pairs[False, False]
+    )
 
 
 def to_report(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
     """Report on all responses.
 
     Returns:
-        Under ``ALL`` and each domain, by level, the counts and scores of `to_scores`. Under
+        Under ``ALL`` and each domain, by level, the counts and scores of `pooled_scores`. Under
         ``unscored`` how many responses and segments are in none of these, why, and the scores at
         worst and at best.
     """
-    members: dict[str, list[JudgedResponse]] = {ALL: list(responses)}
-    for domain in sorted({response.domain for response in responses}):
-        members[domain] = [response for response in responses if response.domain == domain]
-    report: JsonObject = {}
-    for name, part in members.items():
-        report[name] = {level: to_scores(pool(part, level)) for level in LEVELS}
     unscored = [response for response in responses if response.flagged is None]
-    domains = Counter(response.domain for response in unscored)
+    unscored_by_domain = Counter(response.domain for response in unscored)
+    report = {ALL: pooled_scores(responses)}
+    domains = {}
+    for domain in sorted({response.domain for response in responses}):
+        members = [response for response in responses if response.domain == domain]
+        report[domain] = pooled_scores(members)
+        domains[domain] = unscored_by_domain[domain]
     report["unscored"] = {
         "responses": len(unscored),
         "segments": sum(len(response.errors) for response in unscored),
-        "reasons": dict(Counter(response.reason or "" for response in unscored).most_common()),
-        "domains": {domain: domains[domain] for domain in list(members)[1:]},
+        "reasons": dict(Counter(response.reason for response in unscored).most_common()),
+        "domains": domains,
+        "worst": pooled_scores(responses, is_right=False),
+        "best": pooled_scores(responses, is_right=True),
+        "protocol": protocol,
     }
-    for bound, is_right in _BOUNDS.items():
-        report["unscored"][bound] = {
-            level: to_scores(pool(responses, level, is_right)) for level in LEVELS
-        }
-    report["unscored"]["protocol"] = protocol
     return report
 
 
-def to_scores(counts: Counts) -> dict[str, float | int | None]:
-    """Return counts and scores, with None for a score that is not defined."""
-    scores = {name: defined(float(getattr(counts, name))) for name in MEASURES}
-    return {**counts._asdict(), **scores}
+def pooled_scores(
+    responses: Sequence[JudgedResponse], is_right: bool | None = None
+) -> dict[str, JsonObject]:
+    """Return by level the counts of all units together, and scores, None if one is not defined.
+
+    Responses without a verdict count as `count_response` has it.
+    """
+    scores = {}
+    for level in LEVELS:
+        rows = [count_response(response, level, is_right) for response in responses]
+        counts = DetectionCounts(*map(sum, zip(*rows, strict=True)))
+        defined_scores = {name: defined(getattr(counts, name)) for name in MEASURES}
+        scores[level] = {**counts._asdict(), **defined_scores}
+    return scores
 
 
 def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> JsonObject:
@@ -152,25 +154,28 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> Jso
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
         has_none = doc["mode"] not in MODES_WITH_REFERENCES
         metrics["without_references"] = float(has_none and doc["domain"] not in WITHOUT_REFERENCES)
+    no_units = DetectionCounts()
     for level in LEVELS:
         counts = count_response(response, level)
         for suffix, is_member in parts.items():
             for score in MEASURES:
-                metrics[f"{level}_{score}{suffix}"] = list(counts if is_member else Counts())
-        ends = (list(count_response(response, level, is_right)) for is_right in _BOUNDS.values())
+                metrics[f"{level}_{score}{suffix}"] = list(counts if is_member else no_units)
+        ends = (list(count_response(response, level, is_right)) for is_right in (False, True))
         metrics |= bounds_of(f"{level}_f1", *ends)
     return metrics
 
 
 def judge_document(doc: Doc, texts: Sequence[str], protocol: str) -> JudgedResponse:
     """Read what the outputs say of a sample's document."""
-    outputs = Outputs(texts, doc["owners"] or None, doc["problem"] or None)
-    return judge_response(doc["index"], doc["domain"], doc["labels"], outputs, protocol)
+    answers = map(Answer, texts)
+    return judge_response(
+        doc["domain"], doc["labels"], answers, doc["owners"], doc["problem"], protocol
+    )
 
 
 def of_totals(score: str) -> Callable[[Sequence[float]], float]:
-    """Return how a score follows from the sums of ``Counts``."""
-    return lambda totals: float(getattr(Counts(*totals), score))  # type: ignore[arg-type]
+    """Return how a score follows from the sums of `DetectionCounts`."""
+    return lambda totals: float(getattr(DetectionCounts(*totals), score))  # type: ignore[arg-type]
 
 
 def _scores() -> Iterator[Score]:

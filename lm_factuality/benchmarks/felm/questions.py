@@ -13,35 +13,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
+from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.felm.rows import (
     MODES_WITH_REFERENCES,
+    RULES,
     WITHOUT_REFERENCES,
     FelmRow,
     RowClaims,
+    read_claims,
+    split_claims,
 )
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.records import read_text
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.retrieval.bm25 import Searcher
 
-UNITS = ("segment", "claim")
-MODES = ("vanilla", "cot", "link", "doc")
-_GROUPS = {
-    "wk": "world",
-    "writing_rec": "world",
-    "science": "science",
-    "math": "math",
-    "reasoning": "reasoning",
-}
+Unit = Literal["segment", "claim"]
+Mode = Literal["vanilla", "cot", "link", "doc"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+MODES: tuple[Mode, ...] = get_args(Mode)
 CHUNK_TOKENS = 512
 WORDS, _TIKTOKEN = "words", "tiktoken:"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Question:
+class RowQuestion:
     """What a judge is asked about a row."""
 
     prompt: str
@@ -64,70 +63,67 @@ class Question:
 class Questioner:
     """Makes the questions of one setting."""
 
-    unit: str
-    mode: str
-    protocol: str = "paper"
+    unit: Unit = "segment"
+    mode: Mode = "vanilla"
+    protocol: Literal["paper", "code"] = "paper"
     chunk_tokenizer: str = WORDS
-
-    def __post_init__(self) -> None:
-        """Check the setting.
-
-        Raises:
-            ConfigError: There is no such unit, mode or tokenizer.
-        """
-        if self.unit not in UNITS or self.mode not in MODES:
-            raise ConfigError(
-                f"felm: unit {self.unit!r} and mode {self.mode!r}, expected one of {UNITS} and one"
-                f" of {MODES}"
-            )
-        token_starts(self.chunk_tokenizer)
 
     def unit_of(self, row: FelmRow) -> str:
         """Math and reasoning are judged by segments in every setting, as in the paper."""
         return "segment" if row.domain in WITHOUT_REFERENCES else self.unit
 
+    def claims_of(self, rows: Sequence[FelmRow], source: str = RULES) -> dict[str, RowClaims]:
+        """Return the claims of the rows that are judged by claims, by the index of the row.
+
+        Args:
+            rows: All rows.
+            source: The file of the claims, or ``rules``.
+
+        Raises:
+            DataError: The file cannot be read.
+        """
+        judged = [row for row in rows if self.unit_of(row) == "claim"]
+        if source == RULES:
+            return {row.index: split_claims(row) for row in judged}
+        claims = read_claims(Path(source), rows) if judged else {}
+        return {row.index: claims[row.index] for row in judged if row.index in claims}
+
     def ask(
         self, row: FelmRow, claims: RowClaims | None = None, texts: tuple[str, ...] | None = None
-    ) -> Question:
+    ) -> RowQuestion | None:
         """Make the question about a row.
 
         Args:
             row: The row.
             claims: Its claims, if claims are judged.
             texts: The contents of its references, if the row's own are not to be used.
+
+        Returns:
+            The question, or None if claims are judged and there are none.
         """
         unit = self.unit_of(row)
         units = [segment_text(segment, self.protocol) for segment in row.segments]
         if unit == "claim":
-            if claims is None:
-                raise ConfigError(
-                    f"felm: row {row.index} has no claims; extract them again: lm-factuality claims"
-                    " extract"
-                )
-            units = claims.numbered()
+            units = claims.numbered() if claims and not claims.problem else []
+        if not units:
+            return None
         links: list[str] = []
         passages: list[str] = []
-        mode, instructions = self.mode, self.mode
-        if mode in MODES_WITH_REFERENCES:
-            has_references = row.domain not in WITHOUT_REFERENCES
-            # The authors' script shows no references, but gives the instructions about them.
-            is_script = self.protocol == "code"
-            if has_references and not is_script:
-                links, passages = self._references(row, units, texts)
-            mode = mode if links or passages else "vanilla"
-            instructions = self.mode if has_references and is_script else mode
+        shows_references = self.mode in MODES_WITH_REFERENCES
+        has_references = row.domain not in WITHOUT_REFERENCES
+        # The authors' script shows no references, but gives the instructions about them.
+        is_script = self.protocol == "code"
+        if shows_references and has_references and not is_script:
+            query = "\n".join([row.prompt, *units])
+            if self.mode == "link":
+                links = [link.strip().rstrip(",") for link in row.references if link.strip()]
+            else:
+                texts = row.reference_texts if texts is None else texts
+                passages = choose(texts, query, self.chunk_tokenizer)
+        mode = "vanilla" if shows_references and not (links or passages) else self.mode
         subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
-        return Question(f"felm/{unit}_{mode}", mode, subject, instructions)
-
-    def _references(
-        self, row: FelmRow, units: Sequence[str], texts: tuple[str, ...] | None
-    ) -> tuple[list[str], list[str]]:
-        """Return the links, or the chunks of documents."""
-        if self.mode == "link":
-            return [link.strip().rstrip(",") for link in row.references if link.strip()], []
-        query = "\n".join([row.prompt, *units])
-        texts = row.reference_texts if texts is None else texts
-        return [], choose(texts, query, tokenizer=self.chunk_tokenizer)
+        instructions = self.mode if has_references and is_script else mode
+        return RowQuestion(f"felm/{unit}_{mode}", mode, subject, instructions)
 
 
 def extraction_subject(row: FelmRow) -> JsonObject:
@@ -143,24 +139,31 @@ def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
         "kind": kind,
         "question": row.prompt.strip(),
         "units": units,
-        "demonstration": _DEMONSTRATIONS[_GROUPS.get(row.domain, "world")],
+        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["wk"]),
     }
 
 
 def segment_text(segment: str, protocol: str = "paper") -> str:
-    """A segment on one line. By ``code`` all before its first Latin letter is dropped, which blanks
-    segments of numbers."""
+    """Return a segment on one line.
+
+    By ``code`` all before its first Latin letter is dropped, which blanks segments of numbers.
+    """
     if protocol == "code":
-        found = re.search("[a-zA-Z]", segment)
-        return segment[found.start() :] if found else ""
+        return re.sub("^[^a-zA-Z]*", "", segment)
     return " ".join(segment.split()) or "(no text)"
 
 
 @cache
 def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
-    """Where the tokens of a text begin: by ``words``, by ``tiktoken:ENCODING``, or by a fast
-    tokenizer of transformers (a folder or a name on the Hub). Raises ConfigError: it cannot be
-    loaded."""
+    """Return what finds where the tokens of a text begin.
+
+    Args:
+        tokenizer: ``words``, ``tiktoken:ENCODING``, or a fast tokenizer of transformers (a folder
+            or a name on the Hub).
+
+    Raises:
+        ConfigError: It cannot be loaded.
+    """
     if tokenizer == WORDS:
         return lambda text: [match.start() for match in _TOKEN.finditer(text)]
     try:
@@ -188,30 +191,25 @@ def token_starts(tokenizer: str) -> Callable[[str], list[int]]:
     ]
 
 
-def chunk(text: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS) -> list[str]:
+def chunk(text: str, tokenizer: str = WORDS, size: int = CHUNK_TOKENS) -> list[str]:
     """Cut a text into pieces of ``size`` tokens, the last one shorter."""
     borders = [*token_starts(tokenizer)(text)[::size], len(text)]
     pieces = [text[start:end].strip() for start, end in itertools.pairwise(borders)]
     return list(filter(None, pieces))
 
 
-def choose(
-    documents: Sequence[str], query: str, size: int = CHUNK_TOKENS, tokenizer: str = WORDS
-) -> list[str]:
+def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list[str]:
     """Choose from each document that has any text the chunk with the highest BM25 score.
 
     Of equal chunks it is the first.
     """
-    chosen = []
+    chosen: list[str] = []
     for document in documents:
-        chunks = chunk(document, size, tokenizer)
-        best = Searcher.of(chunks).best(query, 1) if len(chunks) > 1 else []
-        place = best[0][0] if best else 0
-        chosen += chunks[place : place + 1]
+        chosen += nearest(tuple(chunk(document, tokenizer)), query, 1)
     return chosen
 
 
-_NAMES = load_yaml(__package__, "authors.yaml")  # of their folders and files
+_FILES = load_yaml(__package__, "authors.yaml")  # of their prompts
 
 
 class AuthorsPrompts:
@@ -225,7 +223,7 @@ class AuthorsPrompts:
                 f"{checkout}: has no folder eval/prompt; expected a checkout of hkust-nlp/felm"
             )
 
-    def render(self, row: FelmRow, question: Question) -> str:
+    def render(self, row: FelmRow, question: RowQuestion) -> str:
         """Render the authors' instructions for this row and mode, then the row.
 
         The question and its segments are byte for byte as their script writes them, segments
@@ -233,26 +231,19 @@ class AuthorsPrompts:
         examples.
 
         Raises:
-            ConfigError: The checkout lacks the file.
+            DataError: The checkout lacks the file.
         """
         subject = question.subject
         is_claim = subject["kind"] == "claims"
-        unit = "claim" if is_claim else "segment"
-        folder = _NAMES["folders"].get(row.domain, "wk")
-        name = _NAMES[unit][folder][question.instructions]
-        path = self._folder / unit / folder / f"{name}.txt"
-        try:
-            instructions = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"{path}: cannot be read: {error}; is this a whole checkout of hkust-nlp/felm?"
-            ) from error
+        files = _FILES["claim" if is_claim else "segment"]
+        file = files.get(row.domain, files["wk"])[question.instructions]
+        text = read_text(self._folder / file, "expected a whole checkout of hkust-nlp/felm")
         units = [segment_text(segment, "code") for segment in row.segments]
         heading, asked = "Segments: ", row.prompt
         if is_claim:
             units, heading, asked = subject["units"], "Claims: \n", subject["question"]
-        numbered = "".join(f"{number}. {text}\n" for number, text in enumerate(units, 1))
-        text = f"{instructions}\n\nQuestion: {asked}\n{heading}{numbered}"
+        numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
+        text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
         if subject["links"]:
             text += f"Reference Links:\n{', '.join(subject['links'])}\n"
         if subject["passages"]:

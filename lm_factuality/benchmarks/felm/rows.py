@@ -7,12 +7,12 @@ A judge extracts claims once, and they are kept in a file that all judges share.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool
 
 from judges.typed import Reply, Typed, misnumbered
 from lm_factuality.ground.errors import DataError
@@ -26,18 +26,27 @@ MODES_WITH_REFERENCES = ("link", "doc")  # which show the model what a reference
 _EXPECTED = "expected FELM's all.jsonl, one JSON object per line"
 
 
+# The file has an empty text for none.
+_Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]
+
+
 @dataclass(frozen=True)
 class FelmRow:
-    """``labels`` say of each segment whether it is factual; ``references`` are links and
-    ``reference_texts`` what the published file holds of their contents."""
+    """An answer to a prompt, as a line of FELM's file has it."""
 
-    index: str
+    index: Annotated[str, Field(coerce_numbers_to_str=True)]
     domain: str
     prompt: str
-    segments: tuple[str, ...]
-    labels: tuple[bool, ...]
-    references: tuple[str, ...]
-    reference_texts: tuple[str, ...]
+    segments: Annotated[tuple[str, ...], Field(validation_alias="segmented_response")]
+
+    labels: tuple[StrictBool, ...]
+    """Whether each segment is factual."""
+
+    references: Annotated[_Texts, Field(validation_alias="ref")] = ()
+    """The links that the annotators used."""
+
+    reference_texts: Annotated[_Texts, Field(validation_alias="ref_contents")] = ()
+    """What the published file holds of the contents of the links."""
 
 
 _FELM = ("hkust-nlp/felm", "5d0791d41256d2c0531a2da2e6230fc3904e3f13")
@@ -50,20 +59,7 @@ FELM = Source(
     847,
 )
 PUBLISHED = "published"  # the references that the file of rows holds
-
-_Texts = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: value or ())
-]  # the file has an empty text for none
-
-
-class _Line(BaseModel):
-    index: Annotated[str, Field(coerce_numbers_to_str=True)]
-    domain: str
-    prompt: str
-    segmented_response: tuple[str, ...]
-    labels: tuple[StrictBool, ...]
-    ref: _Texts = ()
-    ref_contents: _Texts = ()
+RULES = "rules"  # what makes claims where no judge does
 
 
 def read_rows(path: Path) -> list[FelmRow]:
@@ -75,18 +71,16 @@ def read_rows(path: Path) -> list[FelmRow]:
     seen: set[str] = set()
 
     def parse(record: Any) -> FelmRow:
-        line = to_model(_Line, record)
-        segments, labels = line.segmented_response, line.labels
-        if not segments or len(segments) != len(labels):
+        row = to_model(FelmRow, record)
+        if not row.segments or len(row.segments) != len(row.labels):
             raise ValueError(
-                f"{len(segments)} segments and {len(labels)} labels, expected as many of both and"
-                " at least one"
+                f"{len(row.segments)} segments and {len(row.labels)} labels, expected as many of"
+                " both and at least one"
             )
-        if line.index in seen:
-            raise ValueError(f"index {line.index!r} was there before; every row needs its own")
-        seen.add(line.index)
-        texts = line.prompt, segments, labels, line.ref, line.ref_contents
-        return FelmRow(line.index, line.domain, *texts)
+        if row.index in seen:
+            raise ValueError(f"index {row.index!r} was there before; every row needs its own")
+        seen.add(row.index)
+        return row
 
     rows = read_lines(path, parse, _EXPECTED)
     if not rows:
@@ -94,10 +88,8 @@ def read_rows(path: Path) -> list[FelmRow]:
     return rows
 
 
-def reference_texts(
-    references: str, rows: Sequence[FelmRow]
-) -> Callable[[FelmRow], tuple[str, ...]]:
-    """Return what gives the contents of a row's references.
+def reference_texts(references: str, rows: Sequence[FelmRow]) -> dict[str, tuple[str, ...]]:
+    """Return the contents of the references of each row, by the row's index.
 
     Args:
         references: ``published`` for what the file of rows holds, or the folder in which
@@ -108,7 +100,7 @@ def reference_texts(
         DataError: There is no such folder, or it has none of these rows' references.
     """
     if references == PUBLISHED:
-        return lambda row: row.reference_texts
+        return {row.index: row.reference_texts for row in rows}
     from lm_factuality.retrieval.references.cache import ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
@@ -116,7 +108,7 @@ def reference_texts(
     if not Path(references).is_dir():
         raise DataError(f"references: {references}: no such folder; make it with: {fetch}")
     cache = ReferenceCache(Path(references))
-    texts: dict[str, tuple[str, ...]] = {}
+    texts = {}
     for row in rows:
         pages = map(cache.get, collect_links(row.references).urls)
         texts[row.index] = tuple(page.text for page in pages if page and page.text)
@@ -125,7 +117,7 @@ def reference_texts(
             f"references: {references}: holds the text of no page that these rows cite; run"
             f" '{fetch}' for them, or leave the setting out"
         )
-    return lambda row: texts[row.index]
+    return texts
 
 
 # Some published segments hold a backslash and an n for a line break.
@@ -162,7 +154,7 @@ def split_claims(row: FelmRow) -> RowClaims:
         for line in _CLAUSE_END.split(segment):
             clauses += split_sentences(line)
         claims.append(tuple(" ".join(text.split()) for text in clauses if len(words_in(text)) > 1))
-    return RowClaims(row.index, tuple(claims), "rules")
+    return RowClaims(row.index, tuple(claims), RULES)
 
 
 class SegmentClaims(Reply):
@@ -179,41 +171,47 @@ class ClaimsReply(Reply):
 
 
 def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every segment is there once. One that is missing would pass for
-    one without errors."""
-    problem = misnumbered(
-        [each.segment for each in reply.segments], len(subject["units"]), "segment"
-    )
-    return problem or ("" if any(each.claims for each in reply.segments) else "no claims")
+    """Say what is wrong with a reply, which has to have every segment once.
+
+    A missing segment would pass for one without errors.
+    """
+    numbers = [segment.segment for segment in reply.segments]
+    has_claims = any(segment.claims for segment in reply.segments)
+    problem = misnumbered(numbers, len(subject["units"]), "segment")
+    return problem or ("" if has_claims else "no claims")
 
 
-def to_claims(row: FelmRow, read: Typed[ClaimsReply], source: str) -> RowClaims:
-    if read.value is None:
-        return RowClaims(row.index, (), source, read.problem)
-    found = {each.segment: tuple(each.claims) for each in read.value.segments}
-    return RowClaims(row.index, tuple(found[number] for number in sorted(found)), source)
+def to_claims(row: FelmRow, reply: Typed[ClaimsReply], source: str) -> RowClaims:
+    """Return the claims of a judge's reply, in the order of segments, or the problem."""
+    if reply.value is None:
+        return RowClaims(row.index, (), source, reply.problem)
+    segments = sorted(reply.value.segments, key=lambda segment: segment.segment)
+    return RowClaims(row.index, tuple(tuple(segment.claims) for segment in segments), source)
 
 
 def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
-    """Claims by the index of their row. Raises DataError: the file cannot be read, or is not about
-    these rows."""
-    wanted = {row.index: row for row in rows}
+    """Read claims by the index of their row.
+
+    Raises:
+        DataError: The file cannot be read, or is not about these rows.
+    """
+    segments = {row.index: len(row.segments) for row in rows}
 
     def parse(record: Any) -> RowClaims:
         try:
             claims = to_model(RowClaims, record)
         except ValueError as error:
             raise ValueError(f"not a line of 'lm-factuality claims extract': {error}") from error
-        row = wanted.get(claims.index)
-        if row is not None and claims.problem is None and len(claims.claims) != len(row.segments):
+        expected = segments.get(claims.index, len(claims.claims))
+        if claims.problem is None and len(claims.claims) != expected:
             raise ValueError(
-                f"claims of {len(claims.claims)} segments, but row {row.index} has"
-                f" {len(row.segments)}; extract them again from the data that you score"
+                f"claims of {len(claims.claims)} segments, but row {claims.index} has"
+                f" {expected}; extract them again from the data that you score"
             )
         return claims
 
-    found = read_lines(path, parse, f"make it with: lm-factuality claims extract --out {path}")
-    return {claims.index: claims for claims in found}
+    lines = read_lines(path, parse, f"make it with: lm-factuality claims extract --out {path}")
+    return {claims.index: claims for claims in lines}
 
 
 def to_line(claims: RowClaims) -> str:
@@ -221,4 +219,5 @@ def to_line(claims: RowClaims) -> str:
 
 
 def provenance(claims: Iterable[RowClaims]) -> dict[str, int]:
-    return dict(sorted(Counter(each.source for each in claims).items()))
+    """Return how many rows have claims of each source."""
+    return dict(sorted(Counter(row.source for row in claims).items()))

@@ -7,14 +7,15 @@ above the number of units are dropped, and the id 0 flags the last unit."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 
+from judges.answers import Answer
 from lm_factuality.benchmarks.felm import grammar
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
@@ -32,7 +33,6 @@ _SCRIPT_DIGITS = 4000
 class JudgedResponse:
     """A response as its judge sees it."""
 
-    index: str
     domain: str
 
     errors: tuple[bool, ...]
@@ -45,58 +45,54 @@ class JudgedResponse:
     """Why there is no verdict."""
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What a judge wrote about one response."""
-
-    texts: Sequence[str] = ()
-    """One output, or several to vote on."""
-
-    owners: Sequence[int] | None = None
-    """The 1-based segment of each claim, where claims were judged."""
-
-    problem: str | None = None
-    """Why the judge was not asked."""
-
-    cut_off: Sequence[bool] = ()
-    """Whether each text ended for want of tokens. None did by default."""
-
-
 def judge_response(
-    index: str, domain: str, labels: Sequence[bool], outputs: Outputs, protocol: str = "paper"
+    domain: str,
+    labels: Sequence[bool],
+    answers: Iterable[Answer] = (),
+    owners: Sequence[int] = (),
+    problem: str = "",
+    protocol: str = "paper",
 ) -> JudgedResponse:
     """Read what a judge says of a response.
 
     Args:
-        index: The response's.
         domain: The response's.
         labels: Whether each segment is factual.
-        outputs: What the judge wrote.
+        answers: What the judge wrote: one output, or several to vote on.
+        owners: The 1-based segment of each claim, where claims were judged.
+        problem: Why the judge was not asked, if it was not.
         protocol: ``paper`` or ``code``.
     """
-    unscored = JudgedResponse(index, domain, tuple(not label for label in labels), None)
-    if outputs.problem:
-        return replace(unscored, reason=outputs.problem)
-    owners = outputs.owners
-    num_units = len(labels) if owners is None else len(owners)
-    cut_off = outputs.cut_off or [False] * len(outputs.texts)
-    verdicts = [
-        read_verdict(text, num_units, protocol, is_cut_off)
-        for text, is_cut_off in zip(outputs.texts, cut_off, strict=True)
-    ]
-    units = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
+    errors = tuple(not label for label in labels)
+    units = problem or read_answers(list(answers), len(owners or labels), protocol)
     if isinstance(units, str):
-        return replace(unscored, reason=units)
-    if owners is not None:  # a segment is wrong if any claim of it is
+        return JudgedResponse(domain, errors, None, units)
+    if owners:  # a segment is wrong if any claim of it is
         units = frozenset(owners[claim - 1] for claim in units)
-    return replace(unscored, flagged=tuple(place + 1 in units for place in range(len(labels))))
+    return JudgedResponse(
+        domain, errors, tuple(place in units for place, _ in enumerate(errors, 1))
+    )
+
+
+def read_answers(answers: Sequence[Answer], num_units: int, protocol: str) -> grammar.Reading:
+    """Read one verdict from all answers that have a text."""
+    verdicts = [
+        read_verdict(answer.text, num_units, protocol, answer.is_cut_off)
+        for answer in answers
+        if answer.text is not None
+    ]
+    if answers and not verdicts:
+        return answers[0].error or "no answer"
+    return verdicts[0] if len(verdicts) == 1 else vote(verdicts)
 
 
 def read_verdict(
     output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False
 ) -> grammar.Reading:
-    """Which of the units 1 to ``num_units`` hold errors by ``output``, or why it does not say.
-    ``is_cut_off``: the model stopped for want of tokens; an answer before that still counts."""
+    """Read which of the units 1 to ``num_units`` hold errors by an output, or why it does not say.
+
+    If the model stopped for want of tokens (``is_cut_off``), an answer before that still counts.
+    """
     answer = without_thinking(output)
     if answer is None:
         return UNFINISHED
@@ -131,69 +127,62 @@ def _as_the_script(output: str, num_units: int) -> frozenset[int]:
     return frozenset(number or num_units for number in listed if number <= num_units)
 
 
-class _Line(BaseModel):
-    """A line of bare outputs. A server may send null, which is read as an empty output."""
-
-    index: Annotated[str, Field(coerce_numbers_to_str=True)]
-    domain: str
-    output: str | list[str] | None
-
-
-class _Doc(BaseModel):
-    index: Annotated[str, Field(coerce_numbers_to_str=True)]
-    domain: str
-    owners: list[int] = []
-    problem: str = ""
+def _to_texts(output: Any) -> Any:
+    """Return the outputs of a line as one list; of lm_eval's samples each request has a list."""
+    if not isinstance(output, list):
+        return ["" if output is None else output]
+    texts = []
+    for item in output:
+        texts += item if isinstance(item, list) else [item]
+    return texts
 
 
-class _Sample(BaseModel):
-    """A line of lm_eval's samples, which hold the responses by request."""
+class JudgeOutput(BaseModel):
+    """What a judge wrote about a row: a line of lm_eval's samples, or a line of bare outputs.
 
-    doc: _Doc
-    resps: list[list[str]]
+    A server may send null, which is read as an empty output.
+    """
+
+    index: str = Field(
+        validation_alias=AliasChoices("index", AliasPath("doc", "index")),
+        coerce_numbers_to_str=True,
+    )
+    domain: str = Field(validation_alias=AliasChoices("domain", AliasPath("doc", "domain")))
+    outputs: Annotated[list[str], BeforeValidator(_to_texts)] = Field(
+        validation_alias=AliasChoices("output", "resps")
+    )
+    owners: list[int] = Field([], validation_alias=AliasPath("doc", "owners"))
+    problem: str = Field("", validation_alias=AliasPath("doc", "problem"))
 
 
-def read_outputs(path: Path, rows: Sequence[FelmRow]) -> dict[str, Outputs]:
-    """Read outputs by the index of their row.
+def judge_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> list[JudgedResponse]:
+    """Read what saved outputs say of every row.
 
     Raises:
         DataError: The file cannot be read, or has lines that are neither form, or about rows that
             do not exist, are of another domain, or come twice. All of them are named.
     """
-    domains = {row.index: row.domain for row in rows}
-    outputs: dict[str, Outputs] = {}
+    row_by_index = {row.index: row for row in rows}
+    judged: dict[str, JudgedResponse] = {}
 
     def parse(record: Any) -> None:
-        row: _Doc | _Line
-        if isinstance(record, Mapping) and isinstance(record.get("doc"), Mapping):
-            sample = to_model(_Sample, record)
-            row = sample.doc
-            texts = [] if row.problem else list(chain.from_iterable(sample.resps))
-            read = Outputs(texts, row.owners or None, row.problem or None)
-        else:
-            row = to_model(_Line, record)
-            read = Outputs(row.output if isinstance(row.output, list) else [row.output or ""])
-        index = row.index
-        if index not in domains:
-            raise ValueError(f"no row has the index {index!r}; the data has {len(domains)} rows")
-        if row.domain != domains[index]:
-            raise ValueError(f"row {index} is of domain {domains[index]!r}, found {row.domain!r}")
-        if index in outputs:
-            raise ValueError(f"row {index!r} appears twice; keep one output per row")
-        outputs[index] = read
+        line = to_model(JudgeOutput, record)
+        row = row_by_index.get(line.index)
+        if row is None:
+            raise ValueError(f"no row has the index {line.index!r}; the data has {len(rows)} rows")
+        if line.domain != row.domain:
+            raise ValueError(f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}")
+        if line.index in judged:
+            raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
+        answers = map(Answer, line.outputs)
+        judged[line.index] = judge_response(
+            row.domain, row.labels, answers, line.owners, line.problem, protocol
+        )
 
     read_lines(path, parse, _EXPECTED)
-    if not outputs:
+    if not judged:
         raise DataError(f"{path}: no outputs; {_EXPECTED}")
-    return outputs
-
-
-def judge_outputs(
-    rows: Sequence[FelmRow], outputs: Mapping[str, Outputs], protocol: str
-) -> list[JudgedResponse]:
-    """Read what the outputs say of every row."""
-    absent = Outputs(problem="no output for this row")
-    return [
-        judge_response(row.index, row.domain, row.labels, outputs.get(row.index, absent), protocol)
-        for row in rows
-    ]
+    for row in rows:
+        absent = judge_response(row.domain, row.labels, problem="no output for this row")
+        judged.setdefault(row.index, absent)
+    return [judged[row.index] for row in rows]

@@ -10,11 +10,11 @@ from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import Data, Page, Sample, Samples
-from lm_factuality.benchmarks.felm.benchmark import TABLE4
+from lm_factuality.benchmarks.felm.benchmark import TABLE4, segments_row
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
-from lm_factuality.benchmarks.felm_gen.judging import LEVELS, SCORES, FelmGen
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, SCORES
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow
 from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, verdict_of
@@ -32,45 +32,32 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
     ]
     page = f"{__package__}/page.html"
     return [
-        scores_section(chosen, FelmGen.name, note=_NOTE),
-        render(page, entries=chosen.of_kind(FelmGen.name), scores=by_domain),
+        scores_section(chosen, FELM_GEN.name, note=_NOTE),
+        render(page, entries=chosen.of_kind(FELM_GEN.name), scores=by_domain),
     ]
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, record = sample["doc"], verdict_of(sample)
     errors = record["errors"]
-    outcome = "none" if record["no_answer"] else "unscored"
-    margin = None
-    parts = {}
-    if errors is not None:
-        wrong = sum(error is not None for error in errors)
-        outcome = "wrong" if wrong else "right"
-        margin = -wrong / max(1, len(errors))
-        for level in LEVELS:
-            name = f"{level}_error_rate"
-            parts[name] = tuple(map(float, sample[name]))
-    return SampleRow(
-        key=key_of(sample, doc["prompt"]),
-        cluster=str(doc["index"]),
-        title=snippet(doc["prompt"]),
+    row = segments_row(
+        sample,
+        errors and [error is not None for error in errors],
+        SCORES,
         doc={"id": doc["index"], "prompt": doc["prompt"]},
-        outcome=outcome,
-        margin=margin,
-        facets=(doc["domain"],),
         detail={
             "segments": record["segments"],
             "errors": errors,
             "answer": responses_of(sample)[0],
             "unscored": record["unscored"] or record["no_answer"],
         },
-        parts=parts,
     )
+    return replace(row, outcome="none") if record["no_answer"] else row
 
 
 BENCHMARK = judged_benchmark(
     title="FELM-gen",
-    method_of=lambda metadata: FelmGen(metadata.get("judge_config") or {}),
+    method_of=lambda metadata: FELM_GEN,
     steps=(
         JudgedStep("cutting answers into segments", (), "scores of segments"),
         JudgedStep("marking segments", SEGMENTS, "all scores"),

@@ -112,18 +112,22 @@ def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
     )
 
 
-def cut(response: str, domain: str, read: Typed[CutReply] | None) -> Cut:
-    """The segments of a judge's reply, each the response's own text; where there is none that can
-    be used, rules cut."""
-    if read is None or read.value is None:
-        return cut_by_rules(response, domain, read.problem if read else None)
-    lengths = [
-        len("".join(piece.split())) for piece in pieces_of(response)
-    ]  # white space is no part of a piece
-    ends = [number for number, character in enumerate(response, 1) if not character.isspace()]
-    segments, start, seen = [], 0, 0
-    for numbers in filter(None, read.value.segments):
-        seen += sum(lengths[number - 1] for number in numbers)
+def cut(response: str, domain: str, reply: Typed[CutReply]) -> Cut:
+    """Cut a response as a judge's reply says, each segment the response's own text.
+
+    Where the reply cannot be used, rules cut.
+    """
+    if reply.value is None:
+        return cut_by_rules(response, domain, reply.problem)
+    pieces = pieces_of(response)
+    # White space is no part of a piece, so borders are found by counting other characters.
+    ends = [end for end, character in enumerate(response, 1) if not character.isspace()]
+    segments = []
+    start = 0
+    seen = 0
+    for numbers in filter(None, reply.value.segments):
+        text = "".join(pieces[number - 1] for number in numbers)
+        seen += len("".join(text.split()))
         segments.append(response[start : ends[seen - 1]].strip())
         start = ends[seen - 1]
     return Cut(segments, "judge")
@@ -165,37 +169,33 @@ def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
 
 
 def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: the numbers are those of segments, and none is there twice."""
-    return misnumbered(
-        [each.number for each in reply.wrong], len(subject["units"]), "segment", is_whole=False
-    )
+    """Say what is wrong with a reply, whose numbers have to be those of segments, none twice."""
+    numbers = [segment.number for segment in reply.wrong]
+    return misnumbered(numbers, len(subject["units"]), "segment", is_whole=False)
 
 
 def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str) -> Marks:
-    """The majority of what ``replies`` say, as ``felm.verdicts.vote`` has it; of the types that
-    they give to a segment the commonest, the first of equals. All errors in math and reasoning are
-    reasoning errors, as in the paper."""
-    verdicts = [_verdict(each) for each in replies]
+    """Return the majority of what replies say, as ``felm.verdicts.vote`` has it.
+
+    Of the types that they give to a segment it takes the commonest, the first of equals. All errors
+    in math and reasoning are reasoning errors, as in the paper.
+    """
+    verdicts: list[frozenset[int] | str] = []
+    types: Counter[tuple[int, str]] = Counter()
+    for reply in replies:
+        if reply.value is None:
+            verdicts.append(_NO_EVIDENCE if _NO_EVIDENCE in reply.problem else reply.problem)
+            continue
+        verdicts.append(frozenset(segment.number for segment in reply.value.wrong))
+        types.update((wrong.number, wrong.type) for wrong in reply.value.wrong if wrong.type)
     flagged = verdicts[0] if len(verdicts) == 1 else vote(verdicts)
     if isinstance(flagged, str):
         return flagged
-    types = Counter(
-        (each.number, each.type)
-        for read in replies
-        if read.value
-        for each in read.value.wrong
-        if each.type
-    )
-    errors: dict[int, str | None] = dict.fromkeys(flagged, UNTYPED)
-    errors |= {
-        number: kind for (number, kind), _ in reversed(types.most_common()) if number in errors
-    }
+    errors = dict.fromkeys(flagged, UNTYPED)
+    # From the rarest to the commonest, which stays.
+    for (number, kind), _ in reversed(types.most_common()):
+        if number in errors:
+            errors[number] = kind
     if domain in WITHOUT_REFERENCES:
         errors = dict.fromkeys(errors, "reasoning")
     return tuple(errors.get(segment) for segment in range(1, num_segments + 1))
-
-
-def _verdict(read: Typed[MarksReply]) -> frozenset[int] | str:
-    if read.value is None:
-        return _NO_EVIDENCE if _NO_EVIDENCE in read.problem else read.problem
-    return frozenset(each.number for each in read.value.wrong)

@@ -7,10 +7,11 @@ from typing import Any
 from lm_factuality.benchmarks.felm.rows import FELM, PUBLISHED, read_rows, reference_texts
 from lm_factuality.benchmarks.felm_gen.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.benchmarks.judged import JudgedMethod
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.own_data import find_data, own_data
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 class FelmGenTask(JudgedTask):
@@ -26,10 +27,10 @@ class FelmGenTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         self._references = str(metadata.get("references", PUBLISHED))
         self._own_data = own_data(config, "JSONL in FELM's columns")
-        return FELM_GEN, Settings({"doc_to_text": "text", "doc_to_target": "index"}, {})
+        return FELM_GEN, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, {})
 
     def read_documents(self) -> list[JsonObject]:
         """Read the prompts, with the texts of their references for whoever judges the samples."""
@@ -42,7 +43,7 @@ class FelmGenTask(JudgedTask):
                 "domain": row.domain,
                 "prompt": row.prompt,
                 "text": row.prompt.strip(),
-                "reference_texts": list(filter(str.strip, texts(row))),
+                "reference_texts": list(filter(str.strip, texts[row.index])),
             }
             for row in rows
         ]

@@ -6,18 +6,18 @@ of its document, or those that an index finds."""
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lm_factuality.benchmarks.biographies import matrix, method
 from lm_factuality.benchmarks.biographies.benchmark import shown_of
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
-from lm_factuality.benchmarks.biographies.judging import AmbigBio
-from lm_factuality.benchmarks.biographies.recount import people_of, recount_by
-from lm_factuality.benchmarks.biographies.scores import means_of
+from lm_factuality.benchmarks.biographies.matrix import FactPair
+from lm_factuality.benchmarks.biographies.method import AmbigBio
+from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
 from lm_factuality.benchmarks.biographies.types import (
-    Generation,
+    ALONE,
+    GeneratedText,
     JudgedBiography,
     from_record,
     to_record,
@@ -25,24 +25,20 @@ from lm_factuality.benchmarks.biographies.types import (
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import (
-    Benchmark,
     Data,
-    Judging,
     Page,
     Sample,
     Samples,
-    Scoring,
     answered,
-    is_bound,
 )
+from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
-from lm_factuality.ground.console import counted
 from lm_factuality.ground.settings import read_settings
-from lm_factuality.harness.generation import Docs, JsonObject, Verdict
+from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import keep_verdict, verdict_of
+from lm_factuality.harness.samples import verdict_of
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 
@@ -50,53 +46,128 @@ _MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
 _LEADS = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
 
 
-@dataclass(frozen=True)
-class Settings(method.Settings):
-    """``index`` is asked about each fact where documents have no passages; a judge sees so many
-    ``passages``. ``kind`` is of the entities that may be confused, empty where there is one
-    subject."""
+_NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
 
-    folder: ClassVar[str] = "longform"
+
+@dataclass(frozen=True)
+class LongForm(AmbigBio):
+    """The method for any prompts.
+
+    A document is that of ``rows``, with one response. A record is that of ``biographies.types``
+    with ``index`` and ``unscored``. Where entities are not told apart it has one, without name.
+    """
 
     index: Index | None = None
-    passages: int = EVIDENCE
-    kind: str = ""
+    """Finds the passages of a fact where documents have none."""
 
-    def about(self, generation: Generation) -> JsonObject:
+    passages: int = EVIDENCE
+    """How many passages a judge sees of a fact."""
+
+    kind: str = ""
+    """What the entities are that may be confused. Empty where there is one subject."""
+
+    k: tuple[int, ...] = K
+
+    name = "longform"
+    scores = SCORES
+    folder: ClassVar[str] = "longform"
+    noun: ClassVar[str] = "entity"
+
+    @property
+    def about(self) -> JsonObject:
+        """The settings that can change a score, as a task's metadata have them."""
         return {
-            "question": generation.question,
+            "knowledge": self.knowledge,
+            "knowledge_identity": self.index.identity if self.index else None,
+            "k": list(self.k),
+            "passages": self.passages,
+            "linking": self.linking,
+            "entities": bool(self.kind),
+            "entity_kind": self.kind or "entity",
+        }
+
+    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
+        lacks_index = doc.get("evidence") == INDEX and self.index is None
+        return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
+
+    def prompt_facts(self, text: GeneratedText) -> JsonObject:
+        return {
+            "question": text.question,
             **({"entity_kind": self.kind} if self.kind else {}),
         }
 
-    def begin(self, generation: Generation) -> JudgedBiography:
-        started = method.begin(replace(generation, output=prose(generation.output)))
-        return started if self.kind else replace(started, entities=method.ALONE)
+    def begin(self, text: GeneratedText) -> JudgedBiography:
+        begun = super().begin(replace(text, output=prose(text.output)))
+        return begun if self.kind else replace(begun, entities=ALONE)
 
-    def pairs(self, judged: JudgedBiography) -> list[matrix.Pair]:
-        """The passages nearest to a fact and to what the response is about, so that "It was founded
-        in 1780" finds its page."""
-        given = judged.generation
-        about = self.about(given)
+    def pairs(self, judged: JudgedBiography) -> list[FactPair]:
+        """Return what to verify of a response.
+
+        The passages are those nearest to a fact and to what the response is about, so that "It was
+        founded in 1780" finds its page.
+        """
+        response = judged.generation
+        about = self.prompt_facts(response)
         if self.kind:
             return [replace(pair, about=about) for pair in super().pairs(judged)]
         sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
-        queries = [f"{given.name or given.question} {fact}" for fact in sentences]
+        queries = [f"{response.name or response.question} {fact}" for fact in sentences]
         if self.index is not None:
             passages = [
                 tuple(hit.passage.contents for hit in hits)
                 for hits in self.index.retrieve(queries, self.passages)
             ]
         else:
-            passages = [nearest(_known(given), query, self.passages) for query in queries]
+            passages = [nearest(_known(response), query, self.passages) for query in queries]
         pairs = []
-        for (fact, sentence), shown in zip(sentences.items(), passages, strict=True):
-            problem = None if shown else "no evidence"
+        for (fact, sentence), evidence in zip(sentences.items(), passages, strict=True):
+            problem = None if evidence else "no evidence"
             asked_with = sentence if self.index else None
-            pairs.append(matrix.Pair(fact, "", shown, problem, about, asked_with))
+            pairs.append(FactPair(fact, "", evidence, problem, about, asked_with))
         return pairs
 
+    def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
+        return row_metrics(from_record(verdict), self.kind, self.k)
 
-def _known(generation: Generation) -> tuple[str, ...]:
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        judged = [from_record(verdict) for verdict in verdicts]
+        facts: Counter[str] = Counter()
+        for response in judged:
+            facts.update(vars(Tally.of(response)))
+        return {
+            **JudgedMethod.counts(self, docs, verdicts),
+            "k": list(self.k),
+            "abstained": sum(response.abstained for response in judged),
+            "facts": dict(facts),
+        }
+
+    def record(self, judged: JudgedBiography) -> Verdict:
+        return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
+
+
+def generation(metadata: Mapping[str, Any]) -> LongForm:
+    """Make the judged method from the settings of a run.
+
+    Of ``knowledge`` the folder of an index counts, for documents hold the pages themselves.
+
+    Raises:
+        ConfigError: A setting is wrong.
+        DataError: The index cannot be used.
+    """
+    read = read_settings(Metadata, dict(metadata), "metadata")
+    path = Path(read.knowledge or DOCUMENTS)
+    has_index = bool(read.knowledge) and path.is_dir() and not read.kind
+    return LongForm(
+        linking=read.linking,
+        knowledge=path.name,
+        index=open_index(path) if has_index else None,
+        passages=read.passages,
+        kind=read.kind,
+        k=read.k,
+    )
+
+
+def _known(generation: GeneratedText) -> tuple[str, ...]:
     """Return the passages of a document as a judge reads them."""
     return tuple(
         f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
@@ -115,94 +186,6 @@ def prose(response: str) -> str:
         if not _LEADS.match(text):
             lines.append(re.sub(r"\*\*|__|`", "", text).strip())
     return "\n".join(lines)
-
-
-_NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
-
-
-@dataclass(frozen=True)
-class LongForm(AmbigBio):
-    """``Generation`` for any prompts. A document is that of ``rows``, with one response. A record
-    is that of ``biographies.types`` with ``index`` and ``unscored``; where entities are not told
-    apart it has one, without name. ``k``: every K."""
-
-    settings: Settings = field(default_factory=Settings)
-    k: tuple[int, ...] = K
-
-    name = "longform"
-
-    @property
-    def about(self) -> JsonObject:
-        """The settings that can change a score, as a task's metadata have them."""
-        settings = self.settings
-        return {
-            "knowledge": self.knowledge,
-            "knowledge_identity": settings.index.identity if settings.index else None,
-            "k": list(self.k),
-            "passages": settings.passages,
-            "linking": settings.linking,
-            "entities": bool(settings.kind),
-            "entity_kind": settings.kind or "entity",
-        }
-
-    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
-        lacks_index = doc.get("evidence") == INDEX and self.settings.index is None
-        return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
-
-    def row_metrics(self, judged: JudgedBiography) -> JsonObject:
-        return row_metrics(judged, self.settings.kind, self.k)
-
-    def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return each mean as `means_of` has it, K, and responses and facts by outcome."""
-        judged = [from_record(verdict) for verdict in verdicts]
-        rows = [self.row_metrics(response) for response in judged]
-        reasons = Counter(row["unscored"] for row in rows if row["unscored"])
-        names = [name for name in rows[0] if not is_bound(name) and name != "unscored"]
-        facts: Counter[str] = Counter()
-        for response in judged:
-            facts.update(vars(Tally.of(response)))
-        return {
-            **means_of(rows, names, SCORES),
-            "k": list(self.k),
-            "responses": len(rows),
-            "abstained": sum(response.abstained for response in judged),
-            "unscored": dict(reasons.most_common()),
-            "facts": dict(facts),
-        }
-
-    def notes(self, summary: Mapping[str, Any]) -> list[str]:
-        notes = [
-            f"{summary['responses']} responses, {summary['abstained']} abstain; facts:"
-            f" {counted(summary['facts'])}."
-        ]
-        if summary["unscored"]:
-            notes.append(f"Without all scores: {counted(summary['unscored'])}.")
-        ks = ", ".join(map(str, summary["k"]))
-        return [*notes, f"K: {ks}. Intervals: bootstrap over prompts."]
-
-    def record(self, judged: JudgedBiography) -> Verdict:
-        return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
-
-
-def generation(metadata: Mapping[str, Any]) -> LongForm:
-    """Make the judged method from the settings of a run.
-
-    Of ``knowledge`` the folder of an index counts, for documents hold the pages themselves.
-
-    Raises:
-        ConfigError: A setting is wrong.
-        DataError: The index cannot be used.
-    """
-    read = read_settings(Metadata, dict(metadata), "metadata")
-    path = Path(read.knowledge or DOCUMENTS)
-    has_index = bool(read.knowledge) and path.is_dir() and not read.kind
-    settings = Settings(
-        linking=read.linking,
-        index=open_index(path) if has_index else None,
-        passages=read.passages,
-        kind=read.kind,
-    )
-    return LongForm(settings, path.name, read.k)
 
 
 _NOTE = (
@@ -238,16 +221,19 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-BENCHMARK = Benchmark(
-    kind=LongForm.name,
-    title="Long-form factuality",
-    scoring=Scoring(
-        headlines=("f1_at_k",),
-        scores=SCORES,
-        keep=keep_verdict,
-        recount=recount_by(generation),
-        counted=answered,
+BENCHMARK = judged_benchmark(
+    generation,
+    steps=(
+        JudgedStep("decomposition", (), "all scores"),
+        JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
+        JudgedStep("verification", (), "all scores"),
     ),
+    questions=questions(LongForm.noun),
+    headline="f1_at_k",
+    scoring={"counted": answered},
+    optional=OPTIONAL,
+    unchanged=("respond_ratio",),
+    title="Long-form factuality",
     data=Data(
         sources=SOURCES,
         settings=(
@@ -258,14 +244,6 @@ BENCHMARK = Benchmark(
             "entities",
             "entity_kind",
             "linking",
-        ),
-    ),
-    judging=Judging(
-        generation=generation,
-        steps=(
-            JudgedStep("decomposition", (), "all scores"),
-            JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
-            JudgedStep("verification", (), "all scores"),
         ),
     ),
     page=Page(
@@ -282,5 +260,4 @@ BENCHMARK = Benchmark(
         ),
     ),
     order=35,
-    people=people_of(generation, "entity"),
 )

@@ -15,6 +15,7 @@ from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
     D_FACTSCORE,
     length_penalty,
+    metrics_of,
     of_any,
     score,
     to_outcomes,
@@ -81,7 +82,8 @@ def unscored(judged: JudgedBiography) -> str | None:
 def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
     """A response's part in every mean, by the first of ``ks``, and in F1 at the others; None where
     it has none. ``kind`` is of the entities, empty where they are not told apart."""
-    reason, tally, of_entities = unscored(judged), Tally.of(judged), score(judged)
+    reason, tally = unscored(judged), Tally.of(judged)
+    of_entities = metrics_of(score(judged))
     ends = {
         "worst": replace(tally, not_supported=tally.not_supported + tally.unscored, unscored=0),
         "best": replace(tally, supported=tally.supported + tally.unscored, unscored=0),
@@ -92,7 +94,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonOb
     }
     found["facts_per_response"] = None if judged.abstained else float(tally.facts)
     for name in _OF_ENTITIES if kind else ():
-        found[name] = getattr(of_entities, name, None)
+        found[name] = of_entities.get(name)
     found = dict.fromkeys(found) if is_lost else found
     for which, end in ends.items():
         found |= {
@@ -101,7 +103,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonOb
         }
         if kind:
             key = f"d_factscore_{which}"
-            found[key] = getattr(of_entities, key, float(which == "best") if is_lost else None)
+            found[key] = of_entities.get(key, float(which == "best") if is_lost else None)
     found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
     return {**to_outcomes(found, judged.generation.index), "unscored": reason}
 

@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, Field
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml, read_yaml
 from lm_factuality.benchmarks.factor.load import column_names, find_table
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
@@ -210,19 +210,19 @@ def _document(
     name = " / ".join(titles)
     if kind:  # what the candidates have in common, for a reader who does not know of several
         name = _BRACKET.sub("", titles[0]) if titles else question
-    passages: list[Passage] = []
+    passages: list[RetrievedPassage] = []
     if isinstance(known, Index):
         if kind:  # the candidates are found by the prompt
             (hits,) = known.retrieve([" ".join(titles) or question], task.metadata.passages)
-            passages = [Passage(hit.passage.title, hit.passage.text) for hit in hits]
+            passages = [RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits]
     elif known is None:
         for cell in _items(values[columns.passages or ""]):
             page = _Page(text=cell) if isinstance(cell, str) else to_model(_Page, cell)
             if page.text.strip():
-                passages.append(Passage(page.title, page.text))
+                passages.append(RetrievedPassage(page.title, page.text))
     elif titles:
         for title in titles:
-            passages += [Passage(title, page) for page in known.passages(title) or ()]
+            passages += [RetrievedPassage(title, page) for page in known.passages(title) or ()]
     else:
         raise ValueError(
             "no title: pages are found by title, so metadata.columns.title has to name the column"
@@ -230,7 +230,7 @@ def _document(
         )
     index = cell_text(values.get(columns.id or "")) or number
     return {
-        **to_doc(Generation(index, question, name, "", tuple(passages))),
+        **to_doc(GeneratedText(index, question, name, "", tuple(passages))),
         "text": text,
         "topic": cell_text(values.get("topic")) or "",
         "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,

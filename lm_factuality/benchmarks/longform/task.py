@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
-from lm_factuality.benchmarks.biographies.types import from_record
+from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, generation
 from lm_factuality.benchmarks.longform.rows import (
     Known,
@@ -15,9 +15,9 @@ from lm_factuality.benchmarks.longform.rows import (
     parse_task,
     read_rows,
 )
-from lm_factuality.harness.generation import Generation, JsonObject
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.judging import JudgedTask
-from lm_factuality.harness.suite_task import Settings
+from lm_factuality.harness.suite_task import TaskSettings
 
 logger = logging.getLogger(__name__)
 
@@ -35,18 +35,16 @@ class LongFormTask(JudgedTask):
 
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> tuple[Generation, Settings]:
+    ) -> tuple[JudgedMethod, TaskSettings]:
         task = self._task = parse_task(config)
         self._known: Known = open_knowledge(task.knowledge) if task.knowledge else None
         knowledge = str(task.knowledge) if task.knowledge else None
-        long_form = self._method = generation(
-            {**task.metadata.model_dump(), "knowledge": knowledge}
-        )
+        long_form = generation({**task.metadata.model_dump(), "knowledge": knowledge})
         about = {
             **long_form.about,
             "knowledge_identity": self._known.identity if self._known else None,
         }
-        return long_form, Settings({"doc_to_text": "text", "doc_to_target": "index"}, about)
+        return long_form, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, about)
 
     def read_documents(self) -> list[JsonObject]:
         docs, self.config.metadata["data"] = read_rows(self._task, self._known, self._data_dir)
@@ -59,10 +57,6 @@ class LongFormTask(JudgedTask):
                 len(docs),
             )
         return docs
-
-    def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        (record,) = results
-        return self._method.row_metrics(from_record(record))
 
     def families(self) -> dict[str, Sequence[str]]:
         return {"f1_at_": [str(k) for k in self._task.metadata.k[1:]]}

@@ -10,8 +10,6 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.audit import requests_of
 from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
-    BITS_PER_BYTE,
-    PERPLEXITY,
     Benchmark,
     Checks,
     Comparing,
@@ -21,20 +19,17 @@ from lm_factuality.benchmarks.declaration import (
     Row,
     Sample,
     Samples,
-    Score,
     Scoring,
+    load_scores,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
-from lm_factuality.harness.samples import same_responses, to_float, to_int
+from lm_factuality.harness.samples import results_in
 from lm_factuality.scores.statistics import (
-    MEAN,
-    TOTAL,
     Aggregation,
     Outcome,
     clustered_stderr,
-    how_many,
     mean,
 )
 
@@ -101,16 +96,7 @@ def _exp(value: float) -> float:
         return math.inf
 
 
-_GEOMETRIC = Aggregation(geometric_mean, geometric_stderr)
-
-SCORES = (
-    Score("perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per token", False, 1, 2),
-    Score("byte_perplexity", _GEOMETRIC, PERPLEXITY, "Perplexity per byte", False, 1, 3),
-    Score("bits_per_byte", MEAN, BITS_PER_BYTE, "Bits per byte", False, 1, 3),
-    Score("logprob", TOTAL),
-    *(Score(name, TOTAL, higher=None) for name in ("num_tokens", "num_bytes", "num_windows")),
-    Score("unscored", Aggregation(how_many), higher=False),
-)
+SCORES = load_scores(__package__, geometric_mean=Aggregation(geometric_mean, geometric_stderr))
 
 
 class PerplexityAudit:
@@ -124,12 +110,8 @@ class PerplexityAudit:
 def keep(sample: Sample) -> Row:
     """The document and its log-probability. Raises ValueError: the responses are not as the task
     writes them."""
-    same_responses(sample, [each[0] for each in sample["resps"]])
-    ((logprob, tokens, windows, window, problem),) = sample["filtered_resps"]
+    (scored,) = results_in(sample, ScoredText)
     doc = {key: sample["doc"][key] for key in ("text", "problem", "doc_id")}
-    scored = ScoredText(
-        to_float(logprob), to_int(tokens), to_int(windows), to_int(window), str(problem)
-    )
     return {"doc": doc, "scored": scored}
 
 

@@ -8,7 +8,7 @@ text, and any that begins differently. How many rows went is in the provenance.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,10 +16,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from lm_factuality.benchmarks.factor import rows as factor_rows
 from lm_factuality.benchmarks.factor.corpus import (
     PAPER_WINDOW,
-    Columns,
+    FactorColumns,
     Joined,
     TableYaml,
     Window,
@@ -32,25 +31,34 @@ from lm_factuality.benchmarks.factor.load import (
     column_names,
     document_ids,
     find_table,
+    require_column,
     rows_from_columns,
 )
-from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.benchmarks.factor.rows import (
+    HALF_A_PAIR,
+    NO_TEXT,
+    SURROGATE,
+    Row,
+    cell_text,
+    encodable,
+)
 from lm_factuality.ground.tables import FORMATS, Table
 
 # Of the published files: the prefix before it was cut to the window of the authors' models.
 WHOLE_PREFIX = "full_prefix"
 
 
-class _Columns(Columns):
-    text: Annotated[str, Field(description="a column name")] = "text"
+class TextColumns(FactorColumns):
+    """Which column of a table of texts, or of a FACTOR file, holds what."""
+
+    text: str = "text"
 
 
-class _Metadata(Joined):
-    documents_of: Annotated[
-        str | None, Field(description="a published FACTOR file by name or a file's path")
-    ] = None
-    columns: _Columns = _Columns()
+class PerplexityMetadata(Joined):
+    """The settings of a perplexity task."""
+
+    documents_of: str | None = None
+    columns: TextColumns = TextColumns()
     window: Window = PAPER_WINDOW
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
@@ -59,12 +67,7 @@ class _Metadata(Joined):
     ] = None
 
     @model_validator(mode="after")
-    def _fits(self) -> "_Metadata":
-        unused = {"text"} if self.documents_of else Columns.model_fields.keys() - {"doc_id"}
-        wrong = unused & self.columns.model_fields_set
-        if wrong:
-            texts = "rows of FACTOR" if self.documents_of else "texts"
-            raise ValueError(f"columns: {texts} have no column for {', '.join(sorted(wrong))}")
+    def _fits(self) -> "PerplexityMetadata":
         if self.window and self.stride and self.stride >= self.window:
             raise ValueError(
                 f"stride: found {self.stride}, expected less than the window of {self.window}"
@@ -79,7 +82,7 @@ class TextsYaml(TableYaml):
     output_type: Literal["loglikelihood_rolling"] = "loglikelihood_rolling"
     doc_to_text: Annotated[Literal[""], Field(description="'': nothing stands before a text")] = ""
     doc_to_target: Literal["doc_id"] = "doc_id"
-    metadata: _Metadata = _Metadata()
+    metadata: PerplexityMetadata = PerplexityMetadata()
 
     @model_validator(mode="after")
     def _names_texts(self) -> "TextsYaml":
@@ -102,7 +105,7 @@ def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
 
 
 @dataclass(frozen=True)
-class Document:
+class TextDocument:
     """A text to score."""
 
     location: str
@@ -124,23 +127,23 @@ def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loaded:
     file = yaml.metadata.documents_of
     if not file:
         table, provenance = find_table(yaml)
-        documents = _texts(yaml, table)
+        documents = _texts_of_table(yaml, table)
     else:
-        is_path = file.lower().endswith(tuple(FORMATS))
-        source = None if is_path else file
+        source = None if file.lower().endswith(tuple(FORMATS)) else file
         named = yaml.model_copy(update={"dataset_path": file})
         table, provenance = find_table(named, source, data_dir)
-        columns: Columns = yaml.metadata.columns
+        columns: FactorColumns = yaml.metadata.columns
         if columns.prefix is None and WHOLE_PREFIX in column_names(table):
             columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
         rows = rows_from_columns(yaml.where, columns, table)
-        documents, dropped = rebuild(rows, yaml.metadata.rule(source))
+        documents = rebuild(rows, yaml.metadata.rule(source))
+        dropped = len(rows) - len(documents)
         provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
     return Loaded(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
-def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Document], int]:
-    """Return the documents that rows come from, and how many rows' texts stand in others."""
+def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
+    """Return the documents that rows come from, without rows whose texts stand in others."""
     texts = [
         "".join(join(row.prefix, row.choices[row.gold])) if row.choices else row.prefix
         for row in rows
@@ -153,64 +156,41 @@ def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> tuple[list[Docume
         for index, after in pairwise(order)
         if plain[index] and plain[after].startswith(plain[index])
     }
-    by_document: dict[str, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        by_document[row.doc_id].append(index)
+    longest: dict[str, list[str]] = defaultdict(list)
     kept: list[int] = []
-    for indices in by_document.values():
-        longest: list[str] = []
-        for index in sorted(indices, key=lambda index: len(plain[index]), reverse=True):
-            prefix = _plain(rows[index].prefix)
-            is_held = any(
-                plain[index] in text or (prefix and text.startswith(prefix)) for text in longest
-            )
-            if not is_held:
-                longest.append(plain[index])
-            if not is_held and index not in beginnings:
-                kept.append(index)
-    documents = [
-        Document(rows[index].location, rows[index].doc_id, texts[index], _unscorable(texts[index]))
-        for index in sorted(kept)
+    for index in sorted(range(len(plain)), key=lambda index: len(plain[index]), reverse=True):
+        prefix = _plain(rows[index].prefix)
+        longer = longest[rows[index].doc_id]
+        if any(plain[index] in text or (prefix and text.startswith(prefix)) for text in longer):
+            continue
+        longer.append(plain[index])
+        if index not in beginnings:
+            kept.append(index)
+    return [
+        _document(rows[index].location, rows[index].doc_id, texts[index]) for index in sorted(kept)
     ]
-    return documents, len(rows) - len(documents)
 
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _texts(yaml: TextsYaml, table: Table) -> list[Document]:
+def _texts_of_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
     columns = yaml.metadata.columns
-    names = column_names(table)
-    if columns.text not in names:
-        raise ConfigError(
-            f"{yaml.where}: metadata.columns.text: no column {columns.text!r}; the table has"
-            f" the columns {', '.join(map(repr, names))}. Say in metadata.columns which holds"
-            " the texts."
-        )
-    documents = []
+    require_column(yaml.where, "metadata.columns.text", columns.text, table)
     ids = document_ids(yaml.where, columns.doc_id, table, "document")
-    for record, doc_id in zip(table.records, ids, strict=True):
-        text = factor_rows.cell_text(record.values.get(columns.text))
-        problem = f"the text {factor_rows.NO_TEXT}" if text is None else _unscorable(text)
-        documents.append(Document(record.location, doc_id, factor_rows.encodable(text), problem))
-    return documents
+    return [
+        _document(record.location, doc_id, cell_text(record.values.get(columns.text)))
+        for record, doc_id in zip(table.records, ids, strict=True)
+    ]
 
 
-def _unscorable(text: str) -> str:
-    if not text.strip():
-        return "the document is empty"
-    return factor_rows.HALF_A_PAIR if factor_rows.SURROGATE.search(text) else ""
-
-
-def text_suspicions(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """Yield the places of documents that should not be trusted as they stand, and why."""
-    seen: dict[str, str] = {}
-    for document in documents:
-        if document.problem:
-            continue
-        if factor_rows.REPLACEMENT in document.text:
-            yield document.location, factor_rows.WRONGLY_DECODED
-        first = seen.setdefault(_plain(document.text), document.location)
-        if first != document.location:
-            yield document.location, f"repeats the document at {first}"
+def _document(location: str, doc_id: str, text: str | None) -> TextDocument:
+    problem = ""
+    if text is None:
+        problem = f"the text {NO_TEXT}"
+    elif not text.strip():
+        problem = "the document is empty"
+    elif SURROGATE.search(text):
+        problem = HALF_A_PAIR
+    return TextDocument(location, doc_id, encodable(text), problem)

@@ -8,10 +8,10 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
-from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts, text_suspicions
+from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts
 from lm_factuality.harness import rolling
 from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.suite_task import Report, Settings, SuiteTask, shortened, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
 
 class PerplexityTask(SuiteTask):
@@ -27,6 +27,7 @@ class PerplexityTask(SuiteTask):
     """
 
     declared = BENCHMARK
+    problem_key = "problem"
     reads = ("columns", "documents_of", "join", "delimiter", "stride", "window")
 
     def built(self) -> None:
@@ -34,25 +35,15 @@ class PerplexityTask(SuiteTask):
         # What lm_eval pads by when several processes share the work.
         self.OUTPUT_TYPE = rolling.REQUEST_TYPE
 
-    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Settings:
+    def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Return what the YAML says, checked."""
         self._yaml = parse_texts(config)
         window = self._yaml.metadata.window
         stride = self._yaml.metadata.stride or (window // 2 if window else None)
-        return Settings(
+        return TaskSettings(
             {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "doc_id"},
             {"window": window, "stride": stride},
         )
-
-    @classmethod
-    def check(cls, target: str, config: Mapping[str, Any], data_dir: str | None) -> Report:
-        """Report every document that cannot be scored or should not be trusted."""
-        loaded = load_texts(parse_texts(config), data_dir)
-        wrong = cls.declared.wrong_metrics(config.get("metric_list"))
-        problems = loaded.all_problems(target, text_suspicions(loaded.rows))
-        count = len(loaded.rows)
-        example = (("", shortened(loaded.rows[0].text)),)
-        return Report(target, (*wrong, *problems), count, count, example)
 
     def read_documents(self) -> list[dict[str, Any]]:
         """Return the documents as samples show them."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lm_factuality.models.tree.forest import Block, Ints
+from lm_factuality.models.tree.forest import Ints, QueryBlock
 
 # A batch on a GPU holds copies of the keys and values of at most so many keys,
 MOST_KEYS = 1 << 16
@@ -77,7 +77,7 @@ class Batch:
         return is_ancestor
 
 
-def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Tensor]:
+def batched(blocks: Sequence[QueryBlock], most_keys: int) -> tuple[list[Batch], Tensor]:
     """Put blocks into batches.
 
     Args:
@@ -107,15 +107,15 @@ def batched(blocks: Sequence[Block], most_keys: int) -> tuple[list[Batch], Tenso
     return batches, torch.from_numpy(rows)
 
 
-def _groups(blocks: Sequence[Block], most_keys: int) -> Iterator[list[Block]]:
+def _groups(blocks: Sequence[QueryBlock], most_keys: int) -> Iterator[list[QueryBlock]]:
     """Group blocks of similar size such that no batch needs too much memory or padding."""
-    by_size: dict[tuple[bool, int], list[Block]] = defaultdict(list)
+    by_size: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
     for block in blocks:
         size_class = block.queries.shape[1].bit_length() // 2
         by_size[block.is_whole_chain, size_class].append(block)
     for (is_chain, _), similar in by_size.items():
         similar.sort(key=lambda block: -block.keys.shape[1])
-        group: list[Block] = []
+        group: list[QueryBlock] = []
         width = 0
         pairs = 0
         for block in similar:

@@ -173,7 +173,7 @@ def next_stretch(
 
 
 @dataclass(frozen=True)
-class Block:
+class QueryBlock:
     """Consecutive queries that attend to the same keys, numbered from the path's first position."""
 
     queries: Ints
@@ -192,7 +192,7 @@ class Block:
         return is_unbranched and self.keys.shape[1] == self.queries.shape[1]
 
 
-def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
+def blocks(forest: Forest, stretch: Stretch) -> list[QueryBlock]:
     """Cut a stretch so that each block attends to its own path and not to other trees."""
     num_before = len(stretch.path)
     positions = np.concatenate([stretch.path, np.arange(stretch.start, stretch.stop)])
@@ -204,7 +204,7 @@ def blocks(forest: Forest, stretch: Stretch) -> list[Block]:
     for start, stop in _join_short_runs([num_before, *branches.tolist(), len(depth)], depth):
         path = np.flatnonzero(end[:start] > start)
         keys = np.concatenate([path, np.arange(start, stop)])
-        cut.append(Block(table[:2, start:stop], table[:, keys]))
+        cut.append(QueryBlock(table[:2, start:stop], table[:, keys]))
     return cut
 
 

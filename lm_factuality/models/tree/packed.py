@@ -9,7 +9,7 @@ function still says what a layer may see (a sliding window, a chunk).
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -101,6 +101,8 @@ class PackedEngine:
         # Copies of the engine, one for each thread, share it.
         self._attention = _ForestAttention(model)
         self._before: KeysAndValues = {}
+        self.amateur: PackedEngine | None = None
+        """Computes the logits of a weaker model beside the model's own."""
 
     def run(self, forest: Forest, stretch: Stretch) -> Logits:
         """Compute the logits of the stretch's targets.
@@ -137,6 +139,9 @@ class PackedEngine:
                 f"attention in {len(forward_pass.after)} of its {num_layers} layers"
             )
         self._before = forward_pass.after
+        if self.amateur:
+            weaker = self.amateur.run(forest, stretch).values
+            logits = replace(logits, contrast=(weaker.to(logits.values.device),))
         return logits
 
 

@@ -11,15 +11,14 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from lm_factuality.models.tree.forest import Forest, Stretch, next_stretch, plant
+from lm_factuality.models.tree.forest import Forest, next_stretch, plant
 from lm_factuality.models.tree.logits import (
-    Logits,
     Recorder,
     Rescore,
     UnsupportedModelError,
@@ -39,15 +38,8 @@ _LEAST = 256
 _SHARE = 4
 
 
-class Engine(Protocol):
-    """Computes the stretches of a forest in their order, from the first on."""
-
-    def run(self, forest: Forest, stretch: Stretch) -> Logits:
-        """Compute the logits of the stretch's targets."""
-
-
 @dataclass(frozen=True)
-class Scores:
+class TargetScores:
     """For each target of a forest, its score."""
 
     logprobs: npt.NDArray[np.float64]
@@ -58,7 +50,7 @@ class Scores:
 
 
 @dataclass
-class Budget:
+class PassBudget:
     """How many tokens and targets one forward pass may hold."""
 
     tokens: int
@@ -75,12 +67,12 @@ class Budget:
 
 def score(
     forest: Forest,
-    engine: Engine,
-    budget: Budget,
+    engine: PackedEngine,
+    budget: PassBudget,
     softmax_dtype: torch.dtype | None = None,
     progress: Callable[[int], Any] = lambda position: None,
     rescore: Rescore | None = None,
-) -> Scores:
+) -> TargetScores:
     """Score the targets of a forest.
 
     Args:
@@ -116,7 +108,7 @@ def score(
         path = stretch.path_after(forest)
         start = stretch.stop
         progress(start)
-    return Scores(logprobs, greedy)
+    return TargetScores(logprobs, greedy)
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
@@ -125,7 +117,7 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return is_of_torch or "out of memory" in message or "can't allocate memory" in message
 
 
-def _free_memory(budget: Budget) -> None:
+def _free_memory(budget: PassBudget) -> None:
     logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
     gc.collect()
     if torch.cuda.is_available():
@@ -153,7 +145,7 @@ def find_engine(
     try:
         engine = PackedEngine(model, record)
         # The budget cuts the forest twice, so that paths carried between passes are tried too.
-        scores = score(forest, engine, Budget(len(forest) // 3 + 1, len(forest)))
+        scores = score(forest, engine, PassBudget(len(forest) // 3 + 1, len(forest)))
     except (
         UnsupportedModelError,
         AttributeError,
@@ -199,12 +191,12 @@ def _trial_sequences(vocabulary: int, max_length: int) -> list[list[int]]:
 
 def score_side_by_side(
     forest: Forest,
-    engine: Engine,
-    budget: Budget,
-    score: Callable[..., Scores],
+    engine: PackedEngine,
+    budget: PassBudget,
+    score: Callable[..., TargetScores],
     cores: int = 1,
     progress: Callable[[int], Any] = lambda position: None,
-) -> Scores:
+) -> TargetScores:
     """Score a forest's trees from several threads, each with a copy of the engine.
 
     One thread does it where the forest or the budget is too small to share.
@@ -220,12 +212,12 @@ def score_side_by_side(
     groups = _group_trees(forest, min(budget.tokens // count, size))
     if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
         return score(forest, engine, budget, progress)
-    share = Budget(budget.tokens // count, max(1, budget.targets // count))
+    share = PassBudget(budget.tokens // count, max(1, budget.targets // count))
 
-    def score_group(bounds: tuple[int, int]) -> Scores:
+    def score_group(bounds: tuple[int, int]) -> TargetScores:
         return score(forest.above_stem(*bounds), copy.copy(engine), share)
 
-    parts: list[Scores] = []
+    parts: list[TargetScores] = []
     threads = max(1, cores // count)
     try:
         with ThreadPoolExecutor(count, "tree", torch.set_num_threads, (threads,)) as pool:
@@ -235,7 +227,7 @@ def score_side_by_side(
     finally:
         # A thread may have set the number for the whole process.
         torch.set_num_threads(cores)
-    return Scores(
+    return TargetScores(
         np.concatenate([part.logprobs for part in parts]),
         np.concatenate([part.greedy for part in parts]),
     )

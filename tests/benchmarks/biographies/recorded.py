@@ -11,7 +11,7 @@ from judges.answers import Answer
 from judges.config import JudgeConfig
 from judges.templates import Prompts
 from judges.typed import Check, R, Typed, read_reply
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 
 
 class RecordedJudge:
@@ -77,7 +77,7 @@ class RecordedJudge:
         )
 
 
-def generation(name: str, output: str, titles: Sequence[str], index: str = "0") -> Generation:
+def generation(name: str, output: str, titles: Sequence[str], index: str = "0") -> GeneratedText:
     """A response about ``name`` with a passage for each title."""
-    passages = tuple(Passage(title, f"What the page {title} says.") for title in titles)
-    return Generation(index, f"Tell me a bio of {name}", name, output, passages)
+    passages = tuple(RetrievedPassage(title, f"What the page {title} says.") for title in titles)
+    return GeneratedText(index, f"Tell me a bio of {name}", name, output, passages)

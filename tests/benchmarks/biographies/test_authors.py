@@ -17,7 +17,7 @@ PROMPT = {
     "demos": [
         {
             "question": name,
-            "answer": [f"{name}.", "So."],
+            "answer": f"\n{name}.\nSo.",
             "docs": [{"title": name, "text": "x"}] * 6,
         }
         for name in "ABC"
@@ -67,10 +67,21 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
         )
 
 
-def test_a_prompt_in_a_file(tmp_path):
-    path = tmp_path / "mine.json"
-    path.write_text(json.dumps(PROMPT))
-    render, _ = authors_prompt(path, "careful")
+@pytest.fixture
+def checkout(tmp_path):
+    """Writes a prompt where the authors have theirs."""
+
+    def write(content):
+        folder = tmp_path / "ALCE" / "AmbigBio_prompts"
+        folder.mkdir(parents=True)
+        (folder / "AmbigBio_default_careful.json").write_text(content)
+        return tmp_path
+
+    return write
+
+
+def test_demonstrations_are_written_as_the_document_is(checkout):
+    render, _ = authors_prompt(checkout(json.dumps(PROMPT)), "careful")
     text = render(DOC)
     documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
     assert text.startswith(
@@ -82,16 +93,12 @@ def test_a_prompt_in_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "message"),
+    ("content", "message"),
     [
-        (None, "careful", "no such file"),
-        ("{", "careful", "expected a checkout"),
-        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "careful", "demos"),
+        ("{", "expected a checkout"),
+        (json.dumps({**PROMPT, "demos": PROMPT["demos"][:1]}), "demos"),
     ],
 )
-def test_what_is_no_prompt_is_refused(content, name, message, tmp_path):
-    path = tmp_path / "mine.json"
-    if content is not None:
-        path.write_text(content)
+def test_what_is_no_prompt_is_refused(content, message, checkout):
     with pytest.raises(ConfigError, match=message):
-        authors_prompt(path, name)
+        authors_prompt(checkout(content), "careful")

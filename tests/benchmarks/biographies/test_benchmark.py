@@ -13,18 +13,21 @@ from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, to_doc
-from lm_factuality.benchmarks.biographies.judging import AMBIGBIO, AmbigBio
-from lm_factuality.benchmarks.biographies.method import Settings, begin
-from lm_factuality.benchmarks.biographies.scores import score, summarise
-from lm_factuality.benchmarks.biographies.types import Generation, JudgedBiography, Passage
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
+from lm_factuality.benchmarks.biographies.scores import score
+from lm_factuality.benchmarks.biographies.types import (
+    GeneratedText,
+    JudgedBiography,
+    RetrievedPassage,
+)
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
 from tests.benchmarks.biographies.test_link import judged
 
-PAINTER = Passage(
+PAINTER = RetrievedPassage(
     "Ada Lind (painter)",
     "Ada Lind (3 May 1900 – 1 June 1980) was a painter. She was born in Tarrow and taught at the Harbour School.",
 )
-PILOT = Passage(
+PILOT = RetrievedPassage(
     "Ada Lind (pilot)",
     "Ada Lind (born 1955) is a pilot. She flew mail to the northern islands and founded a flying school in Sill.",
 )
@@ -32,8 +35,8 @@ MERGED = "Ada Lind was born in Tarrow [1]. She taught at the Harbour School [1].
 APART = "Ada Lind was a painter [1]. She taught at the Harbour School [1]. Another Ada Lind is a pilot [2]. She founded a flying school in Sill [2]."
 
 
-def respond(output: str, index: str = "0") -> Generation:
-    return Generation(index, "Tell me a bio of Ada Lind", "Ada Lind", output, (PAINTER, PILOT))
+def respond(output: str, index: str = "0") -> GeneratedText:
+    return GeneratedText(index, "Tell me a bio of Ada Lind", "Ada Lind", output, (PAINTER, PILOT))
 
 
 @pytest.fixture
@@ -76,15 +79,17 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
     assert summary["respond_ratio"]["value"] == pytest.approx(2 / 3)
     assert (summary["num_biographies"]["value"], summary["num_entities"]["value"]) == (1.5, 2)
     assert summary["one_bio_many_entities"]["value"] == 0.5
-    assert (summary["knowledge"], summary["linking"], summary["protocol"]) == (
-        DOCUMENTS,
-        "greedy",
-        "paper",
-    )
+    assert summary["settings"] == {
+        "knowledge": DOCUMENTS,
+        "knowledge_identity": None,
+        "linking": "greedy",
+        "facts": "standalone",
+        "protocol": "paper",
+    }
     json.dumps(summary, allow_nan=False)
     columns, rows, notes = AMBIGBIO.table(summary)
     assert {len(row) for row in rows} == {len(columns)}
-    assert ["3 responses, 1 abstain" in notes[0], "documents" in notes[-1]] == [True, True]
+    assert {"Responses: 3.", "Abstained: 1."} <= set(notes)
 
 
 def test_a_plan_sends_nothing_and_names_each_step(lexical):
@@ -97,7 +102,7 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
     assert [(step, each.total) for step, each in plan] == [
         ("decomposing", 7),
         ("grouping", 2),
-        ("verifying", 14),
+        ("verifying", 12),  # two pairs of the same words
     ]
     assert sum(each.stored for _, each in plan) == 0
     AMBIGBIO.judge(lexical, docs, responses)
@@ -105,15 +110,11 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
 
 
 def test_settings_reach_the_results(lexical):
-    benchmark = AmbigBio(Settings(linking="hungarian", protocol="code"), "wiki.sqlite")
+    benchmark = AmbigBio(linking="hungarian", protocol="code", knowledge="wiki.sqlite")
     docs, records = run(lexical, [APART], benchmark)
-    assert records[0]["groups"] == [(1,), (2, 3)] or records[0]["groups"] == ((1,), (2, 3))
+    assert records[0]["groups"] == [[1], [2, 3]]
     summary = benchmark.summarise(docs, records)
-    assert (summary["linking"], summary["protocol"], summary["knowledge"]) == (
-        "hungarian",
-        "code",
-        "wiki.sqlite",
-    )
+    assert summary["settings"] == benchmark.about
     assert any(
         "parser of verdicts" in choice and choice.startswith("not reproduced")
         for choice in summary["choices"]
@@ -124,21 +125,23 @@ def test_settings_reach_the_results(lexical):
 
 def test_a_response_of_one_fact_is_unscored_under_the_code_protocol(lexical):
     one = "Ada Lind was a painter [1]."
-    docs, (record, other) = run(lexical, [one, MERGED], AmbigBio(Settings(protocol="code")))
+    docs, (record, other) = run(lexical, [one, MERGED], AmbigBio(protocol="code"))
     assert (record["unscored"], other["unscored"]) == ("no fact left in a group", None)
-    summary = AmbigBio(Settings(protocol="code")).summarise(docs, [record, other])
-    assert summary["unscored"]["reasons"] == {"no fact left in a group": 1}
-    assert (summary["d_factscore"]["responses"], summary["num_biographies"]["responses"]) == (1, 2)
+    summary = AmbigBio(protocol="code").summarise(docs, [record, other])
+    assert summary["unscored"] == {"no fact left in a group": 1}
+    assert (summary["d_factscore"]["rows"], summary["num_biographies"]["rows"]) == (1, 2)
     _, (record,) = run(lexical, [one])
     assert record["unscored"] is None
 
 
 def test_candidates_without_a_page_are_told(lexical):
     class Pages:
+        identity = "two pages"
+
         def passages(self, title):
             return [PAINTER.text] if title == PAINTER.title else None
 
-    benchmark = AmbigBio(Settings(Pages()), "wiki.sqlite")
+    benchmark = AmbigBio(Pages(), knowledge="wiki.sqlite")
     docs, records = run(lexical, [MERGED, "I'm sorry."], benchmark)
     summary = benchmark.summarise(docs, json.loads(json.dumps(records)))
     assert (summary["candidates"], summary["without_page"]) == (
@@ -152,10 +155,7 @@ def test_candidates_without_a_page_are_told(lexical):
         == summary["factscore"]["value"]
     )
     _, _, notes = benchmark.table(summary)
-    assert "No page: 1 of 2 candidates; they support nothing." in notes
-    assert not any(
-        note.startswith("No page") for note in AMBIGBIO.table(AMBIGBIO.summarise([], []))[2]
-    )
+    assert {"Candidates: 2.", "Without page: candidates 1, responses 0."} <= set(notes)
 
 
 @pytest.mark.parametrize(
@@ -168,19 +168,19 @@ def test_candidates_without_a_page_are_told(lexical):
     ],
 )
 def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, difference):
-    found = score(judged((tuple(range(len(rows))),), *rows)).difference
+    found = score(judged((tuple(range(len(rows))),), *rows))["difference"]
     assert found == (None if difference is None else pytest.approx(difference))
 
 
 def test_a_judge_that_is_down_leaves_records_with_the_reason():
     record = AMBIGBIO.unscored(to_doc(respond(MERGED)), [MERGED], "the judge failed: gone")
-    assert (record["unscored"], record["facts"]) == ("the judge failed: gone", ())
-    summary = AMBIGBIO.summarise([], [record])
+    assert (record["unscored"], record["facts"]) == ("the judge failed: gone", [])
+    summary = AMBIGBIO.summarise([{}], [record])
     assert summary["factscore"] == {
         "value": None,
         "stderr": None,
         "interval": None,
-        "responses": 0,
+        "rows": 0,
         "worst": 0,
         "best": 1,
     }
@@ -200,20 +200,22 @@ def test_means_are_over_responses_and_intervals_over_names():
         named("a", judged(((0, 1, 2, 3),), "+", "+", "+", "-")),
         named("a", judged(((0, 1, 2, 3),), "+", "-", "-", "-")),
         named("b", judged(((0, 1, 2, 3),), *"++++")),
-        named("c", begin(respond("I'm sorry."))),
+        named("c", AMBIGBIO.begin(respond("I'm sorry."))),
     ]
     reason = "not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"
-    responses.append(replace(named("c", begin(respond(MERGED))), problem=reason))
-    summary = summarise(responses)
+    responses.append(replace(named("c", AMBIGBIO.begin(respond(MERGED))), problem=reason))
+    summary = AMBIGBIO.summarise(
+        [{}] * len(responses), [AMBIGBIO.record(response) for response in responses]
+    )
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
     stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
-    assert summary["factscore"]["interval"] == list(score_interval(2 / 3, stderr, 0, 1, 3))
+    assert summary["factscore"]["interval"] == score_interval(2 / 3, stderr, 0, 1, 3)
     assert (summary["factscore"]["worst"], summary["factscore"]["best"]) == (
         pytest.approx(2 / 4),
         pytest.approx(3 / 4),
     )
     assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
-    assert summary["unscored"]["reasons"] == {"not decomposed": 1}
+    assert summary["unscored"] == {reason: 1}
 
 
 def named(name: str, biography: JudgedBiography) -> JudgedBiography:

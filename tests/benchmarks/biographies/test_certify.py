@@ -10,24 +10,34 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sklearn.metrics import cohen_kappa_score
 
 from judges.certificates import find_certificate, save_certificate, to_certificate
 from judges.config import load_judge_config
 from judges.judge import Judge
-from lm_factuality.benchmarks.biographies import tally
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
-from lm_factuality.benchmarks.biographies.certify import SETTINGS, STEPS, StepTrial
-from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse, Known
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.certify import (
+    SETTINGS,
+    STEPS,
+    StepTrial,
+    compare_groups,
+    count_matches,
+)
+from lm_factuality.benchmarks.biographies.decisions import (
+    DecidedFact,
+    DecidedResponse,
+    KnownResponse,
+)
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.certifiable import Wanted
 from lm_factuality.cli import main
 from tests.judges.server import Act, JudgeServer
 
 PAINTER, SAILOR = "Ada Lind (painter)", "Ada Lind (sailor)"
 PASSAGES = (
-    Passage(PAINTER, "Ada Lind was a painter. She was born in Oslo in 1901. She painted harbours."),
-    Passage(
+    RetrievedPassage(
+        PAINTER, "Ada Lind was a painter. She was born in Oslo in 1901. She painted harbours."
+    ),
+    RetrievedPassage(
         SAILOR, "Ada Lind was a sailor. She sailed round the world in 1950. She was born in Bergen."
     ),
 )
@@ -52,8 +62,8 @@ def known(grouped=FACTS[1:], facts=FACTS):
     decided = DecidedResponse(
         tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
     )
-    return Known(
-        Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
+    return KnownResponse(
+        GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
     )
 
 
@@ -130,41 +140,19 @@ def test_facts_are_beside_their_sentences_in_order():
     ],
 )
 def test_facts_are_matched_one_to_one(own, released, count):
-    assert tally.count_matches(own, released, "Ada Lind") == count
+    assert count_matches(own, released, "Ada Lind") == count
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("In the late 19th century.", True),
-        ("A sailor of Bergen.", True),
-        ("She sang.", True),
-        ("She painted harbours.", False),
-        ("Lind is known for harbours.", False),
-        ("His ultimate fate remains unknown.", False),
-    ],
-)
-def test_fragments_have_no_verb(text, expected):
-    assert tally.is_fragment(text) is expected
-
-
-def test_pairs_of_facts_are_counted():
-    biography = known((A, C, B, D, E))
-    judged = replace(biography.judged, groups=((0, 3), (1, 2, 4)))
-    (tp, fp, fn, tn, responses, exact, rand) = tally.count_grouping(biography, [judged]).counts
+def test_pairs_of_facts_are_compared():
+    (case,) = STEPS["grouping"].cases(known((A, C, B, D, E)))
     # Released are facts 0, 1 and 2 of the painter, 3 and 4 of the sailor.
-    assert (tp, fp, fn, tn) == (1, 3, 3, 3)
-    assert (responses, exact) == (1, False)
-    assert rand == pytest.approx(-0.25)
-    same = replace(biography.judged, groups=((0, 1, 2), (3, 4)))
-    assert tuple(tally.count_grouping(biography, [same]).counts) == (4, 0, 0, 6, 1, True, 1)
-
-
-def test_kappa_is_that_of_sklearn():
-    truth = [True] * 9 + [False] * 4
-    verdicts = [True] * 7 + [False] * 2 + [True] + [False] * 3
-    scores = tally.score_verification([7, 1, 2, 3])
-    assert scores["kappa"] == pytest.approx(cohen_kappa_score(truth, verdicts))
+    apart = compare_groups(replace(case.given, groups=((0, 3), (1, 2, 4))), case.released)
+    tp, fp, fn, tn = ((True, True), (True, False), (False, True), (False, False))
+    assert [apart.count(outcome) for outcome in (tp, fp, fn, tn)] == [1, 3, 3, 3]
+    same = compare_groups(replace(case.given, groups=((0, 1, 2), (3, 4))), case.released)
+    assert [same.count(outcome) for outcome in (tp, fp, fn, tn)] == [4, 0, 0, 6]
+    refused = replace(case.given, ungrouped="no JSON object")
+    assert compare_groups(refused, case.released) == ["no JSON object"]
 
 
 @pytest.fixture
@@ -227,15 +215,16 @@ def test_each_step_of_the_judge_without_a_model(files, tmp_path):
         scores["grouping"]["tp"] + scores["grouping"]["fn"] == 6
     )  # facts 1 and 2 are of unknown or of one group
     assert scores["grouping"]["f1"] == 1
-    assert scores["linking"] == {"right": 12, "groups": 12, "accuracy": 1}
+    assert scores["linking"] == {"tp": 12, "fp": 0, "fn": 0, "tn": 0, "accuracy": 1}
     assert scores["verification"]["tp"] + scores["verification"]["fn"] == 24
     assert scores["verification"]["fp"] + scores["verification"]["tn"] == 12
     assert scores["verification"]["recall"] > 0.9
-    assert scores["decomposition"]["released"] == 30
+    assert scores["decomposition"]["tp"] + scores["decomposition"]["fn"] == 30
     assert found["linking"]["baselines"]["first retrieved"]["accuracy"] == 0.5
     assert found["verification"]["baselines"]["all supported"]["recall"] == 1
     assert found["verification"]["baselines"]["all supported"]["balanced_accuracy"] == 0.5
-    assert found["decomposition"]["baselines"]["each sentence"]["facts"] == 24
+    each_sentence = found["decomposition"]["baselines"]["each sentence"]
+    assert each_sentence["tp"] + each_sentence["fp"] == 24
     for name, each in found.items():
         low, high = each["intervals"][each_headline(name)]
         assert low <= scores[name][each_headline(name)] <= high
@@ -303,7 +292,7 @@ def test_a_random_part_is_the_same_every_time(files, tmp_path):
     ]
     assert parts[0]["data"]["rows"] == 2
     assert parts[0]["scores"] == parts[1]["scores"]
-    assert parts[0]["scores"]["ALL"]["groups"] == 4
+    assert parts[0]["scores"]["ALL"]["tp"] == 4
 
 
 def published(judge, files):
@@ -361,18 +350,6 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         assert all(value in said[-1].text for value in settings.values())
 
 
-OTHER_CERTIFICATES = {
-    "another setting": (
-        lambda forged: forged.update(setting="biographies_everything"),
-        "its setting",
-    ),
-    "another judge": (
-        lambda forged: forged["judge"].update(model="m"),
-        "its model is not that of the run",
-    ),
-}
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -400,9 +377,9 @@ def test_groups_in_the_released_files_are_about_as_many_as_these_state(shared):
         decisions = read_decisions(
             shared / "data" / "ambigbio" / "decisions" / f"{name}__ambig.json.gz"
         )
-        generation = Generation("0", "q", "n", "A text of one sentence.", ())
+        generation = GeneratedText("0", "q", "n", "A text of one sentence.", ())
         runs = [
-            max(1, len(Known(generation, each).groups))
+            max(1, len(KnownResponse(generation, each).groups))
             for each in decisions.responses
             if each is not None
         ]

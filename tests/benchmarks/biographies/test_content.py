@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer import build_page, page_content, statuses
+from lm_factuality.benchmarks.biographies.viewer import statuses
 from tests.report.conftest import biography
 
 
@@ -53,17 +53,3 @@ from tests.report.conftest import biography
 )
 def test_a_fact_is_true_of_its_individual_or_of_another_or_of_nobody(outcomes, groups, expected):
     assert statuses(biography(outcomes=outcomes, groups=groups)) == expected
-
-
-def test_long_texts_are_written_once():
-    evidence = "A passage that many facts share. " * 50
-    page = build_page([biography(str(number), evidence=evidence) for number in range(30)], "Set")
-    assert page.count(evidence) == 2  # one for each of the two pages
-
-
-def test_the_page_says_how_the_verdicts_were_made():
-    assert page_content([biography()], "Set", "code", "hungarian")["settings"] == {
-        "protocol": "code",
-        "linking": "hungarian",
-    }
-    assert page_content([biography()], "Set")["settings"] == {"protocol": "paper"}

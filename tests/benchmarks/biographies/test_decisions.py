@@ -10,12 +10,9 @@ import math
 import pytest
 
 from lm_factuality.benchmarks.biographies.decisions import (
-    DecidedFact,
-    DecidedResponse,
     read_decisions,
 )
 from lm_factuality.benchmarks.biographies.released import (
-    least_biographies,
     score_decisions,
 )
 from lm_factuality.ground.errors import DataError
@@ -122,21 +119,6 @@ def test_facts_of_the_same_words_are_matched_in_order(write):
     assert report["unscored"]["facts"] == 1
 
 
-@pytest.mark.parametrize(
-    ("entities", "expected"),
-    [
-        ([], 1),
-        ([None], 1),
-        (["A", None, "A"], 1),
-        (["A", "B", None, "A"], 3),
-        ([None, "B", "A"], 2),
-    ],
-)
-def test_least_biographies(entities, expected):
-    grouped = tuple(DecidedFact("a", entity is not None, entity) for entity in entities)
-    assert least_biographies(DecidedResponse((DecidedFact("a", True, "A"),), grouped)) == expected
-
-
 SOUND = {"decisions": [[fact("a")]], "global_decisions": [[fact("a")]]}
 BROKEN = {
     "no JSON": ("{", "decisions.json: "),
@@ -144,12 +126,12 @@ BROKEN = {
     "no decisions": ({"score": 1.0}, "decisions is missing; found .*score"),
     "lengths": (
         {**SOUND, "global_decisions": []},
-        "1 entries in 'decisions' but 0 in 'global_decisions'",
+        "entry 0: expected facts in both lists",
     ),
     "one null": ({**SOUND, "global_decisions": [None]}, "entry 0: expected facts in both lists"),
     "no facts": (
         {"decisions": [[]], "global_decisions": [[]]},
-        "entry 0: expected facts in both lists",
+        r"decisions\[0\] is \[\]",
     ),
     "no responses": (
         {"decisions": [None], "global_decisions": [None]},

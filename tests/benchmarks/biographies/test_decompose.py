@@ -16,8 +16,8 @@ from lm_factuality.benchmarks.biographies.decompose import (
     to_facts,
     without_citations,
 )
-from lm_factuality.benchmarks.biographies.method import Settings, begin, sentence_subjects
-from lm_factuality.benchmarks.biographies.types import Generation
+from lm_factuality.benchmarks.biographies.method import AmbigBio
+from lm_factuality.benchmarks.biographies.types import GeneratedText
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
         "Ada Lind was a painter.",
         "She joined a club on loan and scored goals in matches.",
     ]
-    response = Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
+    response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
     alone, written = (
-        sentence_subjects([begin(response)], Settings(facts=facts))[1]
-        for facts in ("standalone", "as_written")
+        method.sentence_subjects([method.begin(response)])[1]
+        for method in (AmbigBio(facts="standalone"), AmbigBio(facts="as_written"))
     )
     assert len(alone["demonstrations"]) == 8
     assert alone["demonstrations"][-1]["sentence"].startswith("She joined Sill Rovers on loan")

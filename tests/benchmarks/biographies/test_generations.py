@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.biographies.generations import (
     read_generations,
     to_doc,
 )
-from lm_factuality.benchmarks.biographies.types import Passage
+from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.ground.errors import DataError
 
 ROW = {
@@ -38,7 +38,7 @@ def test_every_form_of_the_file(tmp_path, name, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     (found,) = read_generations([path])
     assert (found.index, found.name, found.output) == ("0", "Ada Lind", "Ada Lind painted [1].")
-    assert found.passages[1] == Passage("Ada Lind", "Born in 1900.")
+    assert found.passages[1] == RetrievedPassage("Ada Lind", "Born in 1900.")
     assert found.entities == ("Ada Lind (painter)", "Ada Lind")
     doc = json.loads(json.dumps(to_doc(found)))
     assert from_doc(doc, found.output) == found
@@ -82,9 +82,9 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
     )
     (found,) = read_generations([path])
     assert found.passages == (
-        Passage("Ada Lind (painter)", "Ada Lind painted."),
-        Passage("Ada Lind", "Born in 1900."),
-        Passage("Ada Lind", "Died in 1980."),
+        RetrievedPassage("Ada Lind (painter)", "Ada Lind painted."),
+        RetrievedPassage("Ada Lind", "Born in 1900."),
+        RetrievedPassage("Ada Lind", "Died in 1980."),
     )
 
 

@@ -39,10 +39,10 @@ def test_greedy_and_hungarian_differ_where_two_individuals_want_one_entity():
     groups = ((0, 1), (2, 3, 4))
     one, other = judged(groups, *rows), judged(groups, *rows, linking="hungarian")
     assert (one.links, other.links) == ((0, 0), (0, 1))
-    assert score(one).d_factscore == 1
-    assert score(other).d_factscore == pytest.approx(4 / 5)
-    assert score(one).factscore == score(other).factscore == 1
-    assert (score(one).num_entities, score(other).num_entities) == (1, 2)
+    assert score(one)["d_factscore"] == 1
+    assert score(other)["d_factscore"] == pytest.approx(4 / 5)
+    assert score(one)["factscore"] == score(other)["factscore"] == 1
+    assert (score(one)["num_entities"], score(other)["num_entities"]) == (1, 2)
 
 
 def test_ties_go_to_the_entity_that_was_retrieved_earlier_or_to_the_alphabet():
@@ -55,20 +55,24 @@ def test_more_individuals_than_entities():
     assert judged(groups, *rows).links == (0, 0)
     found = judged(groups, *rows, linking="hungarian")
     assert found.links == (None, 0)
-    assert score(found).d_factscore == pytest.approx(2 / 3)
+    assert score(found)["d_factscore"] == pytest.approx(2 / 3)
 
 
 def test_an_individual_that_nothing_supports_has_no_entity():
     found = judged(((0,), (1, 2)), "--", "-+", "?-")
     assert found.links == (None, 1)
     scores = score(found)
-    assert (scores.d_factscore, scores.unscored_grouped) == (
+    assert (scores["d_factscore"], scores["unscored_grouped"]) == (
         pytest.approx(1 / 3),
         0,
     )  # the page decides on the last fact
-    assert (scores.factscore, scores.unscored) == (pytest.approx(1 / 2), 1)
+    assert (scores["factscore"], scores["unscored"]) == (pytest.approx(1 / 2), 1)
     nobody = score(judged(((0, 1),), "?-", "--"))
-    assert (nobody.d_factscore, nobody.d_factscore_worst, nobody.d_factscore_best) == (0, 0, 0.5)
+    assert (nobody["d_factscore"], nobody["d_factscore_worst"], nobody["d_factscore_best"]) == (
+        0,
+        0,
+        0.5,
+    )
 
 
 def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
@@ -95,8 +99,8 @@ def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
 
 def test_irrelevant_facts_count_in_the_denominator_and_are_told():
     scores = score(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
-    assert (scores.factscore, scores.irrelevant) == (0.5, 1)
-    assert scores.d_factscore == 0.25
+    assert (scores["factscore"], scores["irrelevant"]) == (0.5, 1)
+    assert scores["d_factscore"] == 0.25
 
 
 def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
@@ -134,7 +138,7 @@ def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
             None if entity is None else titles[entity] for entity in attributed(found, "code")
         ]
         assert chosen == [fact.supporting_topic for fact in response.facts]
-        numbers.append(score(found, "code").num_entities)
+        numbers.append(score(found, "code")["num_entities"])
     published = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())[name]
     assert sum(numbers) / len(numbers) == pytest.approx(
         published["num_supporting_topics"], abs=1e-12
@@ -160,7 +164,7 @@ def test_the_length_penalty():
     assert length_penalty(10) == length_penalty(25) == 1
     assert length_penalty(5) == pytest.approx(math.exp(-1))
     scores = score(judged((tuple(range(5)),), *["+"] * 5))
-    assert (scores.factscore, scores.factscore_penalised) == (1, pytest.approx(math.exp(-1)))
+    assert (scores["factscore"], scores["factscore_penalised"]) == (1, pytest.approx(math.exp(-1)))
 
 
 def test_scores_lie_between_worst_and_best_and_d_factscore_never_above():
@@ -172,11 +176,11 @@ def test_scores_lie_between_worst_and_best_and_d_factscore_never_above():
         groups = tuple(group for group in (tuple(range(cut)), tuple(range(cut, size))) if group)
         scores = score(judged(groups, *rows, linking=draw.choice(("greedy", "hungarian"))))
         for value, worst, best in (
-            (scores.factscore, scores.factscore_worst, scores.factscore_best),
-            (scores.d_factscore, scores.d_factscore_worst, scores.d_factscore_best),
+            (scores["factscore"], scores["factscore_worst"], scores["factscore_best"]),
+            (scores["d_factscore"], scores["d_factscore_worst"], scores["d_factscore_best"]),
         ):
             assert worst <= best
             assert value is None or worst <= value <= best
-        assert scores.d_factscore_worst <= scores.factscore_worst
+        assert scores["d_factscore_worst"] <= scores["factscore_worst"]
         if "?" not in "".join(rows):
-            assert scores.difference >= 0
+            assert scores["difference"] >= 0

@@ -3,21 +3,16 @@ give."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.method import Settings, judge_biographies
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score
 from lm_factuality.benchmarks.biographies.types import (
-    Generation,
+    GeneratedText,
     Judgement,
-    from_record,
-    read_lines,
-    to_record,
 )
-from lm_factuality.ground.errors import ConfigError, DataError
 from tests.benchmarks.biographies.recorded import RecordedJudge, generation
 
 SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
@@ -88,22 +83,22 @@ def hanley(**changes) -> RecordedJudge:
 
 def test_two_swimming_and_coaching_lives_in_one_biography():
     """Figure 1: every fact is true of somebody, and the paragraph is true of nobody."""
-    (judged,) = judge_biographies(hanley(), [HANLEY])
+    (judged,) = AMBIGBIO.judge_texts(hanley(), [HANLEY])
     scores = score(judged)
-    assert (scores.factscore, scores.num_biographies, scores.num_entities) == (1, 1, 2)
-    assert scores.d_factscore == pytest.approx(4 / 6)
-    assert scores.difference == pytest.approx(2 / 6)
-    assert scores.kind == "one_bio_many_entities"
+    assert (scores["factscore"], scores["num_biographies"], scores["num_entities"]) == (1, 1, 2)
+    assert scores["d_factscore"] == pytest.approx(4 / 6)
+    assert scores["difference"] == pytest.approx(2 / 6)
+    assert scores["kind"] == "one_bio_many_entities"
     assert judged.links == (judged.entities.index(SWIMMER),)
 
 
 def test_three_lives_in_one_biography():
     """Table 2: 100% and 71%, one biography of three entities."""
-    (judged,) = judge_biographies(RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH), [HEMMING])
+    (judged,) = AMBIGBIO.judge_texts(RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH), [HEMMING])
     scores = score(judged)
-    assert scores.factscore == 1
-    assert scores.d_factscore == pytest.approx(5 / 7)
-    assert (scores.num_biographies, scores.num_entities, scores.kind) == (
+    assert scores["factscore"] == 1
+    assert scores["d_factscore"] == pytest.approx(5 / 7)
+    assert (scores["num_biographies"], scores["num_entities"], scores["kind"]) == (
         1,
         3,
         "one_bio_many_entities",
@@ -111,12 +106,16 @@ def test_three_lives_in_one_biography():
 
 
 def test_a_paragraph_that_tells_them_apart_scores_the_same_both_ways():
-    (judged,) = judge_biographies(
+    (judged,) = AMBIGBIO.judge_texts(
         hanley(breaks=["Hanley coached the Northwestern eleven."]), [HANLEY]
     )
     scores = score(judged)
     assert judged.groups == ((0, 1, 2, 3), (4, 5))
-    assert (scores.factscore, scores.d_factscore, scores.kind) == (1, 1, "many_bios_many_entities")
+    assert (scores["factscore"], scores["d_factscore"], scores["kind"]) == (
+        1,
+        1,
+        "many_bios_many_entities",
+    )
 
 
 def test_each_step_asks_no_more_than_it_has_to():
@@ -128,7 +127,7 @@ def test_each_step_asks_no_more_than_it_has_to():
     declines = generation(
         "Ada Lind", "I'm sorry, I cannot find anybody of this name.", ["Ada Lind"], "2"
     )
-    judged = judge_biographies(judge, [HANLEY, HEMMING, declines])
+    judged = AMBIGBIO.judge_texts(judge, [HANLEY, HEMMING, declines])
     distinct = [(len({fact.text for fact in each.facts}), len(each.entities)) for each in judged]
     assert distinct[:2] == [(6, 2), (6, 3)]  # seven facts of Hemming, two of them the same
     steps = [name for name, _ in judge.calls]
@@ -141,7 +140,7 @@ def test_each_step_asks_no_more_than_it_has_to():
 
 def test_the_prompts_hold_what_is_judged_and_no_citations():
     judge = hanley()
-    judge_biographies(judge, [HANLEY])
+    AMBIGBIO.judge_texts(judge, [HANLEY])
     assert not any("[1]" in prompt or "[3]" in prompt for _, prompt in judge.calls)
     verify = [prompt for name, prompt in judge.calls if name == "biographies/verify"]
     assert sum(f"Title: {COACH}\nWhat the page {COACH} says." in prompt for prompt in verify) == 6
@@ -157,104 +156,93 @@ class NoPage:
 
 def test_a_page_that_is_missing_supports_nothing():
     judge = hanley()
-    (judged,) = judge_biographies(judge, [HANLEY], Settings(pages=NoPage()))
+    (judged,) = AmbigBio(pages=NoPage()).judge_texts(judge, [HANLEY])
     scores = score(judged)
     assert judged.matrix[0][1] == Judgement(
         "not_supported", 0.0, f"no page: none is called {COACH!r}"
     )
-    assert (scores.unscored, scores.factscore) == (
+    assert (scores["unscored"], scores["factscore"]) == (
         0,
         pytest.approx(4 / 6),
     )  # the coach's two facts are nobody's
-    assert (scores.factscore_worst, scores.factscore_best) == (scores.factscore, scores.factscore)
-    assert (scores.d_factscore, scores.unscored_grouped, scores.difference) == (
+    assert (scores["factscore_worst"], scores["factscore_best"]) == (
+        scores["factscore"],
+        scores["factscore"],
+    )
+    assert (scores["d_factscore"], scores["unscored_grouped"], scores["difference"]) == (
         pytest.approx(4 / 6),
         0,
         0,
     )
-    assert (scores.candidates, scores.without_page) == (2, 1)
+    assert (scores["candidates"], scores["without_page"]) == (2, 1)
     assert sum(name == "biographies/verify" for name, _ in judge.calls) == 6
 
 
 def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts():
     judge = RecordedJudge({}, set(), answers={"decompose": "I would rather not.\nNor would I."})
-    (judged,) = judge_biographies(judge, [HANLEY])
+    (judged,) = AMBIGBIO.judge_texts(judge, [HANLEY])
     assert judged.problem == "not decomposed: sentence 1 of 3: no JSON object"
     assert (judged.facts, score(judged)) == ((), None)
 
 
 def test_facts_that_cannot_be_grouped_keep_their_factscore():
-    (judged,) = judge_biographies(
+    (judged,) = AMBIGBIO.judge_texts(
         hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY]
     )
     scores = score(judged)
     assert judged.ungrouped.startswith("no JSON object")
-    assert (scores.factscore, scores.d_factscore, scores.num_biographies) == (1, None, None)
-    assert (scores.d_factscore_worst, scores.d_factscore_best) == (0, 1)
+    assert (scores["factscore"], scores["d_factscore"], scores["num_biographies"]) == (
+        1,
+        None,
+        None,
+    )
+    assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 1)
 
 
 def test_the_code_protocol_loses_the_first_fact_and_prefers_the_alphabet():
-    (judged,) = judge_biographies(hanley(), [HANLEY], Settings(protocol="code"))
+    (judged,) = AmbigBio(protocol="code").judge_texts(hanley(), [HANLEY])
     assert judged.groups == ((1, 2, 3, 4, 5),)
     scores = score(judged, "code")
-    assert scores.d_factscore == pytest.approx(3 / 5)
-    assert scores.difference == pytest.approx(1 - 3 / 5)
+    assert scores["d_factscore"] == pytest.approx(3 / 5)
+    assert scores["difference"] == pytest.approx(1 - 3 / 5)
 
 
 def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
-    settings = Settings(protocol="code")
-    (judged,) = judge_biographies(
-        hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY], settings
-    )
+    settings = AmbigBio(protocol="code")
+    (judged,) = settings.judge_texts(hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY])
     assert (judged.groups, judged.links[0]) == (((), (1, 2, 3, 4, 5)), None)
     scores = score(judged, "code")
-    assert (scores.num_biographies, scores.d_factscore) == (2, pytest.approx(3 / 5))
+    assert (scores["num_biographies"], scores["d_factscore"]) == (2, pytest.approx(3 / 5))
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
-    (alone,) = judge_biographies(
-        judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])], settings
+    (alone,) = settings.judge_texts(
+        judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])]
     )
     scores = score(alone, "code")
-    assert (alone.groups, scores.num_biographies) == (((),), 1)
-    assert (scores.factscore, scores.d_factscore, scores.difference, scores.unscored_grouped) == (
+    assert (alone.groups, scores["num_biographies"]) == (((),), 1)
+    assert (
+        scores["factscore"],
+        scores["d_factscore"],
+        scores["difference"],
+        scores["unscored_grouped"],
+    ) == (
         0,
         None,
         None,
         1,
     )
-    assert (scores.d_factscore_worst, scores.d_factscore_best) == (0, 0)
-
-
-@pytest.mark.parametrize(("linking", "protocol"), [("best", "paper"), ("greedy", "papers")])
-def test_unknown_settings(linking, protocol):
-    with pytest.raises(ConfigError, match="expected"):
-        Settings(linking=linking, protocol=protocol)
-
-
-def test_records_come_back_as_they_were(tmp_path):
-    judged = judge_biographies(hanley(), [HANLEY, replace(HANLEY, output="I'm sorry.")])
-    records = [json.loads(json.dumps(to_record(each))) for each in judged]
-    assert [from_record(record) for record in records] == judged
-    path = tmp_path / "verdicts.jsonl"
-    path.write_text(
-        "".join(json.dumps({**record, "scores": None}) + "\n" for record in records),
-        encoding="utf-8",
-    )
-    assert [each.judged for each in read_lines(path)] == judged
-    path.write_text(json.dumps({**records[0], "facts": [{}]}) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"verdicts.jsonl:1: not a record"):
-        read_lines(path)
+    assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 0)
 
 
 def test_a_response_without_passages_is_unscored():
-    empty = Generation("0", "q", "Dick Hanley", HANLEY.output, ())
-    (judged,) = judge_biographies(hanley(), [empty])
+    empty = GeneratedText("0", "q", "Dick Hanley", HANLEY.output, ())
+    (judged,) = AMBIGBIO.judge_texts(hanley(), [empty])
     scores = score(judged)
-    assert (scores.factscore, scores.unscored, scores.factscore_best) == (None, 6, 1)
+    assert (scores["factscore"], scores["unscored"], scores["factscore_best"]) == (None, 6, 1)
 
 
 def test_one_fact_is_a_group_unasked():
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
-    judged, bare = judge_biographies(
+    judged, bare = AMBIGBIO.judge_texts(
         judge,
         [
             generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"]),

@@ -12,13 +12,13 @@ from judges.answers import Answer
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix
 from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.judging import AMBIGBIO
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from tests.judges.server import Act
 
 PAGES = (
-    Passage("Ada Lind (painter)", "Ada Lind painted boats."),
-    Passage("Ada Lind (pilot)", "Ada Lind flew mail."),
+    RetrievedPassage("Ada Lind (painter)", "Ada Lind painted boats."),
+    RetrievedPassage("Ada Lind (pilot)", "Ada Lind flew mail."),
 )
 FACTS = ("Ada Lind painted boats.", "Ada Lind flew mail.")
 
@@ -108,7 +108,7 @@ def _model(prompt: str, attempt: int) -> Act:
 
 def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, config, tmp_path):
     server.script = _model
-    generation = Generation("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
+    generation = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
     docs, responses = [to_doc(generation)], [[generation.output]]
     with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:
         plan = dict(AMBIGBIO.plan(judge, docs, responses))

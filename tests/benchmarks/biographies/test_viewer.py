@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.types import to_record
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.errors import DataError
 from tests.conftest import run_command
@@ -30,7 +30,7 @@ FALSE = biography(
 def open_page(browser, tmp_path):
     def open_it(*biographies, title="A set"):
         path = tmp_path / "page.html"
-        path.write_text(build_page(biographies, title), encoding="utf-8")
+        path.write_text(build_page([*map(AMBIGBIO.record, biographies)], title), encoding="utf-8")
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(path.as_uri())
         return browser
@@ -210,27 +210,20 @@ def test_nothing_is_asked_of_the_network(open_page):
     assert all(url.startswith(("file:", "data:")) for url in urls)
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ([{"protocol": "code", "linking": "greedy"}] * 2, '{"protocol":"code","linking":"greedy"}'),
-        ([{}, {}], '{"protocol":"paper"}'),
-        ([{"protocol": "paper"}, {"protocol": "code"}], None),
-        ([], None),
-    ],
-)
-def test_the_page_is_of_verdicts_with_one_protocol(tmp_path, capsys, settings, expected):
+def test_the_page_is_of_verdicts_with_one_protocol_and_linking(tmp_path, capsys):
     verdicts, out = tmp_path / "verdicts.jsonl", tmp_path / "page.html"
-    lines = [
-        json.dumps({**to_record(judged), **names})
-        for judged, names in zip((MERGED, APART), settings, strict=False)
-    ]
-    verdicts.write_text("\n".join(lines), encoding="utf-8")
     command = ["page", "--verdicts", str(verdicts), "--out", str(out)]
-    if expected is None:
-        with pytest.raises(DataError, match="protocols or linkings.*make them with"):
-            run_command(*command)
-        return
+
+    def write(*records):
+        verdicts.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+
+    code = AmbigBio(protocol="code")
+    write(code.record(MERGED), code.record(APART))
     assert run_command(*command) == 0
     assert "2 responses" in capsys.readouterr().out
-    assert f'"settings":{expected}' in out.read_text(encoding="utf-8")
+    page = out.read_text(encoding="utf-8")
+    assert '"settings":{"protocol":"code","linking":"greedy"}' in page
+    for records in ([code.record(MERGED), AMBIGBIO.record(APART)], []):
+        write(*records)
+        with pytest.raises(DataError, match="protocols or linkings.*make them with"):
+            run_command(*command)

@@ -5,8 +5,7 @@ import pytest
 from lm_factuality.benchmarks.audit import Expected
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
-from lm_factuality.benchmarks.factor.joining import Join, first_seam, odd_seams
-from lm_factuality.benchmarks.factor.rows import make_row
+from lm_factuality.benchmarks.factor.joining import Join
 from lm_factuality.cli.validation import check_targets as validate
 from lm_factuality.ground.errors import ConfigError
 from tests.conftest import example_row
@@ -70,32 +69,6 @@ def test_a_seam_shows_its_white_space(rule, prefix, completion, seam):
 
 
 @pytest.mark.parametrize(
-    ("rule", "prefix", "completion", "odd"),
-    [
-        (AUTHORS, "It is", "so.", "nothing separates"),
-        (AUTHORS, "It is", " so.", "nothing separates"),
-        (AUTHORS, "It is ", "so.", ""),
-        (AUTHORS, "法国的首都是", "巴黎。", ""),
-        (SPACE, "It is", "so.", ""),
-        (SPACE, "It is ", " so.", "both bring white space"),
-        (SPACE, "It is", ", so.", "a delimiter ' ' is put here"),
-        (SPACE, "It (", "so).", "a delimiter ' ' is put here"),
-        (SPACE, "法国的首都是", "巴黎。", "a delimiter ' ' is put here"),
-        (NONE, "法国的首都是", "巴黎。", ""),
-        (NONE, "It is", ", so.", ""),
-        (NONE, "It is", "so.", "nothing separates"),
-        (DOLA, "It is ", "so.", ""),
-    ],
-)
-def test_what_a_reader_would_stumble_over_is_listed(rule, prefix, completion, odd):
-    row = make_row("rows.csv:2", "1", prefix, [completion, f"{completion} No."], 0, ["", ""])
-    found = list(odd_seams([row], rule))
-    assert [(place, odd in what) for place, what in found] == (
-        [("rows.csv:2", True)] if odd else []
-    )
-
-
-@pytest.mark.parametrize(
     ("metadata", "join"),
     [
         ({}, SPACE),
@@ -121,7 +94,7 @@ def test_the_yaml_names_the_rule(metadata, join):
             "metadata.delimiter: 'join: authors' has no delimiter; keep one of the two",
         ),
         ({"join": "author"}, "metadata.join is 'author'; expected 'authors' or 'delimiter'"),
-        ({"delimiter": 1}, "metadata.delimiter is 1; expected text"),
+        ({"delimiter": 1}, "metadata.delimiter is 1; expected a valid string"),
     ],
 )
 def test_what_is_no_rule_is_refused(metadata, said):
@@ -177,4 +150,3 @@ def test_a_leaderboard_expects_its_rule():
     assert (
         FactorAudit(Expected({"window": 1024, "join": "delimiter"})).wrong_request(sample) is None
     )
-    assert first_seam([], SPACE) == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -80,15 +79,9 @@ def test_the_report_shows_scores_and_rows(finished, tmp_path):
     pages = {page.name for page in (tmp_path / "report").glob("*.html")}
     assert pages == {"index.html", "factor_chat.html", "samples.html"}
     html = (tmp_path / "report" / "factor_chat.html").read_text(encoding="utf-8")
-    sections = [
-        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part)) for part in html.split("<section")[1:]
-    ]
-    by_letters, by_statements = sorted(sections, key=lambda text: "Letters picked" not in text)
-    assert "84 to 91%" in by_letters
-    assert "Accuracy of prompts" in by_letters
-    assert "84 to 91%" not in by_statements
-    for section in sections:
-        assert "100.0" in section
+    assert "Accuracy of prompts" in html
+    assert html.count("100.0") >= 2
+    assert "84 to 91%" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     rows = [
         path.read_text(encoding="utf-8")
         for path in (tmp_path / "report" / "data").glob("t?.m?.0.js")

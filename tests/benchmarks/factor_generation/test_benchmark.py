@@ -34,15 +34,15 @@ from lm_factuality.benchmarks.factor_generation.judging import (
     mark_subject,
 )
 from lm_factuality.benchmarks.factor_generation.tally import (
-    POOLED,
     RIGHT,
     WEIGHTED,
     WRONG,
-    Counts,
-    Totals,
     add,
+    bound,
     by_document,
+    score,
     tally_row,
+    why_undefined,
 )
 from tests.judges.server import Act
 
@@ -338,6 +338,7 @@ def document(number=0, means=(-1.0, -2.0, -3.0, -4.0), no_fact="", problem="", *
         "gold": 0,
         "contradiction": -1 if no_fact else 1,
         "mean_logprob": list(means),
+        "factor_acc": None,
         "stem": "Its first keeper was a",
         "true": KEEPER,
         "false": "Its first keeper was a baker from the north.",
@@ -370,38 +371,27 @@ def test_the_table_by_hand():
         verdict(),
     ]
     summary = FACTOR_GENERATION.summarise(docs, verdicts)
-    subsets = summary["subsets"]
-    right, wrong = subsets[RIGHT], subsets[WRONG]
-    assert {name: right[name] for name in ("rows", "true", "false", "neutral", "unscored")} == {
-        "rows": 2,
-        "true": 3,
-        "false": 1,
-        "neutral": 1,
-        "unscored": 1,
-    }
-    assert (right["accuracy"], right["worst"], right["best"]) == (3 / 4, 3 / 5, 4 / 5)
-    assert (wrong["accuracy"], wrong["shares"]) == (
-        1 / 3,
-        {"true": 1 / 3, "false": 2 / 3, "neutral": 0},
-    )
+    values = {name: entry["value"] for name, entry in summary.items() if "accuracy" in name}
     # Right in all three pairs of two rows and in one of three of two others, one of which has no
     # generations.
-    assert summary["pairs"] == {"right": 8, "all": 12, "share_right": 2 / 3}
     true, false = (2 * 3 / 5 + 1 / 3) / 3, (2 * 1 / 5 + 2 / 3) / 3
-    assert subsets[WEIGHTED]["shares"]["true"] == pytest.approx(true)
-    assert subsets[WEIGHTED]["accuracy"] == pytest.approx(true / (true + false))
-    assert subsets[POOLED]["accuracy"] == 5 / 8
-    assert summary["rows"] == {
-        "all": 5,
-        "judged": 4,
-        "without_fact": {"differ at once": 1},
-        "unsplit": 1,
+    assert values == {
+        "accuracy_right": 3 / 4,
+        "accuracy_wrong": 1 / 3,
+        "accuracy": pytest.approx(true / (true + false)),
+        "accuracy_pooled": 5 / 8,
     }
-    assert summary["unscored"] == {"generations": 1, "reasons": {"unread": 1}}
-    columns, rows, notes = FACTOR_GENERATION.table(summary)
-    assert rows[0][:4] == ["right", "2", "6", "1"]
-    assert all(len(each) == len(columns) for each in rows)
-    assert {"1 differ at once", "1 unread"} <= {note.split(": ")[-1] for note in notes}
+    assert summary["true"]["value"] == pytest.approx(true)
+    assert summary["false_wrong"]["value"] == 2 / 3
+    assert summary["pairs_right"]["value"] == 8 / 12
+    assert summary["accuracy"]["worst"] < values["accuracy"] < summary["accuracy"]["best"]
+    counts = {"true": 5, "false": 3, "neutral": 1}
+    assert (summary["rows"], summary["generations"]) == (5, counts)
+    assert summary["without_fact"] == {"differ at once": 1}
+    assert summary["unscored"] == {"unread": 1}
+    _, rows, notes = FACTOR_GENERATION.table(summary)
+    assert ["True of true and false, %", "59.0"] in [list(row[:2]) for row in rows]
+    assert "Unscored: unread 1." in notes
 
 
 @pytest.mark.parametrize(
@@ -425,13 +415,13 @@ def test_the_weighted_rows_of_the_papers_table_6(right, wrong, weight, expected)
     """Out of its right and wrong rows. The weights are not printed; they are what the neutral
     column needs. The share of false ones for OPT-66B, printed as 28.4, is left out: its row does
     not add up to 100."""
-    totals = Totals(Counts(*right), Counts(*wrong), Counts(), weight, 1)
-    assert totals.score(RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
-    for score, value in expected.items():
-        assert 100 * totals.score(WEIGHTED, score) == pytest.approx(value, abs=0.06)
+    sums = [*right, 0, *wrong, 0, 0, 0, 0, 0, weight, 1]
+    assert score(sums, RIGHT, "accuracy") == pytest.approx(right[0] / (right[0] + right[1]))
+    for name, value in expected.items():
+        assert 100 * score(sums, WEIGHTED, name) == pytest.approx(value, abs=0.06)
 
 
-R, W = Counts(true=3, false=1), Counts(true=1, false=3)
+R, W, NONE = [3, 1, 0, 0], [1, 3, 0, 0], [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -440,52 +430,47 @@ R, W = Counts(true=3, false=1), Counts(true=1, false=3)
         (R, W, (3, 4), 0.625, 0.625, ""),
         (
             R,
-            Counts(),
+            NONE,
             (3, 4),
             0.5625,
             0.8125,
             "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark",
         ),
-        (R, Counts(unscored=3), (3, 4), 0.5625, 0.8125, "wrong in 25.0%"),
-        (Counts(), W, (3, 4), 0.0625, 0.8125, "the model is right in 75.0% of pairs"),
-        (R, Counts(), (4, 4), 0.75, 0.75, ""),  # no pair is wrong, so none has to be known
+        (R, [0, 0, 0, 3], (3, 4), 0.5625, 0.8125, "wrong in 25.0%"),
+        (NONE, W, (3, 4), 0.0625, 0.8125, "the model is right in 75.0% of pairs"),
+        (R, NONE, (4, 4), 0.75, 0.75, ""),  # no pair is wrong, so none has to be known
         (
-            Counts(neutral=3),
-            Counts(neutral=2),
+            [0, 0, 3, 0],
+            [0, 0, 2, 0],
             (3, 4),
             0.0,
             1.0,
             "no generation is marked true or false",
         ),
         (
-            Counts(neutral=2, unscored=1),
-            Counts(),
+            [0, 0, 2, 1],
+            NONE,
             (4, 4),
             0.0,
             1.0,
             "no generation is marked true or false",
         ),
         (R, W, (0, 0), 0.0, 1.0, "no pair of a true and a false completion has scores"),
-        (Counts(), Counts(), (0, 0), 0.0, 1.0, "no pair"),
+        (NONE, NONE, (0, 0), 0.0, 1.0, "no pair"),
     ],
 )
 def test_bounds_are_numbers_though_the_accuracy_is_none(right, wrong, pairs, worst, best, reason):
-    totals = Totals(right, wrong, Counts(), *pairs)
-    assert (totals.bound(WEIGHTED, FALSE), totals.bound(WEIGHTED, TRUE)) == pytest.approx(
-        (worst, best)
-    )
-    assert reason in totals.why_undefined()
-    assert (
-        math.isnan(totals.score(WEIGHTED, "accuracy"))
-        == bool(totals.why_undefined())
-        == bool(reason)
-    )
+    sums = [*right, *wrong, *NONE, *pairs]
+    assert (bound(sums, FALSE), bound(sums, TRUE)) == pytest.approx((worst, best))
+    assert reason in why_undefined(sums)
+    is_undefined = math.isnan(score(sums, WEIGHTED, "accuracy"))
+    assert is_undefined == bool(why_undefined(sums)) == bool(reason)
 
 
 def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
     assert tally_row(document(means=(-2, -2, -1, None)), verdict(TRUE))[1:] == (
         WRONG,
-        Counts(true=1),
+        [1, 0, 0, 0],
         0,
         2,
     )
@@ -493,11 +478,13 @@ def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
 
 
 def test_nothing_judged_has_no_score():
-    assert math.isnan(add([]).score(WEIGHTED, "accuracy"))
-    assert FACTOR_GENERATION.summarise([], [])["subsets"][POOLED]["interval"] is None
+    assert math.isnan(score(add([]), WEIGHTED, "accuracy"))
+    assert FACTOR_GENERATION.summarise([document()], [verdict()])["true"]["interval"] is None
     only_right = add([tally_row(document(means=(-1, -2, 0, 0)), verdict(TRUE))])
-    assert only_right.score(RIGHT, "accuracy") == 1
-    assert math.isnan(only_right.score(WEIGHTED, "accuracy"))  # of the other pairs nothing is known
+    assert score(only_right, RIGHT, "accuracy") == 1
+    assert math.isnan(
+        score(only_right, WEIGHTED, "accuracy")
+    )  # of the other pairs nothing is known
 
 
 def test_documents_are_drawn_whole():
@@ -506,7 +493,7 @@ def test_documents_are_drawn_whole():
         tally_row(document(0), verdict(FALSE)),
         tally_row(document(1), verdict(TRUE)),
     ]
-    assert [Totals.of(sums).right for sums in by_document(tallies)] == [Counts(1, 1), Counts(1)]
+    assert [list(sums[:3]) for sums in by_document(tallies)] == [[1, 1, 0], [1, 0, 0]]
 
 
 RESPONSES = [[" sailor. He", " baker who sang", " quiet man.", ""]]

@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.felm.questions import (
     segment_text,
 )
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_rows, split_claims
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, DataError
 
 ROW = FelmRow(
     "0",
@@ -93,14 +93,14 @@ def test_chunks_by_the_tokens_of_a_model(checkpoint: Path) -> None:
 
     text = " ".join(f"word{number}, yes." for number in range(40))
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    pieces = chunk(text, 64, str(checkpoint))
+    pieces = chunk(text, str(checkpoint), 64)
     assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
     assert len(pieces) == -(-len(tokenizer(text)["input_ids"]) // 64)
     assert pieces[0] == tokenizer.decode(tokenizer(text)["input_ids"][:64]).strip()
     with pytest.raises(
         ConfigError, match=r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
     ):
-        chunk(text, 64, "tiktoken:none")
+        chunk(text, "tiktoken:none")
 
 
 def test_the_chunk_nearest_to_the_question_is_chosen() -> None:
@@ -123,7 +123,9 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
         text
         == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
     )
-    with pytest.raises(ConfigError, match=r"prompt_wk_cot\.txt"):
+    with pytest.raises(
+        DataError, match=r"prompt_wk_cot\.txt: no such file; expected a whole checkout"
+    ):
         authors.render(ROW, Questioner("segment", "cot").ask(ROW))
     with pytest.raises(ConfigError, match="expected a checkout"):
         AuthorsPrompts(folder)

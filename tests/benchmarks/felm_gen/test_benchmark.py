@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from judges.templates import Prompts
 from judges.typed import Typed, read_reply
 from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS, read_rows
-from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, FelmGen
+from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
     EMPTY,
     REFUSAL,
@@ -37,7 +38,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 )
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.thinking import UNFINISHED
-from lm_factuality.harness.generation import read_samples, to_line
+from lm_factuality.harness.generation import read_generations, to_line
 from tests.benchmarks.felm_gen.rule import ROWS, mark
 from tests.judges.server import Act
 
@@ -48,6 +49,10 @@ RESPONSES = (
     "I'm sorry, but I can't help with that.",
     "Two boats carry twelve crates.",
 )
+
+
+DOC = {"index": "1", "domain": ROWS[0][1], "prompt": "Why?", "reference_texts": []}
+FIRST = {**DOC, "index": "0"}
 
 
 @pytest.fixture
@@ -313,50 +318,37 @@ def record(domain, errors, unscored=None, no_answer=None, segments=None):
     }
 
 
+def summary_of(*records):
+    return FELM_GEN.summarise([{}] * len(records), records)
+
+
 def test_scores_of_an_example_worked_by_hand():
-    summary = FELM_GEN.summarise(
-        [],
-        [
-            record("wk", [None, "knowledge", "fooled"]),
-            record("wk", [None]),
-            record("math", ["reasoning", None]),
-            record("math", None, unscored="no answer line", segments=4),
-            record("wk", None, unscored="no answer: empty", no_answer="empty"),
-        ],
+    summary = summary_of(
+        record("wk", [None, "knowledge", "fooled"]),
+        record("wk", [None]),
+        record("math", ["reasoning", None]),
+        record("math", None, unscored="no answer line", segments=4),
+        record("wk", None, unscored="no answer: empty", no_answer="empty"),
     )
-    everything = summary["ALL"]
-    assert [everything[key] for key in ("responses", "scored", "no_answer", "unscored")] == [
-        5,
-        3,
-        1,
-        1,
-    ]
-    segment, response = everything["segment"], everything["response"]
-    assert (segment["errors"], segment["units"], segment["error_rate"]) == (3, 6, 0.5)
+    segment, response = summary["segment_error_rate"], summary["response_error_rate"]
+    assert (segment["value"], segment["rows"]) == (3 / 6, 3)
     assert (segment["worst"], segment["best"]) == (0.7, 0.3)
-    assert (response["errors"], response["units"]) == (2, 3)
-    assert (response["worst"], response["best"]) == (0.75, 0.5)
+    assert (response["value"], response["worst"], response["best"]) == (2 / 3, 0.75, 0.5)
     assert segment["interval"][0] < 0.5 < segment["interval"][1]
-    assert everything["error_types"] == {
-        "knowledge": 1,
-        "reasoning": 1,
-        "irrelevant": 0,
-        "fooled": 1,
-        "untyped": 0,
-    }
-    assert summary["wk"]["segment"]["error_rate"] == 0.5
-    assert summary["math"]["segment"]["interval"] is None  # one response
-    assert (summary["unscored"], summary["no_answer"]) == ({"no answer line": 1}, {"empty": 1})
+    assert summary["wrong_segments"] == {"knowledge": 1, "fooled": 1, "reasoning": 1}
+    assert summary["segment_error_rate_wk"]["value"] == 0.5
+    assert summary["segment_error_rate_math"]["interval"] is None  # one response
+    assert summary["unscored"] == {"no answer line": 1, "no answer: empty": 1}
 
 
 def test_scores_of_nothing_are_null():
-    summary = FELM_GEN.summarise(
-        [], [record("wk", None, unscored="no answer: refusal", no_answer="refusal")]
+    summary = summary_of(
+        record("wk", None, unscored="no answer: refusal", no_answer="refusal"),
     )
-    assert summary["ALL"]["segment"]["error_rate"] is None
-    assert summary["ALL"]["response"]["worst"] is None
+    assert summary["segment_error_rate"]["value"] is None
+    assert summary["response_error_rate"]["worst"] is None
     json.dumps(summary, allow_nan=False)
-    assert FELM_GEN.table(summary)[1][0][2] == "-"
+    assert FELM_GEN.table(summary)[1][0][1] == "-"
 
 
 def test_a_judge_behind_a_server(server, config, docs, tmp_path):
@@ -396,32 +388,35 @@ def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
     assert verdicts[2]["errors"] == [None, "reasoning"]
     assert verdicts[2]["cut_refused"] == "no piece 1"
-    assert FELM_GEN.summarise([], verdicts)["cuts_refused"] == {"no piece 1": 1}
+    assert FELM_GEN.summarise(docs, verdicts)["cuts_refused"] == {"no piece 1": 1}
     assert (
         sum("It cannot be used: no piece 1." in prompt for prompt in server.attempts) == 1
     )  # asked once more
 
 
-@pytest.mark.parametrize("samples", [1, 3])
-def test_records_follow_from_what_the_judge_wrote(samples, server, config, docs, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "changes", "wrong"),
+    [
+        (0, {}, None),
+        (3, {}, None),
+        (0, {"no_answer": "refusal", "unscored": "no answer: refusal"}, "no_answer"),
+        (3, {"no_answer": None, "unscored": None, "errors": []}, "errors"),
+    ],
+)
+def test_whether_a_response_is_an_answer_follows_from_it(
+    server, config, docs, tmp_path, number, changes, wrong
+):
     server.script = mark
-    judge_config = config(samples=samples)
-    with Judge.open(judge_config, tmp_path / "store.sqlite") as judge:
+    with Judge.open(config(), tmp_path / "store.sqlite") as judge:
         verdicts = FELM_GEN.judge(judge, docs, [[text] for text in RESPONSES])
-    method = FelmGen({"backend": "openai"})
-    rows = [
-        {"doc": doc, "responses": [text], "verdict": verdict}
-        for doc, text, verdict in zip(docs, RESPONSES, verdicts, strict=True)
-    ]
-    assert [method.unfounded(row) for row in rows] == [None] * len(rows)
-    for number, changes, wrong in (
-        (0, {"errors": [None, None]}, "errors"),
-        (1, {"outputs": ['{"wrong": []}'] * samples}, "errors"),
-        (1, {"outputs": ["?"] * samples}, "errors"),
-        (2, {"segments": ["3 * 4 = 12."]}, "segments"),
-    ):
-        forged = {**rows[number], "verdict": {**verdicts[number], **changes}}
-        assert f"its {wrong!r} does not follow" in method.unfounded(forged)
+    row = {
+        "doc": docs[number],
+        "responses": [RESPONSES[number]],
+        "verdict": {**verdicts[number], **changes},
+    }
+    expected = wrong and f"its {wrong!r} does not follow from the response"
+    assert (FELM_GEN.unfounded(row) or "").startswith(expected or "")
+    assert bool(FELM_GEN.unfounded(row)) == bool(wrong)
 
 
 def test_benchmarks_are_found_by_name():
@@ -443,43 +438,42 @@ def test_samples_of_several_files_and_filters(docs, tmp_path):
     ]
     first.write_text("\n".join(content) + "\n\n", encoding="utf-8")
     second.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
-    assert read_samples([first, second], FELM_GEN) == (
+    assert read_generations([first, second], FELM_GEN) == (
         docs[:4],
         [(text,) for text in RESPONSES[:4]],
     )
 
 
-def test_every_bad_line_of_a_samples_file_is_named(docs, tmp_path):
-    good = to_line(docs[0], ["So."])
-    bad = {
-        "{": "not JSON",
-        "[1]": "found [1]; expected a dictionary or an instance of _Line",
-        '{"doc": {}}': "resps is missing",
-        to_line({"index": "5"}, ["So."]): "'doc': domain is missing",
-        to_line(
-            {**docs[1], "reference_texts": [3]}, ["So."]
-        ): "'doc': reference_texts[0] is 3; expected a valid string",
-        to_line(docs[1], ["So.", "So?"]): "found 2 responses, expected one",
-        json.dumps(
-            {"doc": docs[1], "resps": [[[-1.0, True]]]}
-        ): "resps[0][0] is [-1.0, True]; expected a valid string",
-        good: "the same document as",
-        json.dumps({**json.loads(good), "filter": "judge"}): "the same document as",
-    }
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", ":2: not JSON"),
+        ("[1]", ":2: no sample of lm_eval"),
+        ('{"doc": {}}', ":2: no sample of lm_eval: expected a JSON object with 'resps'"),
+        (to_line({"index": "5"}, ["So."]), ": sample 2: 'doc': domain is missing"),
+        (
+            to_line({**DOC, "reference_texts": [3]}, ["So."]),
+            ": sample 2: 'doc': reference_texts[0] is 3; expected a valid string",
+        ),
+        (to_line(DOC, ["So.", "So?"]), ": sample 2: found 2 responses, expected one"),
+        (json.dumps({"doc": DOC, "resps": [[[-1.0]]]}), ": sample 2: found -1.0 among"),
+        (to_line(FIRST, ["So."]), ": sample 2: the same document as"),
+    ],
+)
+def test_a_bad_line_of_a_samples_file_is_named(tmp_path, bad, message):
     path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join([good, *bad]) + "\n", encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        read_samples([path], FELM_GEN)
-    lines = str(caught.value).splitlines()
-    assert len(lines) == len(bad)
-    for number, (line, message) in enumerate(zip(lines, bad.values(), strict=True), 2):
-        assert line.startswith(f"{path}:{number}: ")
-        assert message in line
+    path.write_text("\n".join([to_line(FIRST, ["So."]), bad]) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(f"{path}{message}")):
+        read_generations([path], FELM_GEN)
+
+
+def test_files_without_samples_are_named(tmp_path):
+    path = tmp_path / "samples.jsonl"
     with pytest.raises(DataError, match=r"nothing\.jsonl: no such file"):
-        read_samples([tmp_path / "nothing.jsonl"], FELM_GEN)
+        read_generations([tmp_path / "nothing.jsonl"], FELM_GEN)
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(DataError, match="no samples"):
-        read_samples([path], FELM_GEN)
+        read_generations([path], FELM_GEN)
 
 
 def rows_with_responses(shared: Path):

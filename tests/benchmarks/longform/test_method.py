@@ -9,10 +9,8 @@ import re
 import pytest
 
 from judges.judge import Judge
-from lm_factuality.benchmarks.biographies.method import judge_biographies
-from lm_factuality.benchmarks.biographies.recount import unfounded
-from lm_factuality.benchmarks.biographies.types import Generation, Passage
-from lm_factuality.benchmarks.longform.benchmark import LongForm, Settings, prose
+from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
+from lm_factuality.benchmarks.longform.benchmark import LongForm, prose
 from lm_factuality.benchmarks.longform.metrics import row_metrics, unscored
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.judges.server import Act
@@ -73,9 +71,9 @@ def judge(server, config, tmp_path):
     return opened
 
 
-def generation(response: str = RESPONSE, titles=(HARBOUR, MINE)) -> Generation:
-    passages = tuple(Passage(title, PAGES[title]) for title in titles)
-    return Generation("0", "Tell me about Grayport.", "Grayport", response, passages)
+def generation(response: str = RESPONSE, titles=(HARBOUR, MINE)) -> GeneratedText:
+    passages = tuple(RetrievedPassage(title, PAGES[title]) for title in titles)
+    return GeneratedText("0", "Tell me about Grayport.", "Grayport", response, passages)
 
 
 def outcomes(judged) -> list[list[str]]:
@@ -85,7 +83,7 @@ def outcomes(judged) -> list[list[str]]:
 @pytest.mark.parametrize("verify", ["fact", "page"])
 def test_one_subject(judge, server, verify):
     with judge(verify=verify) as opened:
-        (judged,) = judge_biographies(opened, [generation(titles=[HARBOUR])], Settings())
+        (judged,) = LongForm().judge_texts(opened, [generation(titles=[HARBOUR])])
     assert outcomes(judged) == [
         ["supported"],
         ["supported"],
@@ -112,7 +110,7 @@ def test_one_subject(judge, server, verify):
 def test_entities_that_share_a_name(judge, server):
     """Every fact is true of some Grayport, and the text makes one of both."""
     with judge() as opened:
-        (judged,) = judge_biographies(opened, [generation()], Settings(kind="town"))
+        (judged,) = LongForm(kind="town").judge_texts(opened, [generation()])
     assert outcomes(judged)[0] == ["supported", "not_supported"]
     assert outcomes(judged)[3] == ["not_supported", "supported"]
     found = row_metrics(judged, "town", (4,))
@@ -142,9 +140,7 @@ def index(tmp_path):
 @pytest.mark.parametrize("verify", ["fact", "page"])
 def test_an_index_finds_the_passages_of_each_fact(judge, server, index, verify):
     with judge(verify=verify) as opened:
-        (judged,) = judge_biographies(
-            opened, [generation(titles=[])], Settings(index=index, passages=1)
-        )
+        (judged,) = LongForm(index=index, passages=1).judge_texts(opened, [generation(titles=[])])
     assert [row[0].evidence[0].split("\n")[0] for row in judged.matrix][:4] == [
         HARBOUR,
         HARBOUR,
@@ -162,7 +158,7 @@ def test_an_index_finds_the_passages_of_each_fact(judge, server, index, verify):
 
 def test_without_passages_nobody_is_asked(judge, server):
     with judge() as opened:
-        (judged,) = judge_biographies(opened, [generation(titles=[])], Settings())
+        (judged,) = LongForm().judge_texts(opened, [generation(titles=[])])
     assert {(cell.outcome, cell.reason) for row in judged.matrix for cell in row} == {
         ("unscored", "no evidence")
     }
@@ -172,8 +168,8 @@ def test_without_passages_nobody_is_asked(judge, server):
 
 def test_what_is_said_twice_is_one_fact(judge):
     with judge() as opened:
-        (judged,) = judge_biographies(
-            opened, [generation("It was founded in 1702. " * 5, [HARBOUR])], Settings()
+        (judged,) = LongForm().judge_texts(
+            opened, [generation("It was founded in 1702. " * 5, [HARBOUR])]
         )
     assert (len(judged.facts), row_metrics(judged, "", (2,))["facts_per_response"]) == (5, 1)
     assert row_metrics(judged, "", (2,))["recall_at_k"] == 0.5
@@ -182,7 +178,7 @@ def test_what_is_said_twice_is_one_fact(judge):
 def test_a_plan_asks_for_every_step(judge):
     doc = doc_of(generation())
     with judge() as opened:
-        steps = LongForm(Settings(kind="town")).plan(opened, [doc], [[RESPONSE]])
+        steps = LongForm(kind="town").plan(opened, [doc], [[RESPONSE]])
     assert [(name, plan.total) for name, plan in steps] == [
         ("decomposing", 4),
         ("grouping", 1),
@@ -190,7 +186,7 @@ def test_a_plan_asks_for_every_step(judge):
     ]
 
 
-def doc_of(given: Generation) -> dict:
+def doc_of(given: GeneratedText) -> dict:
     passages = [{"title": each.title, "text": each.text} for each in given.passages]
     about = {
         "index": given.index,
@@ -218,15 +214,17 @@ def doc_of(given: Generation) -> dict:
 )
 def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem):
     doc = doc_of(generation(titles=(HARBOUR, MINE)))
+    method = LongForm(kind=kind, k=(8,))
     with judge() as opened:
-        (record,) = LongForm(Settings(kind=kind), k=(8,)).judge(opened, [doc], [[RESPONSE]])
+        (record,) = method.judge(opened, [doc], [[RESPONSE]])
     record = json.loads(json.dumps(record)) | change
-    found = unfounded(
-        Settings(kind=kind), True, {"doc": doc, "verdict": record, "responses": [RESPONSE]}
-    )
-    assert found == problem or (
-        problem is not None and found is not None and found.startswith(problem)
-    ), found
+    row = {"doc": doc, "verdict": record, "responses": [RESPONSE]}
+    try:
+        method.recount(row)
+        found = method.unfounded(row)
+    except ValueError as error:
+        found = str(error)
+    assert found == problem or (problem is not None and problem in str(found)), found
 
 
 @pytest.mark.parametrize(
@@ -246,5 +244,5 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     ],
 )
 def test_sentences_are_without_markdown(response, sentences):
-    assert list(Settings().begin(generation(response)).sentences) == sentences
+    assert list(LongForm().begin(generation(response)).sentences) == sentences
     assert prose(prose(response)) == prose(response)

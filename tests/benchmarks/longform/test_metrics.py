@@ -9,7 +9,12 @@ import random
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
-from lm_factuality.benchmarks.biographies.types import Fact, Generation, JudgedBiography, Judgement
+from lm_factuality.benchmarks.biographies.types import (
+    Fact,
+    GeneratedText,
+    JudgedBiography,
+    Judgement,
+)
 from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics
 from lm_factuality.ground.thinking import UNFINISHED
 
@@ -33,7 +38,7 @@ def judged(outcomes: str, index: str = "0", **changes) -> JudgedBiography:
     facts = tuple(Fact(f"It is {number}.", 0) for number in range(len(outcomes)))
     matrix = tuple((Judgement(*names[each], reason="cut off"),) for each in outcomes)
     groups = (tuple(range(len(facts))),) if facts else ()
-    given = Generation(index, "Tell me about it.", "", "It is.", ())
+    given = GeneratedText(index, "Tell me about it.", "", "It is.", ())
     return JudgedBiography(
         given, ("It is.",), facts, groups, ("",), matrix, (0,) * len(groups), **changes
     )

@@ -9,14 +9,13 @@ import pytest
 
 from factor_gen import pipeline
 from factor_gen.config import load_build
-from factor_gen.generate.rules import swaps
 from factor_gen.generate.rules.contexts import gather, load
 from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.sentence import read
 from factor_gen.records import Example
 from factor_gen.shards import ShardFolder
 from tests.factor_gen.corpora import write_corpus
-from tests.factor_gen.rules.support import TAGGER, always  # noqa: F401
+from tests.factor_gen.rules.support import TAGGER, always, operator  # noqa: F401
 
 CODE = [
     "The library has a winter test suite. A summer file is read by the library.",
@@ -113,7 +112,7 @@ def test_nouns_keep_their_sense() -> None:
         found = {
             apply(text, each.replacements)
             for seed in range(8)
-            for each in swaps.noun(sentence, random.Random(seed))
+            for each in operator("noun")(sentence, random.Random(seed))
         }
         assert (
             found

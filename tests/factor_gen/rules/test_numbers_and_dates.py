@@ -27,7 +27,6 @@ from tests.factor_gen.rules.support import TAGGER, results
         ("Output rose by 5.6%.", r"Output rose by \d\.[1-9]%\."),
         ("It paid $1.98 for it.", r"It paid \$\d\.\d[1-9] for it\."),
         ("It sold four boats.", r"It sold (two|three|five|six|seven) boats\."),
-        ("It took three weeks.", r"It took ((two|four|five|six) weeks|three (days|months))\."),
     ],
 )
 def test_numbers_keep_their_shape(text: str, pattern: str) -> None:
@@ -91,7 +90,6 @@ def test_suffixes(value: int, expected: str) -> None:
         ("The mill burned on Sunday.", r"The mill burned on Saturday\."),
         ("It opens on Jan. 14.", r"It opens on ([A-Z][a-z]{2}\. 14|[A-Z][a-z]{2,3}\. [12]\d)\."),
         ("It opened on April 30.", r"It opened on (\w+ 30|\w+ [23]\d)\."),
-        ("It closed at 8:30 a.m.", r"It closed at (\d:30 a\.m\.|8:30 p\.m\.)"),
         ("It dates from the 12th century.", r"It dates from the (10|11|13|14)th century\."),
         ("It grew in the third quarter.", r"It grew in the (first|second|fourth) quarter\."),
     ],

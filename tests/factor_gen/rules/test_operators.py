@@ -38,14 +38,6 @@ def test_an_operator_makes_nothing_wrong(name: str, text: str, wrong: str) -> No
     assert not [sentence for sentence in changed if wrong in sentence]
 
 
-def test_each_of_two_pairs_is_changed_by_itself() -> None:
-    text = "She wrote of boats and mills to towns and rivers."
-    assert results(operator("left out"), text, tries=1) == {
-        "She wrote of boats but not mills to towns and rivers.",
-        "She wrote of boats and mills to towns but not rivers.",
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "name", "kind"),
     [

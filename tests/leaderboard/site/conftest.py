@@ -19,8 +19,8 @@ def score(
 ) -> RankedScore:
     """An accuracy with an interval of ``half`` to both sides."""
     result = TaskResult(
-        task,
-        changes.get("kind", "factor"),
+        task=task,
+        kind=changes.get("kind", "factor"),
         metrics={"unscored": changes.get("unscored", 0)},
         stderrs={},
         num_samples=100,

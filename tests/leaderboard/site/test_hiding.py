@@ -21,6 +21,7 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.build import MARK, build_site
 from lm_factuality.leaderboard.site.entries import RankedScore, _value_if_wrong
 from lm_factuality.scores.statistics import Outcome
+from tests.conftest import task_result
 from tests.leaderboard.conftest import Forger
 from tests.leaderboard.reseal import read_rows, reseal, write_rows
 from tests.leaderboard.site.conftest import board_of, entry
@@ -70,9 +71,7 @@ def aggregated(
     metrics = {name: by_name[name].value(each) for name, each in values.items()}
     stderrs = {metric: by_name[metric].stderr(values[metric])}
     count = len(next(iter(values.values())))
-    task = TaskResult(
-        "sample_factor", kind, metrics, stderrs, count, count, {}, {}, "1", None, None
-    )
+    task = task_result("sample_factor", kind, count, metrics=metrics, stderrs=stderrs)
     found = figure(task, metric)
     return None if found is None else _scored(found, task, higher)
 

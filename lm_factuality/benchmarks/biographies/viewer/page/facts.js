@@ -1,13 +1,13 @@
 // The facts of a response under their individuals; the evidence of a fact is made when it is asked for.
-function individualCards(response, texts, select) {
+function individualCards(response, select) {
   const grouped = new Set(response.groups.flat());
   const rest = response.facts.map((_, fact) => fact).filter((fact) => !grouped.has(fact));
-  const cards = response.groups.map((facts, group) => card(response, texts, select, group, facts));
-  if (rest.length) cards.push(card(response, texts, select, -1, rest));
+  const cards = response.groups.map((facts, group) => card(response, select, group, facts));
+  if (rest.length) cards.push(card(response, select, -1, rest));
   return cards;
 }
 
-function card(response, texts, select, group, facts) {
+function card(response, select, group, facts) {
   const heading = group < 0 ? "In no group" : `Individual ${group + 1}`;
   return el(
     "section", { class: "card individual", "data-hue": hue(group), "aria-label": heading },
@@ -15,14 +15,14 @@ function card(response, texts, select, group, facts) {
       el("h3", {}, el("span", { class: "swatch", "aria-hidden": "true" }, group < 0 ? "–" : String(group + 1)), heading),
       el("span", { class: "count" }, counted(facts.length, "fact"))),
     group < 0 ? el("p", { class: "quiet" }, "In no group: FActScore alone counts them.") : candidates(response, group, facts),
-    el("ol", { class: "facts" }, facts.map((fact) => factRow(response, texts, select, group, fact))),
+    el("ol", { class: "facts" }, facts.map((fact) => factRow(response, select, group, fact))),
   );
 }
 
 // Equation 1: how many facts of the group the page of each entity supports.
 function candidates(response, group, facts) {
   const support = response.entities.map((title, entity) => ({
-    title, entity, count: facts.filter((fact) => response.matrix[fact][entity]?.[0] === "supported").length,
+    title, entity, count: facts.filter((fact) => response.matrix[fact][entity]?.outcome === "supported").length,
   }));
   const link = response.links[group];
   const shown = support.filter(({ entity, count }) => count || entity === link).sort(
@@ -42,8 +42,8 @@ function candidates(response, group, facts) {
     hidden ? el("p", { class: "quiet" }, `${counted(hidden, "other entity", "other entities")} of the passages: no fact supported.`) : null);
 }
 
-function factRow(response, texts, select, group, fact) {
-  const [text, sentence] = response.facts[fact];
+function factRow(response, select, group, fact) {
+  const { text, sentence } = response.facts[fact];
   const status = response.statuses[fact];
   const panel = el("div", { class: "evidence", id: `evidence-${fact}`, hidden: true });
   const button = el("button", {
@@ -52,7 +52,7 @@ function factRow(response, texts, select, group, fact) {
     on: {
       click: () => {
         const opens = panel.hidden;
-        if (opens && !panel.childElementCount) panel.append(...evidence(response, texts, group, fact));
+        if (opens && !panel.childElementCount) panel.append(...evidence(response, group, fact));
         panel.hidden = !opens;
         button.setAttribute("aria-expanded", String(opens));
         select(sentence, false);
@@ -62,25 +62,25 @@ function factRow(response, texts, select, group, fact) {
   icon(status),
   el("span", { class: "words" }, el("span", { dir: "auto" }, text), el("span", { class: "status" }, STATUSES[status].label)),
   el("span", { class: "holders" }, response.entities.map((title, entity) => {
-    const outcome = response.matrix[fact][entity]?.[0];
+    const outcome = response.matrix[fact][entity]?.outcome;
     return outcome === "supported" ? entityMark(entity, `${title}: supported`, entity === response.links[group] ? "solid" : "hollow") : null;
   })));
   return el("li", {}, button, panel);
 }
 
-function evidence(response, texts, group, fact) {
+function evidence(response, group, fact) {
   const link = response.links[group] ?? -1;
   const order = response.entities.map((_, entity) => entity).sort((a, b) => {
-    const rank = (entity) => (entity === link ? 0 : response.matrix[fact][entity]?.[0] === "supported" ? 1 : 2);
+    const rank = (entity) => (entity === link ? 0 : response.matrix[fact][entity]?.outcome === "supported" ? 1 : 2);
     return rank(a) - rank(b) || a - b;
   });
   if (!order.length) return [el("p", { class: "quiet" }, "There is no page to hold it against.")];
   return order.map((entity) => {
-    const [outcome, score, reason, passages] = response.matrix[fact][entity];
+    const { outcome, score, reason, evidence: passages } = response.matrix[fact][entity];
     const title = response.entities[entity];
     const inner = [
-      texts[reason] ? el("p", { class: "reason", dir: "auto" }, texts[reason]) : null,
-      passages.map((number) => el("blockquote", { dir: "auto" }, highlighted(texts[number], response.facts[fact][0], response.name))),
+      reason ? el("p", { class: "reason", dir: "auto" }, reason) : null,
+      passages.map((number) => el("blockquote", { dir: "auto" }, highlighted(response.evidence[number], response.facts[fact].text, response.name))),
       passages.length ? null : el("p", { class: "quiet" }, "No evidence was shown to the judge."),
     ];
     return el("details", { class: "judgement", open: entity === link || outcome === "supported" },

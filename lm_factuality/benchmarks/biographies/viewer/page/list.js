@@ -40,7 +40,7 @@ class List {
     const { scores } = response;
     const kind = kindOf(response);
     return el("button", { type: "button", class: "item", "data-place": place, on: { click: () => this.open(place) } },
-      el("span", { class: "name", dir: "auto", title: response.question }, response.name),
+      el("span", { class: "name", dir: "auto", title: response.generation.question }, response.name),
       el("span", { class: `kind ${kind}` }, KINDS[kind].label),
       dumbbell(scores),
       el("span", { class: "figures" }, response.statuses.includes("unscored") ? el("span", { title: "has facts without a verdict" }, icon("unscored")) : null,

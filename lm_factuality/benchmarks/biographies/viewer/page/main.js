@@ -10,7 +10,7 @@ function toggleTheme() {
 
 function show(place) {
   const response = content.responses[place];
-  detail.replaceChildren(response ? showResponse(response, content.texts) : el("p", { class: "quiet" }, "There is no response to show."));
+  detail.replaceChildren(response ? showResponse(response) : el("p", { class: "quiet" }, "There is no response to show."));
   detail.scrollTop = 0;
   list?.mark(place);
 }

@@ -1,5 +1,5 @@
 // One response: its scores, its text and its facts.
-function showResponse(response, texts) {
+function showResponse(response) {
   const facts = el("div", { class: "column facts-column" });
   const select = (sentence, scrolls) => {
     for (const node of root.querySelectorAll(".selected")) node.classList.remove("selected");
@@ -10,17 +10,17 @@ function showResponse(response, texts) {
       first.focus({ preventScroll: true });
     }
   };
-  facts.append(...individualCards(response, texts, select));
+  facts.append(...individualCards(response, select));
   if (!response.facts.length) facts.append(el("section", { class: "card" }, el("p", { class: "quiet" }, "There are no facts to show.")));
   const root = el("article", { class: "response" },
     el("header", { class: "head" },
-      el("div", {}, el("h2", { dir: "auto" }, response.name), el("p", { class: "quiet", dir: "auto" }, `#${response.index} · ${response.question}`)), kindMark(response)),
+      el("div", {}, el("h2", { dir: "auto" }, response.name), el("p", { class: "quiet", dir: "auto" }, `#${response.index} · ${response.generation.question}`)), kindMark(response)),
     notice(response),
     verdict(response),
     el("div", { class: "columns" },
       el("div", { class: "column text-column" },
         el("section", { class: "card", "aria-label": "Text" }, el("header", {}, el("h3", {}, "What the model wrote")), text(response, select), legend(response)),
-        given(response, texts)),
+        given(response)),
       facts));
   return root;
 }
@@ -56,7 +56,7 @@ function verdict(response) {
 // Sentences are tinted by individual, underlined by their worst status, and followed by the entities their facts are from.
 function text(response, select) {
   const groupOf = new Map(response.groups.flatMap((facts, group) => facts.map((fact) => [fact, group])));
-  const own = (sentence) => response.facts.flatMap(([, number], fact) => (number === sentence ? [fact] : []));
+  const own = (sentence) => response.facts.flatMap((each, fact) => (each.sentence === sentence ? [fact] : []));
   const seen = new Set();
   const node = el("p", { class: "text", dir: "auto" });
   for (const [piece, sentence] of response.pieces) {
@@ -108,10 +108,11 @@ function legend(response) {
       response.links.includes(entity) ? null : el("span", { class: "quiet" }, " linked to no individual")))));
 }
 
-function given(response, texts) {
+function given(response) {
+  const { passages } = response.generation;
   return el("section", { class: "card passages", "aria-label": "Passages" },
-    el("header", {}, el("h3", {}, "Passages it was given"), el("span", { class: "count" }, String(response.passages.length))),
-    response.passages.map(([title, number], place) => el("details", {},
+    el("header", {}, el("h3", {}, "Passages it was given"), el("span", { class: "count" }, String(passages.length))),
+    passages.map(({ title, text: passage }, place) => el("details", {},
       el("summary", {}, el("span", { class: "cite" }, `[${place + 1}]`), el("span", { class: "title", dir: "auto" }, title)),
-      el("p", { dir: "auto" }, texts[number]))));
+      el("p", { dir: "auto" }, passage))));
 }

@@ -15,13 +15,14 @@ function showSummary(title, summary, settings, responses, toggle) {
     tile("People merged", "one biography, several entities", summary.one_bio_many_entities, (value) => (100 * value).toFixed(1), "%", "one_bio_many_entities"),
     tile("Answered", "the rest abstained", summary.respond_ratio, (value) => (100 * value).toFixed(1), "%", "respond_ratio"),
   ];
-  const { unscored } = summary;
+  const unscored = responses.filter((response) => response.unscored).length;
+  const unscoredFacts = summary.unscored_facts_in_groups;
   const bounds = summary.d_factscore;
   const notes = [
-    `${counted(summary.responses, "response")}, ${counted(summary.facts, "fact")}.`,
+    `${counted(responses.length, "response")}, ${counted(summary.facts, "fact")}.`,
     "In brackets: 95% intervals, clustered by name.",
-    unscored.responses || unscored.facts_in_groups
-      ? `Unscored: ${counted(unscored.responses, "response")}, ${counted(unscored.facts_in_groups, "fact")}; D-FActScore is between ${percent(bounds.worst)} and ${percent(bounds.best)}, as they would count.`
+    unscored || unscoredFacts
+      ? `Unscored: ${counted(unscored, "response")}, ${counted(unscoredFacts, "fact")}; D-FActScore is between ${percent(bounds.worst)} and ${percent(bounds.best)}, as they would count.`
       : "Nothing is unscored.",
     `${Object.entries(settings).map(([name, value]) => `${name[0].toUpperCase()}${name.slice(1)}: ${value}`).join("; ")}.`,
   ];
