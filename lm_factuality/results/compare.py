@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from tqdm import tqdm
 
-from lm_factuality.benchmarks import all_benchmarks, find_benchmark
+from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.chosen import (
     Figure,
@@ -154,9 +154,8 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
     """Raise ConfigError if the rows of no run have one of ``scores``."""
     names: set[str] = set()
     for run in runs:
-        benchmark = find_benchmark(run.task.kind)
-        if benchmark is not None:
-            names.update(score.name for score in compared_scores(benchmark, sorted(run.scored)))
+        scores_of_run = compared_scores(benchmark_of(run.task), sorted(run.scored))
+        names.update(score.name for score in scores_of_run)
     for name in scores:
         if name not in names:
             raise ConfigError(
@@ -229,8 +228,7 @@ def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> lis
                 about = (published.task, published.label, metric)
                 rows.append((*about, "", str(value), "", published.where))
             for run in matching:
-                benchmark = find_benchmark(run.task.kind)
-                score = benchmark.score(metric) if benchmark else None
+                score = benchmark_of(run.task).score(metric)
                 measured = figure(run.task, metric)
                 cells = ("", str(value), "")
                 if measured is not None and score is not None:

@@ -304,7 +304,7 @@ def test_what_is_no_report_is_left_alone(tmp_path):
     ):
         build_report([tmp_path / "r"], tmp_path / "out")
     assert precious.read_text(encoding="utf-8") == "years of work"
-    with pytest.raises(DataError, match="not a folder"):
+    with pytest.raises(DataError, match="no folder with report.json"):
         build_report([tmp_path / "r"], precious)
 
 
