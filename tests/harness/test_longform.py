@@ -103,10 +103,6 @@ def expect_the_same(task) -> None:
         )
 
 
-def samples_of(task) -> list[dict]:
-    return [json.loads(line) for line in task.samples.read_text(encoding="utf-8").splitlines()]
-
-
 def test_the_sample_with_a_real_model(run, checkpoint, tmp_path, capsys):
     larger = checkpoint.with_name("larger")
     task = run(
