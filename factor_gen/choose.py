@@ -55,8 +55,6 @@ def choose_rows(
     The other examples are yielded with the reason why they give none.
     """
     ledger = Ledger(settings.contradictions)
-    rows = 0
-    rows_in_centre = 0
     for example in examples:
         if example.unused:
             yield example
@@ -80,13 +78,10 @@ def choose_rows(
             texts = [candidate.text for candidate in candidates]
             way = ledger.enter(example.completion, texts, ways, np.arange(len(ways)) < centred)
         else:
-            # the true completion is in the centre of one row in (contradictions + 1)
-            is_due = settings.hide_centre and rows_in_centre * (settings.contradictions + 1) > rows
-            has_other_centre = len(ways) > centred
-            way = tuple(ways[centred if is_due and has_other_centre else 0].tolist())
+            # by lot the true completion is in the centre of one row in (contradictions + 1)
+            is_off_centre = len(ways) > centred and rng.randrange(settings.contradictions + 1)
+            way = tuple(ways[centred if is_off_centre else 0].tolist())
         chosen = tuple(candidates[index] for index in rng.sample(way, len(way)))
-        rows += 1
-        rows_in_centre += not any(candidate.is_compound for candidate in chosen)
         yield ChosenRow(example, chosen)
 
 

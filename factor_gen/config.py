@@ -26,7 +26,7 @@ _PATHS_OR_NAMES = (
 )
 _KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
 # of BuildSettings: what the file does not say, and how the work is shared out
-_NOT_DESCRIBED = {"folder", "yamls", "contexts", "engine", "workers", "shard"}
+_NOT_DESCRIBED = {"folder", "contexts", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:
@@ -39,8 +39,8 @@ def load_build(path: str | Path) -> BuildSettings:
             type or out of range.
     """
     file = find_config(Path(path))
-    content, files = _read_with_includes(file)
-    content = {"name": file.stem, "generate": {}, **content, "folder": file.parent, "yamls": files}
+    content = _read_with_includes(file)
+    content = {"name": file.stem, **content, "folder": file.parent}
     return read_settings(BuildSettings, content, str(file))
 
 
@@ -53,9 +53,6 @@ def describe(settings: BuildSettings) -> dict[str, Any]:
     content: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
-    for name in ("source", "where"):
-        if not content["corpus"][name]:
-            del content["corpus"][name]
     for *sections, key in (*_PATHS, *_PATHS_OR_NAMES):
         section = _section(content, sections)
         if key in section:
@@ -74,9 +71,7 @@ def _section(content: Any, names: Sequence[str]) -> dict[str, Any]:
     return section
 
 
-def _read_with_includes(
-    file: Path, including: tuple[Path, ...] = ()
-) -> tuple[dict[str, Any], tuple[Path, ...]]:
+def _read_with_includes(file: Path, including: tuple[Path, ...] = ()) -> dict[str, Any]:
     """Read a YAML and what it includes.
 
     Args:
@@ -85,7 +80,7 @@ def _read_with_includes(
 
     Returns:
         The content of the file over that of the YAMLs it includes, with all paths seen from the
-        file; and the files that were read.
+        file.
 
     Raises:
         ConfigError: A file is not there or no YAML, holds no mapping, or includes itself.
@@ -105,15 +100,15 @@ def _read_with_includes(
             content[section] = {key: content[section]}
     include = content.pop("include", None)
     if include is None:
-        return content, (file,)
+        return content
     if not isinstance(include, str):
         raise ConfigError(f"{file}: include is {include!r}; expected the path of another YAML")
     base = file.parent / include
     if include.startswith("configs/"):
         base = find_config(Path(include))
-    included, files = _read_with_includes(base, (*including, real_path))
+    included = _read_with_includes(base, (*including, real_path))
     _move_paths(included, base.parent, file.parent)
-    return _merged(included, content), (file, *files)
+    return _merged(included, content)
 
 
 def _move_paths(content: dict[str, Any], source: Path, target: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.language import ENGLISH
-from factor_gen.recipe import columns_of, is_template, left_out, render
-from factor_gen.records import Document, Example, Sentence, whole
+from factor_gen.recipe import columns_of, document_text, left_out
+from factor_gen.records import Example, Sentence, whole
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
@@ -118,8 +118,8 @@ def corpus_record(settings: BuildSettings, before: Mapping[str, Any]) -> dict[st
 
 
 def read_documents(
-    settings: BuildSettings, commit: str | None = None, filtered: Counter[str] | None = None
-) -> Iterator[Document]:
+    settings: BuildSettings, commit: str | None, filtered: Counter[str]
+) -> Iterator[Example]:
     """Yield the first ``corpus.documents`` documents, in the order of the files.
 
     Args:
@@ -132,13 +132,12 @@ def read_documents(
             the row by its file and line.
     """
     corpus = settings.corpus
-    counts = Counter[str]() if filtered is None else filtered
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        return islice(_documents(rows, corpus, "", counts), corpus.documents)
+        return islice(_documents(rows, corpus, "", filtered), corpus.documents)
     files = find_files(settings)
     documents = chain.from_iterable(
-        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", counts)
+        _read_file(doc_id, path, corpus, "" if len(files) == 1 else f"{doc_id}:", filtered)
         for doc_id, path in files.items()
     )
     return islice(documents, corpus.documents)
@@ -159,7 +158,7 @@ def _dataset_rows(
 
 def _read_file(
     name: str, path: Path, corpus: CorpusSettings, numbered: str, filtered: Counter[str]
-) -> Iterator[Document]:
+) -> Iterator[Example]:
     """Yield the documents of a file.
 
     Args:
@@ -174,7 +173,7 @@ def _read_file(
             text = path.read_bytes().decode("utf-8-sig")  # line breaks stay as they are
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
-        yield Document(name, text, str(path))
+        yield Example(name, text)
         return
     reader = FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
     if reader is None:
@@ -187,7 +186,7 @@ def _read_file(
 
 def _documents(
     rows: Iterator[TableRow | str], corpus: CorpusSettings, numbered: str, filtered: Counter[str]
-) -> Iterator[Document]:
+) -> Iterator[Example]:
     """Yield the document in each row; a null text is an empty one."""
     needed = columns_of(corpus.text, corpus.where, corpus.id)
     for number, row in enumerate(rows, start=1):
@@ -205,28 +204,9 @@ def _documents(
         if reason:
             filtered[reason] += 1
             continue
-        text = _text(row, corpus.text)
+        text = document_text(row, corpus.text)
         doc_id = _id(row, corpus, f"{numbered}{number}")
-        yield Document(doc_id, whole(text or ""), row.location)
-
-
-def _text(row: TableRow, source: str) -> str | None:
-    """Return the text in the column ``source``, or what the template ``source`` makes of a row."""
-    if is_template(source):
-        try:
-            return render(source, row.values)
-        except ValueError as error:
-            raise DataError(
-                f"{row.location}: the template of corpus.text {error}; change corpus.text or"
-                " the row"
-            ) from error
-    text = row.values[source]
-    if text is not None and not isinstance(text, str):
-        raise DataError(
-            f"{row.location}: {source!r} is a {type(text).__name__}, expected the text of a"
-            " document"
-        )
-    return text
+        yield Example(doc_id, whole(text))
 
 
 def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
@@ -235,25 +215,23 @@ def _id(row: TableRow, corpus: CorpusSettings, number: str) -> str:
     value = row.values.get(key)
     if corpus.id is None and value in (None, ""):
         return number
-    if isinstance(value, str) and value.strip():
-        return whole(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise DataError(
-        f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
-        " another column: corpus: {id: NAME}"
-    )
+    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+        raise DataError(
+            f"{row.location}: {key!r} is {short(value)}, expected a text or a whole number; name"
+            " another column: corpus: {id: NAME}"
+        )
+    return whole(str(value))
 
 
 def distinct(
-    documents: Iterable[Document], unwrapped: bool = False, language: str = ENGLISH
+    documents: Iterable[Example], unwrapped: bool = False, language: str = ENGLISH
 ) -> Iterator[Example]:
-    """Yield an example for each document, its ``prefix`` the whole text.
+    """Yield the documents with their sentences.
 
     A document whose id or text came before is unused.
 
     Args:
-        documents: The documents.
+        documents: Each with its whole text as its prefix.
         unwrapped: Whether lines that were broken at a width are joined.
         language: Of the texts, by which sentences are split.
     """
@@ -262,20 +240,19 @@ def distinct(
     texts: set[int] = set()
     sentences_before: set[int] = set()
     for document in documents:
-        text = unwrap(document.text) if unwrapped else document.text
-        example = Example(document.id, prefix=text)
-        if document.id in ids:
-            yield example.drop(READ, "the id of another document")
+        if document.doc_id in ids:
+            yield document.drop(READ, "the id of another document")
             continue
-        ids.add(document.id)
-        text_hash = hash(document.text)
-        if document.text.strip() and text_hash in texts:
-            yield example.drop(READ, "the text of another document")
+        ids.add(document.doc_id)
+        text_hash = hash(document.prefix)
+        if document.prefix.strip() and text_hash in texts:
+            yield document.drop(READ, "the text of another document")
             continue
         texts.add(text_hash)
+        text = unwrap(document.prefix) if unwrapped else document.prefix
         parts = []
         for start, end in sentences(text, language):
             is_repeated = hash(plain(text[start:end])) in sentences_before
             parts.append(Sentence(start, end, is_repeated))
         sentences_before.update(hash(plain(text[start:end])) for start, end, _ in parts)
-        yield replace(example, sentences=tuple(parts))
+        yield replace(document, prefix=text, sentences=tuple(parts))

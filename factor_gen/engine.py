@@ -26,6 +26,7 @@ class LocalEngine:
     def __init__(self, settings: BuildSettings, opener: Opener, shards: int) -> None:
         self.groups = group_stages(settings)
         self.capacity = 1
+        """How many shards are best under way at the same time."""
         self._runner = StageRunner(settings, opener)
         self._pool: ProcessPoolExecutor | None = None
         workers = count_workers(settings, shards)
@@ -38,7 +39,16 @@ class LocalEngine:
     def submit(
         self, group: int, shard_number: int, examples: Sequence[Example]
     ) -> Future[list[Example]]:
-        """Take the examples of a shard through a group of stages."""
+        """Take the examples of a shard through a group of stages.
+
+        Args:
+            group: The place of the group in ``groups``.
+            shard_number: The shard, for messages.
+            examples: What the group of stages gets.
+
+        Returns:
+            The examples that come out, or the error.
+        """
         has_model, names = self.groups[group]
         future: Future[list[Example]] = Future()
         try:

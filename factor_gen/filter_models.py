@@ -6,16 +6,16 @@ contradictions pass would then depend on the machine and on the other documents 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from factor_gen.settings import FluencySettings, NliSettings
 from judges.inference.models import default_device, find_label, load_classifier
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import loading
@@ -25,41 +25,16 @@ from lm_factuality.models.tree.scorer import PassBudget, find_engine, score
 DTYPE = torch.float32
 _TOKENS_OF_TEXT = 64
 """Typical of a sentence. A vocabulary of 50,000 gives 200 kB of numbers for each token."""
-_TOKENS_OF_PAIR = 256
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
 
 
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Compute without TensorFloat-32, whose products have 10 bits of 23, on a GPU."""
-    products = torch.get_float32_matmul_precision()
-    convolutions = torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(products)
-        torch.backends.cudnn.allow_tf32 = convolutions
+class EncodedText(NamedTuple):
+    """A text after its context."""
 
-
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Group texts of like length, so that little is computed on padding.
-
-    Args:
-        lengths: The tokens of each text.
-        budget: The tokens of a batch, padding included; one text may have more.
-
-    Yields:
-        The places of the texts of a batch. The longest come first, so that memory runs out at
-        once if it does.
-    """
-    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-    start = 0
-    while start < len(order):
-        size = max(1, budget // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
+    tokens: list[int]
+    """Of both, after the token that begins a text."""
+    size: int
+    """How many are the text's and are to be scored."""
 
 
 class FluencyModel:
@@ -69,26 +44,22 @@ class FluencyModel:
     the text's first token has a probability too.
     """
 
-    def __init__(
-        self,
-        name: str,
-        revision: str | None = None,
-        batch_size: int = 32,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, settings: FluencySettings) -> None:
         """Load the model.
 
         Raises:
             ModelError: There is no such model here, or it has no token to begin with.
         """
+        name = settings.model
+        revision = settings.revision
         with loading(
             f"the language model {name!r}",
             "or its folder, or turn the filter off with fluency: none",
         ):
             self._tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
             loaded = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=DTYPE)
-        self.model: Any = loaded.to(device or default_device()).eval()
-        self.budget = batch_size * _TOKENS_OF_TEXT
+        self.model: Any = loaded.to(default_device()).eval()
+        self.budget = settings.batch_size * _TOKENS_OF_TEXT
         self._window = getattr(self.model.config, "max_position_embeddings", None) or 2**31
         self._start: Any = self._tokenizer.bos_token_id
         if self._start is None:
@@ -99,10 +70,10 @@ class FluencyModel:
                 " in it"
             )
         vocabulary = self.model.get_input_embeddings().weight.shape[0]
-        with torch.inference_mode(), full_precision():
+        with torch.inference_mode():
             self._engine = find_engine(self.model, vocabulary, min(self._window, 1024))
 
-    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str] = ()) -> list[float]:
+    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
         """Return log p(c) / |c| of each text c after its context.
 
         A beginning that several texts share is computed once: contradictions are edits of one
@@ -118,49 +89,37 @@ class FluencyModel:
             the window.
         """
         rows = self.encode(texts, contexts)
-        with torch.inference_mode(), full_precision():
-            means = iter(self._means([row for row in rows if row is not None]))
-        return [math.nan if row is None else next(means) for row in rows]
+        with torch.inference_mode():
+            means = iter(self._means([row for row in rows if row.size]))
+        return [next(means) if row.size else math.nan for row in rows]
 
-    def encode(
-        self, texts: Sequence[str], contexts: Sequence[str] = ()
-    ) -> list[tuple[list[int], int] | None]:
-        """Return the tokens of each text after its context, and how many are the text's.
+    def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
+        """Return the tokens of each text after its context.
 
-        It is None where there is nothing to score, or too much.
+        Of a text without tokens, or with too many, nothing is to be scored.
         """
-        contexts = [context.rstrip() for context in contexts] or [""] * len(texts)
-        spaced = [
-            f" {text}" if context else text for text, context in zip(texts, contexts, strict=True)
-        ]
-        rows: list[tuple[list[int], int] | None] = []
-        for near, tokens in zip(self._tokenise(contexts), self._tokenise(spaced), strict=True):
+        rows = []
+        for text, context in zip(texts, contexts, strict=True):
+            before = self._tokenise(context.rstrip())
+            tokens = self._tokenise(f" {text}" if before else text)
             room = self._window - 1 - len(tokens)
-            if not tokens or room < 0:
-                rows.append(None)
-                continue
-            near = near[max(0, len(near) - room) :]
-            rows.append(([self._start, *near, *tokens], len(tokens)))
+            before = before[max(0, len(before) - room) :]
+            size = len(tokens) if room >= 0 else 0
+            rows.append(EncodedText([self._start, *before, *tokens], size))
         return rows
 
-    def _tokenise(self, texts: list[str]) -> list[list[int]]:
-        """Return the tokens of each text, without those that begin or end one."""
-        encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)
-        tokens: list[list[int]] = encoded["input_ids"]
+    def _tokenise(self, text: str) -> list[int]:
+        """Return the tokens of a text, without those that begin or end one."""
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return tokens
 
-    def _means(self, rows: Sequence[tuple[list[int], int]]) -> list[float]:
+    def _means(self, rows: Sequence[EncodedText]) -> list[float]:
         if self._engine is None:
             return [self._mean_alone(tokens, size) for tokens, size in rows]
         forest = plant([tokens for tokens, _ in rows], [size for _, size in rows])
         # the same passes on every machine, so that a score is the same to the last digit kept
         budget = PassBudget(self.budget, self.budget)
-        with tqdm(total=len(forest), desc="fluent?", unit=" tokens", delay=2) as bar:
-
-            def show(position: int) -> None:
-                bar.update(position - bar.n)
-
-            scores = score(forest, self._engine, budget, progress=show)
+        scores = score(forest, self._engine, budget)
         return [float(scores.logprobs[targets].mean()) for targets in forest.answers]
 
     def _mean_alone(self, tokens: list[int], size: int) -> float:
@@ -171,7 +130,7 @@ class FluencyModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ContradictionPair:
     """A completion and a contradiction of it."""
 
     context: str
@@ -180,19 +139,10 @@ class Pair:
     contradiction: str
 
 
-Encoded = Mapping[str, list[int]]
-
-
 class NliModel:
     """A sequence classifier with a label for contradiction."""
 
-    def __init__(
-        self,
-        name: str,
-        revision: str | None = None,
-        batch_size: int = 32,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, settings: NliSettings) -> None:
         """Load the model.
 
         Raises:
@@ -200,34 +150,34 @@ class NliModel:
                 called contradiction.
         """
         self.model, self._tokenizer, self._window = load_classifier(
-            name, revision, device, dtype=DTYPE
+            settings.model, settings.revision, dtype=DTYPE
         )
-        self.budget = batch_size * _TOKENS_OF_PAIR
-        self._label = find_label(name, self.model.config.id2label, _CONTRADICTION_LABELS)
+        self._batch_size = settings.batch_size
+        self._label = find_label(settings.model, self.model.config.id2label, _CONTRADICTION_LABELS)
         # pairs are counted before they are padded, of which tokenizers warn
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
-    def contradictions(self, pairs: Sequence[Pair]) -> list[float]:
+    def contradictions(self, pairs: Sequence[ContradictionPair]) -> list[float]:
         """Return the probability that each contradiction contradicts its completion.
 
         It is NaN where the two do not fit into the model's window even without context.
         """
         rows = self.encode(pairs)
-        places = [place for place, row in enumerate(rows) if row is not None]
-        fitting = [row for row in rows if row is not None]
+        # the longest come first, so that memory runs out at once if it does
+        fitting = [place for place, row in enumerate(rows) if row]
+        fitting.sort(key=lambda place: -len(rows[place]["input_ids"]))
         probabilities = torch.full((len(pairs),), math.nan, device=self.model.device)
-        bar = tqdm(total=len(fitting), desc="contradictory?", unit=" texts", delay=2)
-        with torch.inference_mode(), full_precision(), bar:
+        starts = range(0, len(fitting), self._batch_size)
+        with torch.inference_mode():
             # nothing is fetched from a GPU before all batches are on their way
-            for batch in batches([len(row["input_ids"]) for row in fitting], self.budget):
-                logits = self.model(**self.inputs([fitting[place] for place in batch])).logits
-                of_batch = logits.float().softmax(dim=-1)[:, self._label]
-                probabilities[[places[place] for place in batch]] = of_batch
-                bar.update(len(batch))
+            for start in tqdm(starts, desc="contradictory?", unit=" batches", delay=2):
+                places = fitting[start : start + self._batch_size]
+                logits = self.model(**self.inputs([rows[place] for place in places])).logits
+                probabilities[places] = logits.float().softmax(dim=-1)[:, self._label]
         return probabilities.tolist()
 
-    def encode(self, pairs: Sequence[Pair]) -> list[Encoded | None]:
-        """Return what the tokenizer makes of each premise and hypothesis; None if it is too long.
+    def encode(self, pairs: Sequence[ContradictionPair]) -> list[dict[str, list[int]]]:
+        """Return what the tokenizer makes of each premise and hypothesis; nothing of too long ones.
 
         A pair that is too long loses tokens of its context, from the left, as many on each side.
         """
@@ -238,7 +188,7 @@ class NliModel:
             verbose=False,
         )
         offsets = encoded.pop("offset_mapping")
-        rows: list[Encoded | None] = []
+        rows = []
         for place, pair in enumerate(pairs):
             kept = list(range(len(offsets[place])))
             excess = len(kept) - self._window
@@ -254,10 +204,10 @@ class NliModel:
                 name: [values[place][position] for position in kept]
                 for name, values in encoded.items()
             }
-            rows.append(row if len(kept) <= self._window else None)
+            rows.append(row if len(kept) <= self._window else {})
         return rows
 
-    def inputs(self, rows: Sequence[Encoded]) -> dict[str, torch.Tensor]:
+    def inputs(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         """Return a batch as the model takes it."""
         names = rows[0].keys()
         columns = {name: [row[name] for row in rows] for name in names}

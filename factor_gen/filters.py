@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
-from lm_factuality.ground.files import sha256_of
+from judges.backends.lm_eval_model import fingerprint
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
@@ -25,11 +23,6 @@ NOT_SCORED = "not scored"
 LESS_FLUENT = "less fluent than others of its type"
 _DIGITS = 4  # of a score: the same sentence in another batch differs in the sixth
 _DTYPE = "float32"  # what the models compute in: see factor_gen.filter_models
-_KEYS = {
-    "nli": ("threshold", "coreference", "context"),
-    "fluency": ("margin", "best", "context"),
-}
-"""The settings of each filter that decide its output."""
 
 
 class Filters:
@@ -40,10 +33,8 @@ class Filters:
 
     name = "filter"
 
-    def __init__(self, settings: FilterSettings, device: str | None = None) -> None:
-        """Take the settings; ``device`` is the GPU, if there is one, unless it is named."""
+    def __init__(self, settings: FilterSettings) -> None:
         self._settings = settings
-        self._device = device
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -52,16 +43,14 @@ class Filters:
         Raises:
             ModelError: A model cannot be had.
         """
-        fingerprint: dict[str, Any] = {}
-        for name, keys in _KEYS.items():
-            section = getattr(self._settings, name)
-            if section is None:
-                fingerprint[name] = OFF
-                continue
-            settings = {key: getattr(section, key) for key in keys}
-            identity = model_identity(section.model, section.revision)
-            fingerprint[name] = {**identity, "dtype": _DTYPE, **settings}
-        return fingerprint
+        models: dict[str, Any] = {}
+        for name, section in (("nli", self._settings.nli), ("fluency", self._settings.fluency)):
+            models[name] = OFF
+            if section is not None:
+                identity = model_identity(section.model, section.revision)
+                models[name] = {**asdict(section), **identity, "dtype": _DTYPE}
+                del models[name]["batch_size"]
+        return models
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Score the candidates of the examples.
@@ -72,36 +61,28 @@ class Filters:
         Raises:
             ModelError: A model cannot be loaded, or is not what it is needed for.
         """
-        nli = self._settings.nli
-        fluency = self._settings.fluency
         checked = [example for example in examples if example.candidates]
-        if checked and nli is not None:
-            checked = self._check_contradiction(nli, checked)
-        if checked and fluency is not None:
-            checked = self._check_fluency(fluency, checked)
+        if checked and self._settings.nli is not None:
+            checked = self._check_contradiction(self._settings.nli, checked)
+        if checked and self._settings.fluency is not None:
+            checked = self._check_fluency(self._settings.fluency, checked)
         results = iter(checked)
         return [next(results) if example.candidates else example for example in examples]
 
     def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
-        from factor_gen.filter_models import Pair
+        from factor_gen.filter_models import ContradictionPair
 
         pairs = []
         for example in examples:
             context = last_words(example.prefix, nli.context)
             for candidate in example.candidates:
-                pairs.append(Pair(context, example.completion, candidate.text))
-        scores = iter(self._nli.contradictions(pairs))
-        results = []
-        for example in examples:
-            candidates = []
-            for candidate in example.candidates:
-                score = _rounded(next(scores))
-                is_coreference = candidate.type == COREFERENCE
-                threshold = nli.coreference if is_coreference else nli.threshold
-                checked = _check(candidate, score, threshold, NOT_CONTRADICTORY)
-                candidates.append(replace(checked, contradiction=score))
-            results.append(replace(example, candidates=tuple(candidates)))
-        return results
+                pairs.append(ContradictionPair(context, example.completion, candidate.text))
+
+        def threshold_of(candidate: Candidate) -> float:
+            return nli.coreference if candidate.type == COREFERENCE else nli.threshold
+
+        scores = self._nli.contradictions(pairs)
+        return _with_scores(examples, scores, "contradiction", threshold_of, NOT_CONTRADICTORY)
 
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
@@ -112,80 +93,86 @@ class Filters:
             of_example = [example.completion, *(candidate.text for candidate in example.candidates)]
             texts += of_example
             contexts += [last_words(example.prefix, fluency.context)] * len(of_example)
-        scores = iter(self._fluency.mean_logprobs(texts, contexts))
-        results = []
+        means = iter(self._fluency.mean_logprobs(texts, contexts))
+        scores = []
         for example in examples:
-            original = next(scores)
-            candidates = []
-            for candidate in example.candidates:
-                score = _rounded(next(scores) - original)
-                checked = _check(candidate, score, -fluency.margin, NOT_FLUENT)
-                candidates.append(replace(checked, fluency=score))
-            if fluency.best is not None:
-                candidates = _keep_most_fluent(candidates, fluency.best)
-            results.append(replace(example, candidates=tuple(candidates)))
-        return results
+            original = next(means)
+            scores += [next(means) - original for _ in example.candidates]
+        checked = _with_scores(examples, scores, "fluency", lambda _: -fluency.margin, NOT_FLUENT)
+        if fluency.best is None:
+            return checked
+        return [_keep_most_fluent(example, fluency.best) for example in checked]
 
     @cached_property
     def _nli(self) -> NliModel:
         from factor_gen.filter_models import NliModel
 
-        nli = self._settings.nli or NliSettings()
-        return NliModel(nli.model, nli.revision, nli.batch_size, self._device)
+        return NliModel(self._settings.nli or NliSettings())
 
     @cached_property
     def _fluency(self) -> FluencyModel:
         from factor_gen.filter_models import FluencyModel
 
-        fluency = self._settings.fluency or FluencySettings()
-        return FluencyModel(fluency.model, fluency.revision, fluency.batch_size, self._device)
+        return FluencyModel(self._settings.fluency or FluencySettings())
 
 
-def _rounded(score: float) -> float | None:
-    return None if math.isnan(score) else round(score, _DIGITS)
+def _with_scores(
+    examples: Sequence[Example],
+    scores: Iterable[float],
+    score_name: str,
+    threshold_of: Callable[[Candidate], float],
+    reason: str,
+) -> list[Example]:
+    """Give candidates their scores, and reject those whose score is too low.
+
+    What rejected a candidate before stays the reason.
+    """
+    remaining = iter(scores)
+    results = []
+    for example in examples:
+        candidates = []
+        for candidate in example.candidates:
+            score = round(next(remaining), _DIGITS)
+            is_scored = not math.isnan(score)
+            rejected = candidate.rejected
+            if not rejected and not score > threshold_of(candidate):
+                rejected = reason if is_scored else NOT_SCORED
+            changes: dict[str, Any] = {score_name: score if is_scored else None}
+            candidates.append(replace(candidate, rejected=rejected, **changes))
+        results.append(replace(example, candidates=tuple(candidates)))
+    return results
 
 
-def _check(candidate: Candidate, score: float | None, threshold: float, reason: str) -> Candidate:
-    """Reject a candidate for ``reason`` if its score is too low; what rejected it before stays."""
-    if candidate.rejected or (score is not None and score > threshold):
-        return candidate
-    return replace(candidate, rejected=NOT_SCORED if score is None else reason)
-
-
-def _keep_most_fluent(candidates: Sequence[Candidate], best: int) -> list[Candidate]:
+def _keep_most_fluent(example: Example, best: int) -> Example:
     """Reject the candidates that are less fluent than the ``best`` of their type."""
-    order = sorted(range(len(candidates)), key=lambda place: -(candidates[place].fluency or 0))
     kept: Counter[str] = Counter()
-    results = list(candidates)
+    candidates = list(example.candidates)
+    order = sorted(range(len(candidates)), key=lambda place: -(candidates[place].fluency or 0))
     for place in order:
         candidate = candidates[place]
         if candidate.rejected:
             continue
         kept[candidate.type] += 1
         if kept[candidate.type] > best:
-            results[place] = replace(candidate, rejected=LESS_FLUENT)
-    return results
+            candidates[place] = replace(candidate, rejected=LESS_FLUENT)
+    return replace(example, candidates=tuple(candidates))
 
 
 def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     """Identify a model by its content.
 
     Returns:
-        For a folder, its last name and a hash of its files, so that the same checkpoint is the
+        For a folder, its last name with a hash of its files, so that the same checkpoint is the
         same wherever it lies. For a model of the Hub, its name and the commit of ``revision``.
 
     Raises:
         ModelError: It is neither here nor can it be had.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        digest = hashlib.sha256()
-        for file in sorted(folder.iterdir()):
-            if file.is_file():
-                digest.update(f"{file.name}\0{sha256_of(file)}\0".encode())
-        return {"model": folder.resolve().name, "sha256": digest.hexdigest()}
-    from transformers import AutoConfig
+    identity = fingerprint(name)
+    if identity != name:
+        return {"model": identity}
+    from transformers import PreTrainedConfig
 
     with loading(f"the model {name!r}", "or its folder, or turn the filter off with none"):
-        config = AutoConfig.from_pretrained(name, revision=revision)
-    return {"model": name, "revision": getattr(config, "_commit_hash", None) or revision}
+        config = PreTrainedConfig.get_config_dict(name, revision=revision)[0]
+    return {"model": name, "revision": config.get("_commit_hash") or revision}

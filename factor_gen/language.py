@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from factor_gen.records import Document
+from factor_gen.records import Example
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import need
 
@@ -27,32 +27,37 @@ def _identifier() -> Any:
 
 
 def identified(text: str) -> str:
-    """The language of a text by its ISO 639-1 code; empty where it cannot be told for sure."""
+    """Return the language of a text by its ISO 639-1 code; empty where it cannot be told surely."""
     middle = max(0, (len(text) - _LONGEST) // 2)  # a title or a licence stands at an end
     code, likely = _identifier().classify(" ".join(text[middle : middle + _LONGEST].split()))
     return str(code) if likely >= _SURE else ""
 
 
-def in_language(documents: Iterable[Document], language: str) -> Iterator[Document]:
-    """The documents as they come; the first hundred tell their language. None is read twice: a
-    stream may take hours to them. Raises DataError: fewer than a third of them are in ``language``;
-    sentences in others are passed over."""
-    found: Counter[str] = Counter()
-    left = iter(documents)
-    for document in islice(left, _LOOKED_AT):
-        found[identified(document.text)] += 1
+def in_language(documents: Iterable[Example], language: str) -> Iterator[Example]:
+    """Yield documents as they come, and let the first hundred tell their language.
+
+    No document is read twice, because a stream may take hours to them.
+
+    Raises:
+        DataError: Fewer than a third of those documents are in ``language``. Sentences in other
+            languages are passed over later.
+    """
+    languages: Counter[str] = Counter()
+    remaining = iter(documents)
+    for document in islice(remaining, _LOOKED_AT):
+        languages[identified(document.prefix)] += 1
         yield document
-    del found[""]  # texts whose language cannot be told speak neither for it nor against it
-    other, count = max(found.items(), key=lambda each: each[1], default=(language, 0))
-    if 3 * found[language] < found.total():
-        advice = f"name it: corpus: {{language: {other}}}"
-        if other not in RULES:
+    del languages[""]  # texts whose language cannot be told speak neither for it nor against it
+    if 3 * languages[language] < languages.total():
+        most_common, count = languages.most_common(1)[0]
+        advice = f"name it: corpus: {{language: {most_common}}}"
+        if most_common not in RULES:
             advice = (
                 "there are no rules for it: ask a model, with generate: {generator: llm}, and"
                 f" {advice}"
             )
         raise DataError(
-            f"{count} of the first {found.total()} documents are in {other!r}, expected"
+            f"{count} of the first {languages.total()} documents are in {most_common!r}, expected"
             f" {language!r}; {advice}"
         )
-    yield from left
+    yield from remaining

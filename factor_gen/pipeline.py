@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
 from factor_gen.choose import choose_rows
-from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
+from factor_gen.config import describe
+from factor_gen.corpus import CLEANING, corpus_record, distinct, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
@@ -30,18 +31,15 @@ from factor_gen.shards import (
     prepare,
     read_json,
     run_shards,
-    split,
     types_of_goal,
 )
-from factor_gen.stages import READ, STAGES, Opener, StageEngine, StageRunner, open_stage
+from factor_gen.stages import READ, STAGES, Opener, StageRunner, open_stage
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
 
 _CONTEXT_BYTES = 8_000_000
 """How much of a corpus is read for the contexts of its words, in shards evenly spread."""
-_READING = ("config", "split", "text", "id", "documents", "unwrap", "language")
-"""The settings of the corpus that decide what is read from its files."""
 
 
 def build(
@@ -76,18 +74,15 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        inputs = find_files(settings).values()
-        refuse_to_overwrite(settings, out, [*settings.yamls, *inputs])
+        refuse_to_overwrite(settings, out)
         if restart:
             discard(root)
         record_file = root / "corpus.json"
         record = corpus_record(settings, read_json(record_file))
         write_json(record_file, record)
-        fingerprints = {}
-        for name in STAGES:
-            with closing(StageRunner(settings, opener)) as runner:
-                # a stage that lacks something says so here
-                fingerprints[name] = dict(runner.open(name).fingerprint)
+        with closing(StageRunner(settings, opener)) as runner:
+            # a stage that lacks something says so here
+            fingerprints = {name: dict(runner.open(name).fingerprint) for name in STAGES}
 
         documents, shards = _prepare_folders(settings, root, record, fingerprints)
         reading = _read_corpus(settings, record, documents)
@@ -96,15 +91,12 @@ def build(
         if unfinished:
             settings_of_stages = _with_contexts(settings, documents, numbers)
             make_engine = RayEngine if settings.engine == "ray" else LocalEngine
-            engine: StageEngine
             with closing(make_engine(settings_of_stages, opener, len(unfinished))) as engine:
                 run_shards(engine, unfinished, documents, shards, settings)
 
-        corpus = {key: value for key, value in record.items() if key != "revision"}
-        stages = {name: portable(fingerprint) for name, fingerprint in fingerprints.items()}
         examples = chain.from_iterable(map(shards.read, numbers))
         rows = choose_rows(settings.choose, settings.seed, examples)
-        provenance = Provenance(corpus, stages, reading["filtered"])
+        provenance = Provenance(record, portable(fingerprints), reading["filtered"])
         return write_benchmark(settings, rows, out, provenance)
 
 
@@ -115,25 +107,19 @@ def _prepare_folders(
     fingerprints: Mapping[str, Mapping[str, Any]],
 ) -> list[ShardFolder]:
     """Return the folders of the documents and of the finished shards."""
-    reading = {name: getattr(settings.corpus, name) for name in _READING}
-    reading |= {
-        "where": {name: condition.said for name, condition in settings.corpus.where.items()},
-        "corpus": record,
-        "shard": settings.shard,
-        "cleaning": CLEANING,
-    }
+    reading = describe(settings)["corpus"]
+    for name in ("license", "source"):
+        reading.pop(name, None)
+    reading |= {"corpus": record, "shard": settings.shard, "cleaning": CLEANING}
+    choose = settings.choose
     running = {
-        f"{name}.{key}": value
-        for name, fingerprint in fingerprints.items()
-        for key, value in fingerprint.items()
-    }
-    running |= {
+        **fingerprints,
         "documents": reading,
         "draws": settings.select.draws,
         "goal": [
-            settings.choose.contradictions,
-            settings.choose.min_types,
-            settings.choose.most_doubtful,
+            choose.contradictions,
+            choose.min_types,
+            choose.most_doubtful,
             types_of_goal(settings),
         ],
     }
@@ -158,7 +144,7 @@ def _read_corpus(
     documents = in_language(tqdm(rows, desc=READ, unit=" documents", delay=2), corpus.language)
     examples = distinct(documents, corpus.unwrap, corpus.language)
     count = 0
-    for shard in split(examples, settings.shard):
+    while shard := list(islice(examples, settings.shard)):
         folder.write(count, shard)
         count += 1
     if not count:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -96,18 +95,10 @@ class RayEngine:
 
 def _connect(ray: Any, workers: int) -> None:
     """Connect to the cluster at ``RAY_ADDRESS``, or start one on this machine."""
-    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     address = os.environ.get("RAY_ADDRESS", "local")
-    if address == "local":
-        # the actors can then import what this process can import from a checkout
-        paths = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
-        options |= {
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}},
-        }
+    cores = {"num_cpus": workers} if address == "local" else {}
     try:
-        ray.init(address=address, **options)
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **cores)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise ConfigError(
             f"RAY_ADDRESS is {address!r}: {error}; start a cluster there with ray start --head,"

@@ -14,10 +14,12 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from jinja2 import TemplateError, meta
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.sandbox import BoundedEnvironment
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text, Truth
+from lm_factuality.ground.tables import TableRow
 
 _DATE = re.compile(r"(?<!\d)(\d{4})[-/](\d\d)[-/](\d\d)(?!\d)")
 _ENVIRONMENT = BoundedEnvironment()
@@ -39,35 +41,20 @@ class Condition:
     """
 
     __pydantic_config__ = FORBID
-    equals: Scalar | None = None
     one_of: Annotated[tuple[Scalar, ...], Field(min_length=1)] | None = None
     prefix: Text | None = None
     contains: Text | None = None
     at_least: Number | Integer | None = None
     at_most: Number | Integer | None = None
     since: Day | None = None
-    until: Day | None = None
-
-    @model_validator(mode="after")
-    def _check_content(self) -> Condition:
-        if not self.said:
-            raise ValueError(
-                f"says nothing; expected a value, a list of values, or some of {', '.join(_CHECKS)}"
-            )
-        return self
-
-    @property
-    def said(self) -> dict[str, Any]:
-        """What it says, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
 
     def failure(self, value: Any) -> str:
         """Return what is wrong with a value, in words without the value; empty if nothing is."""
-        for name, expected in self.said.items():
-            words, is_met = _CHECKS[name]
-            if value is None or not is_met(value, expected):
+        for name, (words, is_met) in _CHECKS.items():
+            expected = getattr(self, name)
+            if expected is not None and (value is None or not is_met(value, expected)):
                 values = expected if isinstance(expected, tuple) else (expected,)
-                return f"{words} {', '.join(map(str, values))}"
+                return f"{words} {' or '.join(map(str, values))}"
         return ""
 
 
@@ -91,21 +78,19 @@ def _day(value: Any) -> str:
 
 
 _CHECKS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "equals": ("is not", _is_same),
-    "one_of": ("is none of", lambda value, options: any(_is_same(value, x) for x in options)),
+    "one_of": ("is not", lambda value, options: any(_is_same(value, x) for x in options)),
     "prefix": ("does not begin with", lambda value, start: str(value).startswith(start)),
     "contains": ("does not hold", lambda value, text: text in str(value)),
     "at_least": ("is not at least", lambda value, least: _number(value) >= least),
     "at_most": ("is not at most", lambda value, most: _number(value) <= most),
     "since": ("has no date since", lambda value, day: _day(value) >= day),
-    "until": ("has no date until", lambda value, day: "" < _day(value) <= day),
 }
 
 
 def _read_short_form(value: Any) -> Any:
-    if isinstance(value, list):
-        return {"one_of": value}
-    return {"equals": value} if isinstance(value, str | int | float | date) else value
+    if isinstance(value, str | int | float | date):
+        value = [value]
+    return {"one_of": value} if isinstance(value, list) else value
 
 
 Where = Mapping[str, Annotated[Condition, BeforeValidator(_read_short_form)]]
@@ -153,14 +138,27 @@ def columns_of(text: str, where: Where, name: str | None) -> list[str]:
 _compile = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """Return the document that a row makes; a null is an empty text.
+def document_text(row: TableRow, source: str) -> str:
+    """Return the text in the column ``source``, or what the template ``source`` makes of a row.
+
+    A null is an empty text.
 
     Raises:
-        ValueError: A column is not there, or the template fails.
+        DataError: A column is not there or holds no text, or the template fails.
     """
-    texts = {name: "" if value is None else value for name, value in values.items()}
+    if not is_template(source):
+        text = row.values[source]
+        if isinstance(text, str | None):
+            return text or ""
+        raise DataError(
+            f"{row.location}: {source!r} is a {type(text).__name__}, expected the text of a"
+            " document"
+        )
+    texts = {name: "" if value is None else value for name, value in row.values.items()}
     try:
-        return _compile(template).render(texts)
+        return _compile(source).render(texts)
     except (TemplateError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
-        raise ValueError(f"cannot be filled in: {error}") from error
+        raise DataError(
+            f"{row.location}: the template of corpus.text cannot be filled in: {error}; change"
+            " corpus.text or the row"
+        ) from error

@@ -1,4 +1,4 @@
-"""What the stages hand on: documents, examples, and the contradictions tried for them.
+"""What the stages hand on: examples, and the contradictions tried for them.
 
 It also holds how their texts are cut and cleaned.
 """
@@ -29,16 +29,6 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHARACTERS = 40
 """Of a word at most, on average: a megabyte without a space is no near context."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A text of the corpus."""
-
-    id: str
-    text: str
-    location: str = ""
-    """Where it stands, such as ``file:line``, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,10 @@ class Example:
 
     doc_id: str
     prefix: str = ""
-    """It ends in the white space that separates it from ``completion``."""
+    """The whole text of the document, as long as no sentence is selected.
+
+    After that it is what stands before ``completion``, with the white space between the two.
+    """
     completion: str = ""
     types: tuple[str, ...] = ()
     """The error types that the completion has something to edit for."""
@@ -111,6 +104,12 @@ class Example:
     sentences: tuple[Sentence, ...] = ()
     """Of a whole document, in order."""
     draw: Draw = Draw()
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """Which stage gave the document up, and why; empty if none did."""
+        stage, _, reason = self.unused.partition(": ")
+        return stage, reason
 
     def drop(self, stage: str, reason: str) -> Example:
         """Return the example as one that no row comes of; its candidates stay, to be counted."""

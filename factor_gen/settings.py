@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from factor_gen.language import ENGLISH, RULES
 from factor_gen.recipe import DocumentText, Where
@@ -35,51 +35,46 @@ _in_order = AfterValidator(lambda types: tuple(sorted({*types}, key=ERROR_TYPES.
 ErrorTypes = Annotated[tuple[ErrorType, ...], Field(min_length=1), _in_order]
 
 
-def _check_min_types(value: int, info: ValidationInfo) -> int:
-    most = info.data.get("contradictions", value)
-    if value > most:
-        raise ValueError(f"expected at most choose.contradictions, which is {most}")
-    return value
-
-
-def _check_judge(judge: str | None, info: ValidationInfo) -> str | None:
-    if judge is None and info.data.get("generator") == "llm":
-        raise ValueError(f"is missing; {_NEEDS_JUDGE}; without a model, generate: rules")
-    return judge
-
-
 def _read_filter(value: Any) -> Any:
     if value is None:
         raise ValueError("expected none, or a mapping; leave the line out for the defaults")
     return None if value == OFF else value
 
 
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """Whose texts these are, and which of them are read."""
+
+    config: Text | None = None
+    """Of a dataset of the Hub."""
+    split: Text = "train"
+    """Of a dataset; ``validation+test`` is both."""
+    revision: Text | None = None
+    documents: Count | None = None
+    """How many documents are read at most."""
+    license: Text = "unknown"
+    source: Text | None = None
+    """Whom to thank, for the dataset card."""
+
+
 @dataclass(frozen=True)
-class CorpusSettings:
+class CorpusSettings(SourceSettings):
     """Where documents come from: files, or a dataset of the Hub."""
 
     path: Text | None = None
     """Files; it may hold ``*``."""
     dataset: Text | None = None
-    config: Text | None = None
-    split: Text = "train"
-    revision: Text | None = None
     text: DocumentText = "text"
     """The column or key of the text, or a template over several."""
     where: Where = field(default_factory=dict)
     """Conditions on rows. Rows that fail one are left out, and counted."""
     id: Text | None = None
     """The column or key that names a row. None: ``id``, or the number of the row."""
-    documents: Count | None = None
-    """How many documents are read at most."""
     unwrap: Truth = True
     """Whether lines of paragraphs that were broken at a width are joined; the paper's: false."""
     language: Annotated[
         Text, Field(pattern=r"\A[a-z]{2,3}\z", description="an ISO 639-1 code: language: de")
     ] = ENGLISH
-    license: Text = "unknown"
-    source: Text = ""
-    """Whom to thank, for the dataset card."""
 
     @model_validator(mode="after")
     def _check_place(self) -> CorpusSettings:
@@ -119,7 +114,7 @@ class GenerateSettings:
     """Section 3.2.2: ``llm`` asks a judge's model, ``rules`` needs none."""
 
     generator: Literal["llm", "rules"] = "llm"
-    judge: Annotated[Text | None, Field(validate_default=True), AfterValidator(_check_judge)] = None
+    judge: Text | None = None
     """For llm: a judge's YAML, or the name of one."""
     per_type: Count = 4
     """Contradictions that one prompt asks for, or that rules make of a type at most."""
@@ -182,9 +177,7 @@ class ChooseSettings:
     ``balanced``: so that what can be seen of the rows together tells true from false as little as
     possible.
     """
-    min_types: Annotated[
-        Integer, Field(ge=1, le=len(ERROR_TYPES)), AfterValidator(_check_min_types)
-    ] = 1
+    min_types: Annotated[Integer, Field(ge=1, le=len(ERROR_TYPES))] = 1
     """Rows of fewer types are left out."""
     hide_centre: Truth = False
     """Whether the true completion may be the most central choice no oftener than any other."""
@@ -195,8 +188,21 @@ class ChooseSettings:
 _both_off = BeforeValidator(lambda value: FilterSettings(None, None) if value == OFF else value)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorkSettings:
+    """How the work is shared out, and what a build knows of it. It changes no benchmark."""
+
+    shard: Count = 256
+    """Documents of a shard."""
+    engine: Literal["local", "ray"] = "local"
+    workers: Count | None = None
+    """Processes, or Ray's actors of a group of stages; None: as many as there are cores."""
+    contexts: Path | None = field(default=None, compare=False)
+    """Of the corpus, set by the build: see ``rules/contexts.py``."""
+
+
 @dataclass(frozen=True)
-class BuildSettings:
+class BuildSettings(WorkSettings):
     """A build: what, from what, how."""
 
     __pydantic_config__ = FORBID
@@ -210,26 +216,25 @@ class BuildSettings:
     filter: Annotated[FilterSettings, _both_off, Field(description=_FILTER)] = FilterSettings()
     choose: ChooseSettings = ChooseSettings()
     seed: Natural = 0
-    shard: Count = 256
-    """Documents of a shard."""
-    engine: Literal["local", "ray"] = "local"
-    workers: Count | None = None
-    """Processes, or Ray's actors of a group of stages; None: as many as there are cores."""
-    yamls: tuple[Path, ...] = field(default=(), compare=False)
-    """The YAML and what it includes."""
-    contexts: Path | None = field(default=None, compare=False)
-    """Of the corpus, set by the build: see ``rules/contexts.py``."""
 
     @model_validator(mode="after")
-    def _check_language(self) -> BuildSettings:
+    def _check_parts_together(self) -> BuildSettings:
         language = self.corpus.language
+        if self.choose.min_types > self.choose.contradictions:
+            raise ValueError(
+                f"choose.min_types is {self.choose.min_types}; expected at most"
+                f" choose.contradictions, which is {self.choose.contradictions}"
+            )
+        if self.generate.generator == "llm" and self.generate.judge is None:
+            raise ValueError(
+                f"generate.judge is missing; {_NEEDS_JUDGE}; without a model, generate: rules"
+            )
         if self.generate.generator == "rules" and language not in RULES:
             raise ValueError(
                 f"there are rules for {', '.join(RULES)} and not for {language!r}; {_NEEDS_JUDGE}"
             )
         for settings in (self.filter.nli, self.filter.fluency):
-            is_default = settings is not None and settings.model == type(settings).model
-            if settings is not None and is_default and language != ENGLISH:
+            if settings and settings.model == type(settings).model and language != ENGLISH:
                 raise ValueError(
                     f"filter: {settings.model} reads English, not {language!r}; name a model of"
                     " many languages, or none"

@@ -20,9 +20,11 @@ from typing import Any
 from tqdm import tqdm
 
 from factor_gen.choose import standing
+from factor_gen.engine import LocalEngine
+from factor_gen.ray_engine import RayEngine
 from factor_gen.records import Draw, Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, KEPT, READ, StageEngine, StageFailed, describe_shard
+from factor_gen.stages import ALL_STAGES, KEPT, READ, StageFailed, describe_shard
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.settings import adapter_of
@@ -30,8 +32,6 @@ from lm_factuality.ground.settings import adapter_of
 _LOG = logging.getLogger(__name__)
 _SETTINGS = "settings.json"
 _EXAMPLE = adapter_of(Example)
-_MOST_CHARACTERS = 16_000_000
-"""What the texts of a shard hold at most, unless one document alone has more."""
 _WITHOUT_SENTENCE = (READ, "select")
 """Stages that give a document up because it has no sentence, or no other one, to draw."""
 
@@ -119,21 +119,6 @@ def read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def split(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
-    """Cut examples into lists of ``size``, shorter where their texts are long."""
-    shard: list[Example] = []
-    characters = 0
-    for example in examples:
-        characters += len(example.prefix)
-        if shard and (len(shard) == size or characters > _MOST_CHARACTERS):
-            yield shard
-            shard = []
-            characters = len(example.prefix)
-        shard.append(example)
-    if shard:
-        yield shard
-
-
 def types_of_goal(settings: BuildSettings) -> int:
     """Return of how many error types the contradictions of a draw must be to need no other.
 
@@ -143,30 +128,25 @@ def types_of_goal(settings: BuildSettings) -> int:
     return max(settings.choose.min_types, two_types)
 
 
-def rank(example: Example, settings: BuildSettings) -> tuple[int, int, int, int, int]:
-    """Rank how far a draw got; the greater tuple is the better draw.
+def shortfall(example: Example, settings: BuildSettings) -> tuple[int, int, int, int, int]:
+    """Say what a draw lacks; of two draws the one with the lesser tuple is better.
 
     Returns:
-        The number of the stage that gave the document up, contradictions, the types that a row
-        must have, how little doubtful the contradictions are (0: not at all, -1, -2), and types.
-        None of these counts beyond what a document needs to be drawn from no more.
+        The stages that it did not get through, the contradictions and the types that a row must
+        have and that it lacks, how doubtful its contradictions are, and the types that are lacking
+        to need no other draw. All are 0 if it lacks nothing.
     """
     choose = settings.choose
     usable = standing(example, choose)
-    stage = _stage_of_refusal(example)
+    stage, _ = example.refusal
     types = len({candidate.type for candidate in usable})
     return (
-        ALL_STAGES.index(stage) if stage else len(ALL_STAGES),
-        min(len(usable), choose.contradictions),
-        min(types, choose.min_types),
-        -max((candidate.doubtful for candidate in usable), default=0),
-        min(types, types_of_goal(settings)),
+        len(ALL_STAGES) - ALL_STAGES.index(stage) if stage else 0,
+        max(0, choose.contradictions - len(usable)),
+        max(0, choose.min_types - types),
+        max((candidate.doubtful for candidate in usable), default=0),
+        max(0, types_of_goal(settings) - types),
     )
-
-
-def _stage_of_refusal(example: Example) -> str:
-    """Return the stage that gave the document up; empty if none did."""
-    return example.unused.partition(":")[0]
 
 
 def draw_sentences(
@@ -186,14 +166,6 @@ def draw_sentences(
     Returns:
         The best draw of each document.
     """
-    choose = settings.choose
-    goal = (
-        len(ALL_STAGES),
-        choose.contradictions,
-        choose.min_types,
-        0,
-        types_of_goal(settings),
-    )
     best = list(documents)
     places = list(range(len(documents)))
     examples = best
@@ -206,12 +178,12 @@ def draw_sentences(
             before = best[place]
             better = example
             if draw > 1:
-                better = max(before, example, key=lambda draw: rank(draw, settings))
-            is_drawn = _stage_of_refusal(example) not in _WITHOUT_SENTENCE
+                better = min(before, example, key=lambda draw: shortfall(draw, settings))
+            is_drawn = example.refusal[0] not in _WITHOUT_SENTENCE
             total = before.draw.total + is_drawn
             lost = dict(Counter(before.lost) + Counter(example.lost))
             best[place] = replace(better, draw=replace(better.draw, total=total), lost=lost)
-            if is_drawn and rank(example, settings) != goal:
+            if is_drawn and any(shortfall(example, settings)):
                 again.append(place)
                 next_draw = Draw(draw + 1, example.draw.tried)
                 next_examples.append(replace(documents[place], draw=next_draw))
@@ -223,7 +195,7 @@ def draw_sentences(
 
 
 def run_shards(
-    engine: StageEngine,
+    engine: LocalEngine | RayEngine,
     numbers: Sequence[int],
     documents: ShardFolder,
     finished: ShardFolder,

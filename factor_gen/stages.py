@@ -6,7 +6,6 @@ documents, without knowing the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -22,8 +21,6 @@ STAGES = ("select", "types", "generate", "filter")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
 
-_EXTRAS = {"spacy": "spacy"}
-"""What to install for a module, if it is not the extra ``generate``."""
 KEPT = "finished shards are kept: the same command continues with the rest"
 
 
@@ -34,9 +31,6 @@ class Stage(Protocol):
     ``fingerprint``, the seed and each document alone, never on the other examples of the shard. A
     stage may have a method ``close``.
     """
-
-    @property
-    def name(self) -> str: ...
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -54,31 +48,6 @@ Opener = Callable[[BuildSettings, str], Stage]
 
 class StageFailed(FactualityError):
     """A stage could not make a shard. The text names the stage, the shard and its documents."""
-
-
-class StageEngine(Protocol):
-    """What runs the stages: :mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine`."""
-
-    groups: Sequence["StageGroup"]
-    capacity: int
-    """How many shards are best under way at the same time."""
-
-    def submit(
-        self, group: int, shard_number: int, examples: Sequence[Example]
-    ) -> Future[list[Example]]:
-        """Take the examples of a shard through a group of stages.
-
-        Args:
-            group: The place of the group in ``groups``.
-            shard_number: The shard, for messages.
-            examples: What the group of stages gets.
-
-        Returns:
-            The examples that come out, or the error.
-        """
-
-    def close(self) -> None:
-        """End what runs, once it is finished with what it is at."""
 
 
 class StageGroup(NamedTuple):
@@ -154,64 +123,46 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
         ConfigError: A package is not installed, or the stage refuses its settings.
     """
     try:
-        return _OPENERS[name](settings)
+        return _open(settings, name)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        extra = _EXTRAS.get(module, "generate")
+        extra = "spacy" if module == "spacy" else "generate"
         raise missing(module, f"the stage {name}", extra, error) from error
 
 
-# The libraries of a stage are imported only where it is opened, because those of the others may
-# not be installed.
-
-
-def _open_select(settings: BuildSettings) -> Stage:
-    # select imports it with the first sentence only, which is late to learn that it is missing
-    import sentencex  # noqa: F401
-
-    from factor_gen.select import Select
-
-    return Select(settings.select, settings.seed, settings.corpus.language)
-
-
-def _open_types(settings: BuildSettings) -> Stage:
-    from factor_gen.types import Types
-
-    return Types(_located(settings, settings.types), settings.corpus.language)
-
-
-def _open_generate(settings: BuildSettings) -> Stage:
+def _open(settings: BuildSettings, name: str) -> Stage:
+    # The libraries of a stage are imported only where it is opened, because those of the others
+    # may not be installed.
     language = settings.corpus.language
-    if settings.generate.generator == "llm":
+    generate = settings.generate
+    types = _located(settings, settings.types)
+    if name == "select":
+        # select imports it with the first sentence only, which is late to learn that it is missing
+        import sentencex  # noqa: F401
+
+        from factor_gen.select import Select
+
+        return Select(settings.select, settings.seed, language)
+    if name == "types":
+        from factor_gen.types import Types
+
+        return Types(types, language)
+    if name == "filter":
+        from factor_gen.filters import Filters
+
+        nli = _located(settings, settings.filter.nli)
+        fluency = _located(settings, settings.filter.fluency)
+        return Filters(FilterSettings(nli, fluency))
+    if generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
 
-        return LLMGenerator(settings.generate, settings.folder, language=language)
+        return LLMGenerator(generate, settings.folder, language=language)
     from factor_gen.generate.rules.generator import RulesGenerator
 
+    is_filtered = settings.filter.is_on
     return RulesGenerator(
-        settings.generate,
-        _located(settings, settings.types),
-        settings.seed,
-        settings.contexts,
-        language,
-        filtered=settings.filter.is_on,
+        generate, types, settings.seed, settings.contexts, language, filtered=is_filtered
     )
-
-
-def _open_filter(settings: BuildSettings) -> Stage:
-    from factor_gen.filters import Filters
-
-    nli = _located(settings, settings.filter.nli)
-    fluency = _located(settings, settings.filter.fluency)
-    return Filters(FilterSettings(nli, fluency))
-
-
-_OPENERS: Mapping[str, Callable[[BuildSettings], Stage]] = {
-    "select": _open_select,
-    "types": _open_types,
-    "generate": _open_generate,
-    "filter": _open_filter,
-}
 
 
 def _located(settings: BuildSettings, section: Any) -> Any:

@@ -58,10 +58,12 @@ class Ledger:
             contradictions: How many make a row.
         """
         self._choices = contradictions + 1
-        self._words = _Sums(_SLOTS)
-        self._places = _Sums((len(STATISTICS) + 1) * self._choices + 1)
         # a row in parts that ties divide evenly
         self._parts = math.lcm(*range(1, self._choices + 1))
+        # first for the words, then for the places
+        size = _SLOTS + (len(STATISTICS) + 1) * self._choices + 1
+        self._sums = np.zeros(size, dtype=np.int64)
+        self._squares = np.zeros(size, dtype=np.int64)
 
     def enter(
         self, completion: str, texts: Sequence[str], ways: Any, is_centred: Any
@@ -79,17 +81,22 @@ class Ledger:
         Returns:
             The way that was taken.
         """
-        slots, changes = _changes(completion, texts)
+        words, changes_of_text = _changes(completion, texts)
+        changes = changes_of_text[ways].sum(axis=1)
+        places = self.places(completion, texts, ways)
         centre = self._parts * is_centred[:, None] - self._parts // self._choices
-        places = np.concatenate([self._taken(completion, texts, ways), centre], axis=1)
-        by_text = changes @ self._words.excess(slots)
-        cost = by_text[ways].sum(axis=1) + places @ self._places.excess()
-        best = int(np.argmin(cost))
-        self._words.add(slots, changes[ways[best]].sum(axis=0))
-        self._places.add(slice(None), places[best])
+        slots = np.concatenate([words, np.arange(_SLOTS, len(self._sums))])
+        changes = np.concatenate([changes, places, centre], axis=1)
+        # what of each sum is more than its standard deviation by chance
+        sums = self._sums[slots]
+        deviation = np.sqrt(self._squares[slots]).astype(np.int64)
+        excess = np.sign(sums) * np.maximum(0, np.abs(sums) - deviation)
+        best = int(np.argmin(changes @ excess))
+        self._sums[slots] += changes[best]
+        self._squares[slots] += changes[best] ** 2
         return tuple(ways[best].tolist())
 
-    def _taken(self, completion: str, texts: Sequence[str], ways: Any) -> Any:
+    def places(self, completion: str, texts: Sequence[str], ways: Any) -> Any:
         """Return how much the true completion has of each place above an even share.
 
         The places are those by each surface statistic and by the alphabet.
@@ -101,33 +108,15 @@ class Ledger:
         values = [[statistic(text) for text in choices] for statistic in STATISTICS.values()]
         alphabet = sorted(choices)
         values.append([alphabet.index(text) for text in choices])
-        taken = []
+        shares = []
         for order in np.array(values):
             false = order[1:][ways]
             below = (false < order[0]).sum(axis=1)
             ties = 1 + (false == order[0]).sum(axis=1)
             for place in range(self._choices):
                 has_place = (below <= place) & (place < below + ties)
-                taken.append(has_place * (self._parts // ties) - self._parts // self._choices)
-        return np.stack(taken, axis=1)
-
-
-class _Sums:
-    """Sums of changes, beside how far chance alone would have moved them."""
-
-    def __init__(self, size: int) -> None:
-        self._sums = np.zeros(size, dtype=np.int64)
-        self._squares = np.zeros(size, dtype=np.int64)
-
-    def add(self, places: Any, changes: Any) -> None:
-        self._sums[places] += changes
-        self._squares[places] += changes * changes
-
-    def excess(self, places: Any = slice(None)) -> Any:
-        """Return what of each sum is more than its standard deviation by chance, with its sign."""
-        sums = self._sums[places]
-        deviation = np.sqrt(self._squares[places]).astype(np.int64)
-        return np.sign(sums) * np.maximum(0, np.abs(sums) - deviation)
+                shares.append(has_place * (self._parts // ties) - self._parts // self._choices)
+        return np.stack(shares, axis=1)
 
 
 def _changes(completion: str, texts: Sequence[str]) -> tuple[Any, Any]:
@@ -136,12 +125,9 @@ def _changes(completion: str, texts: Sequence[str]) -> tuple[Any, Any]:
     Returns:
         The slots concerned, and an array (texts, slots) of counts.
     """
-    true = _features(completion)
-    features = [_features(text) for text in texts]
-    slots = list(dict.fromkeys(chain(true, *features)))
-    changes = []
-    for of_text in features:
-        changes.append([of_text[slot] - true[slot] for slot in slots])
+    true, *false = (_features(text) for text in (completion, *texts))
+    slots = list(dict.fromkeys(chain(true, *false)))
+    changes = [[features[slot] - true[slot] for slot in slots] for features in false]
     return np.array(slots), np.array(changes, dtype=np.int64)
 
 

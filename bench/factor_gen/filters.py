@@ -17,11 +17,9 @@ from transformers import AutoModelForCausalLM
 from bench.timing import Record, seconds_of, take_turns
 from factor_gen.filter_models import (
     DTYPE,
+    ContradictionPair,
     FluencyModel,
     NliModel,
-    Pair,
-    batches,
-    full_precision,
 )
 from factor_gen.filters import Filters
 from factor_gen.records import ENTITY, Candidate, Example, last_words
@@ -51,7 +49,7 @@ def measure(nli: str, fluency: str, rows: int, runs: int) -> Iterator[Record]:
         texts, bare = (
             _bare_nli(each.nli, examples) if each.nli else _bare_fluency(each.fluency, examples)
         )
-        stage = Filters(each, None)
+        stage = Filters(each)
         ways = {
             "filter": partial(seconds_of, partial(stage.run, examples)),
             "bare": partial(seconds_of, bare),
@@ -124,35 +122,47 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def _bare_nli(settings: NliSettings, examples: Sequence[Example]) -> tuple[int, Callable[[], None]]:
-    model = NliModel(settings.model, settings.revision, settings.batch_size, None)
+    model = NliModel(settings)
     pairs = [
-        Pair(last_words(each.prefix, settings.context), each.completion, one.text)
+        ContradictionPair(last_words(each.prefix, settings.context), each.completion, one.text)
         for each in examples
         for one in each.candidates
     ]
-    rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row is not None]
+    rows = [row for row in model.encode(list(dict.fromkeys(pairs))) if row]
     ready = [
         model.inputs([rows[place] for place in batch])
-        for batch in batches([len(row["input_ids"]) for row in rows], model.budget)
+        for batch in batches([len(row["input_ids"]) for row in rows], 256 * settings.batch_size)
     ]
     return len(rows), _forward(model.model, ready)
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the places of texts of like length, whose tokens with padding are within a budget."""
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
 
 
 def _bare_fluency(
     settings: FluencySettings | None, examples: Sequence[Example]
 ) -> tuple[int, Callable[[], None]]:
     assert settings is not None
-    tokens = FluencyModel(settings.model, settings.revision, settings.batch_size, None)
+    tokens = FluencyModel(settings)
     model = AutoModelForCausalLM.from_pretrained(
         settings.model, revision=settings.revision, dtype=DTYPE
     )
     model = model.to(tokens.model.device).eval()
-    texts = [
-        text
-        for each in examples
-        for text in (each.completion, *(one.text for one in each.candidates))
-    ]
-    rows = [row for row, _ in filter(None, tokens.encode(list(dict.fromkeys(texts))))]
+    texts = list(
+        dict.fromkeys(
+            text
+            for each in examples
+            for text in (each.completion, *(one.text for one in each.candidates))
+        )
+    )
+    rows = [row.tokens for row in tokens.encode(texts, [""] * len(texts)) if row.size]
     ready = []
     for batch in batches([len(row) for row in rows], tokens.budget):
         some = [rows[place] for place in batch]
@@ -166,7 +176,7 @@ def _bare_fluency(
 
 def _forward(model: Any, ready: Sequence[dict[str, Any]]) -> Callable[[], None]:
     def run() -> None:
-        with torch.inference_mode(), full_precision():
+        with torch.inference_mode():
             for inputs in ready:
                 model(**inputs)
 

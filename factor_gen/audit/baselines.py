@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
-from factor_gen.audit.words import summed_distances
+from factor_gen.audit.words import distance
 from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
@@ -30,9 +30,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 def surface(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     """Yield the baselines that take the choice with the most or the least of something.
 
-    These are the surface statistics, the sorted order, and the places in the file where choices
-    have places. In the authors' columns they have none: the true completion has its own, and
-    whoever asks a model shuffles the choices.
+    These are the surface statistics and the sorted order. The places of choices in the file say
+    nothing, because a model scores each choice by itself.
     """
     for name, statistic in STATISTICS.items():
         values = [[statistic(choice) for choice in row.choices] for row in rows]
@@ -41,14 +40,6 @@ def surface(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
     ranks = [_ranks(row) for row in rows]
     yield ChoiceScores("first in sorted order", SURFACE, _negative(ranks))
     yield ChoiceScores("last in sorted order", SURFACE, ranks)
-    if len({row.gold for row in rows}) == 1:
-        return
-    for place in range(max(len(row.choices) for row in rows)):
-        picked = []
-        for row in rows:
-            values_of_row = [float(index == place) for index in range(len(row.choices))]
-            picked.append(values_of_row if place < len(row.choices) else None)
-        yield ChoiceScores(f"choice {place + 1} in the file", SURFACE, picked)
 
 
 def comparing(rows: Sequence[Row]) -> ChoiceScores:
@@ -56,8 +47,11 @@ def comparing(rows: Sequence[Row]) -> ChoiceScores:
 
     Spaces before punctuation, which are counted elsewhere, are taken away.
     """
-    distances = [summed_distances(normalise_spacing(row).choices) for row in rows]
-    return ChoiceScores(CENTRAL, COMPARES, _negative(distances))
+    values = []
+    for row in rows:
+        choices = normalise_spacing(row).choices
+        values.append([-sum(distance(choice, other) for other in choices) for choice in choices])
+    return ChoiceScores(CENTRAL, COMPARES, values)
 
 
 def _negative(values: Sequence[Sequence[float]]) -> list[list[float]]:

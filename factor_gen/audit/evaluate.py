@@ -40,7 +40,7 @@ def evaluate(
     wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
     picks = [_outcomes(baseline.values, rows, picked) for baseline in scores]
     tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]
-    shares_of_pairs_and_rows = estimate([*wins, *picks], documents, seed)
+    estimates = estimate([*wins, *picks], documents, seed)
     p_values = _p_values(tested, documents, seed)
     # Holm's correction is of those that count against the file and can be tested
     corrected = list(p_values)
@@ -53,16 +53,13 @@ def evaluate(
         corrected[number] = p_value
     baselines = []
     for number, baseline in enumerate(scores):
-        outcomes = zip(documents, wins[number], strict=True)
-        scored = [document for document, outcome in outcomes if not math.isnan(outcome)]
         baselines.append(
             BlindBaseline(
-                name=baseline.name,
-                family=baseline.family,
-                rows=len(scored),
-                documents=len(set(scored)),
-                pairs=shares_of_pairs_and_rows[number],
-                picks=shares_of_pairs_and_rows[len(scores) + number],
+                baseline.name,
+                baseline.family,
+                rows=sum(not math.isnan(outcome) for outcome in wins[number]),
+                pairs=estimates[number],
+                picks=estimates[len(scores) + number],
                 p=p_values[number],
                 corrected=corrected[number],
             )

@@ -70,39 +70,37 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
     """Yield every reason of every row, in order."""
     first_locations: dict[tuple[str, tuple[str, ...]], str] = {}
     for index, row in enumerate(rows):
-        for reason, detail in reasons(row):
-            yield Flag(index, row.location, reason, detail)
-        first = first_locations.setdefault(identity(row), row.location)
-        if first != row.location:
-            yield Flag(index, row.location, "repeats another row", first)
+        for reason in reasons(row):
+            yield Flag(index, row.location, reason)
+        if first_locations.setdefault(identity(row), row.location) != row.location:
+            yield Flag(index, row.location, "repeats another row")
 
 
-def reasons(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield each reason that holds for the row, with its detail."""
+def reasons(row: Row) -> Iterator[str]:
+    """Yield each reason that holds for the row."""
     texts = [choice.strip() for choice in row.choices]
     present = [text for text in texts if text]  # those that are missing are no choices
     has_identical = len(set(present)) < len(present)
     if has_identical:
-        yield "identical choices", ""
+        yield "identical choices"
     if row.problem:
-        yield "cannot be scored", row.problem
+        yield "cannot be scored"
         return
     if any(_REPLACEMENT in text for text in (row.prefix, *row.choices)):
-        yield "holds U+FFFD, the sign of text that was decoded wrongly", ""
+        yield "holds U+FFFD, the sign of text that was decoded wrongly"
     bare_texts = [bare(choice) for choice in row.choices]
     if not has_identical and bare_texts.count(bare_texts[row.gold]) > 1:
-        yield "no contradiction: differs in case, space or punctuation alone", ""
+        yield "no contradiction: differs in case, space or punctuation alone"
     completion = texts[row.gold]
     if len(completion) >= _SHORTEST_LEAK and completion in row.prefix:
-        yield "the prefix holds the completion", ""
+        yield "the prefix holds the completion"
     for reason, applies in _LEAKS.items():
         if applies(row):
-            yield reason, ""
+            yield reason
     choices = normalise_spacing(row).choices  # a mark that stands alone is no word
     largest = max(distance(choices[row.gold], choice) for choice in choices)
-    words = len(choices[row.gold].split())
-    if 2 * largest > words:
-        yield LARGE_EDIT, f"{largest} of {words} words"
+    if 2 * largest > len(choices[row.gold].split()):
+        yield LARGE_EDIT
 
 
 def identity(row: Row) -> tuple[str, tuple[str, ...]]:

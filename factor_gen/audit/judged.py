@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from factor_gen.audit.flags import contradictions_of
-from factor_gen.audit.records import PROPERTIES, EstimatedShare, Property
+from factor_gen.audit.records import EstimatedShare, Property
 from factor_gen.records import ErrorType
 from judges.typed import Reply
 from lm_factuality.benchmarks.factor.rows import Row
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from judges.judge import Judge
 
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
-PROMPTS: Mapping[str, str] = dict(
-    zip(PROPERTIES, ("contradicts", "fluent", "consistent"), strict=True)
-)
+PROMPTS = {
+    "non-factual": "contradicts",
+    "fluent": "fluent",
+    "self-consistent": "consistent",
+}
+"""The prompt that asks for each property of table 2."""
 _TYPE = "type"  # the prompt that asks for the error type
 _CONTEXT = 100  # words of the prefix that the judge sees
 

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lm_factuality.benchmarks.rows import finite_values
+from lm_factuality.ground.console import interval
 from lm_factuality.ground.packages import load_yaml
 
 SURFACE = "surface"
@@ -13,12 +14,8 @@ LEARNED = "learned"
 COMPARES = "compares the choices"
 """This family does not count against the file; the others do."""
 
-_TABLES: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
-FILES: Sequence[str] = _TABLES["files"]
-"""The published files, of which the paper measured what follows."""
-PROPERTIES: Mapping[str, Sequence[float]] = _TABLES["properties"]
-DISTANCES: Sequence[tuple[float, float]] = _TABLES["distances"]
-TYPES: Mapping[str, Sequence[float]] = _TABLES["types"]
+PAPER: Mapping[str, Any] = load_yaml(__package__, "audit.yaml")
+"""What the paper measured on the published files, by table and file."""
 
 FEWEST = 10
 """Documents: fewer say little about others, so that nothing is tested."""
@@ -43,27 +40,28 @@ class ChoiceScores:
     """
 
 
-class EstimatedShare(NamedTuple):
+@dataclass(frozen=True)
+class EstimatedShare:
     """A share with its 95% interval, by bootstrap over documents."""
 
     value: float
     low: float
     high: float
 
+    @property
+    def interval(self) -> str:
+        """The interval for a table."""
+        return interval((self.low, self.high))
+
 
 @dataclass(frozen=True)
 class BlindBaseline:
-    """How often a baseline prefers the true completion.
-
-    Documents that share a text are one.
-    """
+    """How often a baseline prefers the true completion."""
 
     name: str
     family: str
     rows: int
     """How many it scored."""
-    documents: int
-    """Of how many documents these are."""
     pairs: EstimatedShare
     """Of contradictions, those that it puts below the true completion; chance is a half."""
     picks: EstimatedShare
@@ -86,11 +84,6 @@ class BlindBaseline:
         """Whether it wins more than half of the pairs, at 95% after correction."""
         return self.corrected < 0.05
 
-    @property
-    def is_leak(self) -> bool:
-        """Whether it counts and is above chance by `LEAST_EFFECT` or more."""
-        return self.family != COMPARES and self.is_above_chance and not self.effect < LEAST_EFFECT
-
 
 @dataclass(frozen=True)
 class Flag:
@@ -100,7 +93,6 @@ class Flag:
     """Its place among the rows audited."""
     location: str
     reason: str
-    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,13 +142,16 @@ class BenchmarkAudit:
 
     @property
     def leaks(self) -> list[BlindBaseline]:
-        """The baselines that tell true completions from contradictions."""
-        return [baseline for baseline in self.baselines if baseline.is_leak]
+        """The baselines that count and are above chance by `LEAST_EFFECT` or more."""
+        return [
+            baseline
+            for baseline in self.baselines
+            if baseline.family != COMPARES
+            and baseline.is_above_chance
+            and baseline.effect >= LEAST_EFFECT
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON has it; what is not a number is null."""
         content: dict[str, Any] = finite_values(dataclasses.asdict(self))
-        for values, baseline in zip(content["baselines"], self.baselines, strict=True):
-            values["pairs"] = finite_values(baseline.pairs._asdict())
-            values["picks"] = finite_values(baseline.picks._asdict())
         return content | {"leaks": [leak.name for leak in self.leaks]}

@@ -7,19 +7,16 @@ from collections.abc import Sequence
 from factor_gen.audit.baselines import CENTRAL
 from factor_gen.audit.records import (
     COMPARES,
-    DISTANCES,
     FEWEST,
-    FILES,
     LEAST_EFFECT,
-    PROPERTIES,
-    TYPES,
+    PAPER,
     BenchmarkAudit,
     BlindBaseline,
     EstimatedShare,
     Property,
 )
-from lm_factuality.benchmarks.declaration import Table
-from lm_factuality.ground.console import interval, plural, shown
+from lm_factuality.benchmarks.declaration import ComparisonTable
+from lm_factuality.ground.console import plural, shown
 
 _PLACES = 3  # locations that a reason names
 _NOTES = (
@@ -65,7 +62,7 @@ def _strongest_leak(audit: BenchmarkAudit) -> str:
     strongest = max(audit.leaks or tested, key=lambda baseline: baseline.pairs.value)
     pairs = strongest.pairs
     figures = (
-        f"{strongest.name}, {shown(pairs.value)} of pairs ({interval(pairs[1:])}; chance 50%,"
+        f"{strongest.name}, {shown(pairs.value)} of pairs ({pairs.interval}; chance 50%,"
         f" {_p(strongest)})"
     )
     if not audit.leaks:
@@ -82,23 +79,23 @@ def _p(baseline: BlindBaseline) -> str:
 
 
 def _with_interval(share: EstimatedShare) -> str:
-    return f"{shown(share.value)} ({interval(share[1:])})"
+    return f"{shown(share.value)} ({share.interval})"
 
 
 def _flagged(audit: BenchmarkAudit) -> str:
     return f"{len({flag.index for flag in audit.flags}):,} of {audit.rows:,}"
 
 
-def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
+def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     """Return how many pairs each baseline wins, and how often it picks the true one of all."""
     rows = [
         (
             baseline.name,
             baseline.family,
             shown(baseline.pairs.value),
-            interval(baseline.pairs[1:]),
+            baseline.pairs.interval,
             shown(baseline.picks.value),
-            interval(baseline.picks[1:]),
+            baseline.picks.interval,
             verdict(baseline),
         )
         for baseline in audit.baselines
@@ -114,7 +111,7 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
     pairs = ("#pairs won", "#95% interval")
     picks = ("#of all choices", "#95% interval ")
     columns = ("baseline", "kind", *pairs, *picks, "verdict")
-    return Table(title, columns, rows, (chance, *_NOTES, *audit.notes))
+    return ComparisonTable(title, columns, rows, (chance, *_NOTES, *audit.notes))
 
 
 def verdict(baseline: BlindBaseline) -> str:
@@ -129,7 +126,7 @@ def verdict(baseline: BlindBaseline) -> str:
     return f"slight leak, {above}" if baseline.effect < LEAST_EFFECT else above
 
 
-def flag_table(audit: BenchmarkAudit) -> Table:
+def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
     """Return how many rows each reason holds for, and the first of them."""
     places: dict[str, list[str]] = {}
     for flag in audit.flags:
@@ -140,10 +137,10 @@ def flag_table(audit: BenchmarkAudit) -> Table:
         for reason, rows in most_first
     ]
     columns = ("reason", "#rows", "#share", "first")
-    return Table(f"rows to look at: {_flagged(audit)}", columns, rows)
+    return ComparisonTable(f"rows to look at: {_flagged(audit)}", columns, rows)
 
 
-def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Table:
+def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> ComparisonTable:
     """Return edit distance and error types beside tables 2 and 3.
 
     Args:
@@ -155,22 +152,23 @@ def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Tab
     measured = (audit.distance.mean, audit.distance.deviation)
     here, *published = (
         f"{mean:.1f} ± {deviation:.1f}" if math.isfinite(mean) else "-"
-        for mean, deviation in (measured, *DISTANCES)
+        for mean, deviation in (measured, *PAPER["distances"])
     )
     rows = [("edit distance (words)", here, "", *published)]
-    for kind in dict.fromkeys((*TYPES, *audit.types)):
+    published_types = PAPER["types"]
+    for kind in dict.fromkeys((*published_types, *audit.types)):
         shares = [
             shown(counts.get(kind, 0) / sum(counts.values())) if counts else ""
             for counts in (audit.types, types_by_judge)
         ]
-        rows.append((kind, *shares, *map(shown, TYPES.get(kind, [None] * len(FILES)))))
-    columns = ("", "#here", "#by judge", *(f"#{name}" for name in FILES))
+        rows.append((kind, *shares, *map(shown, published_types.get(kind, [None] * 3))))
+    columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
     notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    return Table(title, columns, rows, notes)
+    return ComparisonTable(title, columns, rows, notes)
 
 
-def property_table(properties: Sequence[Property], judge: str, rows: int) -> Table:
+def property_table(properties: Sequence[Property], judge: str, rows: int) -> ComparisonTable:
     """Return what a judge says of the contradictions of some rows, beside table 2."""
     cells = []
     notes = []
@@ -179,14 +177,16 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Tab
             (
                 finding.name,
                 shown(finding.share.value),
-                interval(finding.share[1:]),
+                finding.share.interval,
                 str(finding.scored),
                 str(sum(finding.unscored.values())),
-                *map(shown, PROPERTIES[finding.name]),
+                *map(shown, PAPER["properties"][finding.name]),
             )
         )
         for reason, count in finding.unscored.items():
             notes.append(f"unscored, {finding.name}: {reason}: {count}")
     columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    return Table(title, (*columns, *(f"#{name}" for name in FILES)), cells, notes)
+    return ComparisonTable(
+        title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes
+    )

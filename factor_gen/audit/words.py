@@ -1,7 +1,6 @@
 """Compares two completions: their distance in words, and signs that mean the same."""
 
 import unicodedata
-from collections.abc import Sequence
 
 from lm_factuality.ground.packages import need
 from lm_factuality.ground.sentences import spaced
@@ -17,11 +16,6 @@ def distance(one: str, other: str) -> int:
     """
     levenshtein = need("rapidfuzz.distance", "the audit", "generate").Levenshtein
     return int(levenshtein.distance(spaced(one).split(), spaced(other).split()))
-
-
-def summed_distances(choices: Sequence[str]) -> list[int]:
-    """Return the sum of the distances from each choice to all others."""
-    return [sum(distance(choice, other) for other in choices) for choice in choices]
 
 
 _SIGNS = str.maketrans(

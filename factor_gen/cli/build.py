@@ -4,7 +4,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
@@ -31,7 +31,6 @@ def build(
     documents: Annotated[
         int | None, Option(min=1, help="Read this many documents at most.")
     ] = None,
-    seed: Annotated[int | None, Option(min=0, help="Instead of the YAML's.")] = None,
     restart: Annotated[
         bool, Option("--restart", help="Discard what an earlier build left in the folder.")
     ] = False,
@@ -54,11 +53,10 @@ def build(
     from factor_gen.config import load_build
 
     settings = load_build(config)
-    options = {"engine": engine, "workers": workers, "seed": seed}
-    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    engine = engine or settings.engine
+    settings = replace(settings, engine=engine, workers=workers or settings.workers)
     if documents is not None:
-        changes["corpus"] = replace(settings.corpus, documents=documents)
-    settings = replace(settings, **changes)
+        settings = replace(settings, corpus=replace(settings.corpus, documents=documents))
     built = pipeline.build(settings, out, restart=restart)
     _print_documents(settings.name, built)
     sys.stdout.writelines(f"{path}\n" for path in built.files.values())

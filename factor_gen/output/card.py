@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from jinja2 import StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2 import Environment, StrictUndefined
 
-from factor_gen.audit.records import DISTANCES, FILES, TYPES, BenchmarkAudit
+from factor_gen.audit.records import PAPER, BenchmarkAudit
 from factor_gen.audit.tables import baseline_table
 from factor_gen.config import describe
 from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, portable, whole
@@ -36,34 +35,22 @@ def dataset_card(
         counts: What became of the documents, as the manifest has it.
         audit: What the rows give away.
     """
-    environment = SandboxedEnvironment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters |= {
-        "cell": _cell,
-        "portable": portable,
-        "share": lambda rows: f"{100 * rows / max(counts['eligible'], 1):.1f}%",
-    }
-    template = environment.from_string(read_file(f"{__package__}/data/card.md.jinja"))
     sizes = (name for limit, name in _SIZES.items() if counts["rows"] < limit)
+    eligible = max(counts["eligible"], 1)
     return whole(
-        template.render(
+        render(
+            "card.md.jinja",
             settings=settings,
             source=corpus,
             counts=counts,
             size=next(sizes, "n>1M"),
             hub_licenses=read_file(f"{__package__}/data/hub_licenses.txt").split(),
+            share=lambda rows: f"{100 * rows / eligible:.1f}%",
             distance=audit.distance,
             baselines=baseline_table(audit, settings.name),
             goal=types_of_goal(settings),
             yaml=yaml.safe_dump(describe(settings), sort_keys=False, allow_unicode=True),
-            paper_files=FILES,
-            paper_types=TYPES,
-            paper_distances=DISTANCES,
+            paper=PAPER,
             prefix=PREFIX,
             cut_prefix=CUT_PREFIX,
             cut_words=CUT_WORDS,
@@ -71,6 +58,21 @@ def dataset_card(
     )
 
 
+def render(template: str, **values: Any) -> str:
+    """Return what a template of the folder ``data`` makes of values."""
+    environment = Environment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 (Markdown and YAML)
+    )
+    environment.filters |= {"cell": _cell, "portable": portable}
+    source = read_file(f"{__package__}/data/{template}")
+    return environment.from_string(source).render(values)
+
+
 def _cell(value: object) -> str:
+    """Return a value as a cell of a table in Markdown."""
     text = f"{value:,}" if isinstance(value, int) else str(value)
     return " ".join(text.split()).replace("|", "\\|")

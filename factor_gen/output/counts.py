@@ -56,7 +56,7 @@ class BuiltBenchmark:
             if candidate.rejected:
                 self._rejected[candidate.rejected] += 1
         if isinstance(item, Example):
-            self.unused[stage_and_reason(item)] += 1
+            self.unused[item.refusal] += 1
             return
         self._drawn[example.draw.number] += 1
         self._types_of_row[len({candidate.type for candidate in item.contradictions})] += 1
@@ -104,9 +104,3 @@ class BuiltBenchmark:
             },
             "draws": draws,
         }
-
-
-def stage_and_reason(example: Example) -> tuple[str, str]:
-    """Return which stage gave a document up, and why."""
-    stage, _, reason = example.unused.partition(": ")
-    return stage, reason

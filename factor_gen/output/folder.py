@@ -4,12 +4,11 @@ What an earlier build of the same benchmark left there may be replaced, what any
 may not.
 """
 
-import json
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from factor_gen.settings import BuildSettings
+from factor_gen.shards import read_json
 from lm_factuality.ground.errors import DataError
 
 FORMAT = 1
@@ -31,44 +30,27 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
     }
 
 
-def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path]) -> None:
+def refuse_to_overwrite(settings: BuildSettings, out: Path) -> None:
     """Check that only files of an earlier build stand where the files of this one will.
 
     If that build was killed while it showed its files, the rest is shown.
 
     Raises:
-        DataError: One of ``inputs``, or a file that no build of this benchmark wrote, stands there.
+        DataError: A file that no build of this benchmark wrote stands there.
     """
     if (out / PART / MANIFEST).is_file():
         show(out)
-    paths = [out / name for name in file_names(settings).values()]
-    for path in inputs:
-        for target in paths:
-            if path.exists() and target.exists() and path.samefile(target):
-                raise DataError(
-                    f"{target}: the build reads this file and would write over it; choose"
-                    " another --out or name"
-                )
-    name = _benchmark_in(out)
-    if name == settings.name:
-        return
-    if name:
+    manifest = read_json(out / MANIFEST)
+    name = manifest.get("name") if manifest.get("format") == FORMAT else None
+    if name not in (None, settings.name):
         raise DataError(f"{out}: holds another benchmark, {name}; choose another --out")
-    for path in paths:
-        if path.is_symlink() or path.exists():
+    for file_name in file_names(settings).values():
+        path = out / file_name
+        if name is None and (path.is_symlink() or path.exists()):
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"
             )
-
-
-def _benchmark_in(out: Path) -> str:
-    """Return the name of the benchmark whose manifest lies in a folder; empty without one."""
-    try:
-        content = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-        return str(content["name"]) if content["format"] == FORMAT else ""
-    except (OSError, ValueError, TypeError, KeyError):
-        return ""
 
 
 def show(out: Path) -> None:

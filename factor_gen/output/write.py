@@ -8,22 +8,21 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow
 import pyarrow.parquet
-import yaml
 from tqdm import tqdm
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.read import read_benchmark
 from factor_gen.choose import ChosenRow
 from factor_gen.config import describe
-from factor_gen.output.card import dataset_card
-from factor_gen.output.counts import BuiltBenchmark, stage_and_reason
+from factor_gen.output.card import dataset_card, render
+from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import FORMAT, MANIFEST, PART, file_names, show
 from factor_gen.records import (
     CUT_PREFIX,
@@ -53,11 +52,6 @@ _COLUMNS = {
 _NUMBERS = ("_nli", "_fluency")
 _GROUP_ROWS = 1000  # rows that are held in memory for a row group of Parquet
 _AUDITED_ROWS = 1000  # enough to see a leak of four points
-# Quoted text cannot name a class, so the head is written as it is.
-_HEAD = """\
-# Made by factor-gen; run it with: lm-factuality run --model hf --model_args pretrained=MODEL --tasks {name} --include_path FOLDER
-class: !function lm_factuality.benchmarks.factor.task.FactorTask
-"""  # noqa: E501
 _REASONS = 5  # that the error about a build without rows names
 _PACKAGES = (
     "sentencex",
@@ -74,7 +68,7 @@ _PACKAGES = (
     "pyarrow",
     "scikit-learn",
 )
-"""Packages whose version can change the output of a build."""
+"""Packages whose version can change the output of a build, if they are installed."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +78,11 @@ class Provenance:
     No field may hold a path of this machine or a time.
     """
 
-    corpus: Mapping[str, Any] = field(default_factory=dict)
+    corpus: Mapping[str, Any]
     """The files or the dataset that were read."""
-    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stages: Mapping[str, Mapping[str, Any]]
     """Each stage's fingerprint by its name."""
-    filtered: Mapping[str, int] = field(default_factory=dict)
+    filtered: Mapping[str, int]
     """Rows of tables that ``corpus.where`` left out, by reason."""
 
 
@@ -198,7 +192,7 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
 
 
 def _unused_line(example: Example) -> str:
-    stage, reason = stage_and_reason(example)
+    stage, reason = example.refusal
     doc_id = whole(example.doc_id)
     line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draw.total}
     return json.dumps(line, ensure_ascii=False) + "\n"
@@ -218,17 +212,26 @@ def _no_rows(built: BuiltBenchmark) -> str:
 def _write_descriptions(
     settings: BuildSettings, folder: Path, provenance: Provenance, counts: dict[str, Any]
 ) -> None:
-    """Write the task, the dataset card, and last the manifest of all files."""
+    """Write the task, the dataset card, and last the manifest of all files.
+
+    The task needs nothing but the rows beside it, so that the folder can be moved.
+    """
     names = file_names(settings)
     rows = read_benchmark(str(folder / names["csv"])).rows
     audit = audit_rows(rows, settings.seed, _AUDITED_ROWS)
-    write_text(folder / names["task"], _task_yaml(settings))
+    task = render("task.yaml.jinja", settings=settings, prefix=PREFIX)
+    write_text(folder / names["task"], task)
     write_text(folder / names["card"], dataset_card(settings, provenance.corpus, counts, audit))
     files = []
     for name in names.values():
         path = folder / name
         if path.exists():
             files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
+    versions = {
+        package.name: package.version
+        for package in metadata.distributions()
+        if package.name in _PACKAGES
+    }
     manifest = {
         "format": FORMAT,
         "name": settings.name,
@@ -236,45 +239,9 @@ def _write_descriptions(
         "settings": describe(settings),
         "corpus": provenance.corpus,
         "stages": provenance.stages,
-        "versions": _versions(),
+        "versions": {"factor_gen": __version__} | versions,
         "counts": counts,
         "audit": audit.to_json(),
         "files": files,
     }
     write_json(folder / MANIFEST, manifest)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"factor_gen": __version__}
-    for name in _PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "not installed"
-    return versions
-
-
-def _task_yaml(settings: BuildSettings) -> str:
-    """Return the task that lm_eval runs.
-
-    It needs nothing but the rows beside it, so that the folder can be moved. It reads the whole
-    prefix and cuts it to the window in tokens of the model. Prefix and completion are a document's
-    text as it stands, with any space between the two in the prefix, as in the authors' files.
-    """
-    content = {
-        "task": settings.name,
-        "dataset_path": f"{settings.name}.csv",
-        "output_type": "multiple_choice",
-        "test_split": "test",
-        "num_fewshot": 0,
-        "metadata": {
-            "version": 1.0,
-            "language": settings.corpus.language,
-            "license": settings.corpus.license,
-            "window": 1024,
-            "join": "authors",
-            "columns": {"prefix": PREFIX},
-        },
-    }
-    head = _HEAD.format(name=settings.name)
-    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

@@ -20,10 +20,10 @@ from lm_factuality.benchmarks.chosen import (
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
+    ComparisonTable,
     Published,
     Run,
     Score,
-    Table,
     bounds_of,
 )
 from lm_factuality.benchmarks.pairs import (
@@ -120,7 +120,7 @@ def tables(
     runs: Sequence[Run],
     figures: Sequence[Published],
     scores: Sequence[str] | None = None,
-) -> Iterator[Table]:
+) -> Iterator[ComparisonTable]:
     """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
 
     Args:
@@ -144,9 +144,9 @@ def tables(
     rows = _rows_of_published(runs, figures)
     if rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
-        yield Table("\nPublished scores", columns, rows)
+        yield ComparisonTable("\nPublished scores", columns, rows)
     if has_pairs:
-        yield Table("", (), (), _PAIRS["how"])
+        yield ComparisonTable("", (), (), _PAIRS["how"])
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
@@ -164,7 +164,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
+def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> ComparisonTable:
     """Show the headline of a benchmark, one row per run."""
     scoring = benchmark.scoring
     score = benchmark.score(scoring.headlines[0])
@@ -193,7 +193,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> Table:
     unit = " in percent" if score.unit == "%" else ""
     columns = ("task", "model", f"#{score.name}", "#95% interval", f"#{scoring.unit}", "#unscored")
     notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
-    return Table(f"{benchmark.title} {label}{unit}", columns, rows, notes)
+    return ComparisonTable(f"{benchmark.title} {label}{unit}", columns, rows, notes)
 
 
 def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
@@ -251,7 +251,7 @@ def _is_of(run: Run, published: Published) -> bool:
 
 def _pair_tables(
     benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None
-) -> Iterator[Table]:
+) -> Iterator[ComparisonTable]:
     """Compare every pair of models, one table for each task with the samples of two models.
 
     Args:
@@ -275,12 +275,12 @@ def _pair_tables(
             if table.rows:
                 yield table._replace(notes=[*notes, *table.notes])
         elif len(task_runs) > 1 and benchmark.page.samples is not None:
-            yield Table("", (), (), notes)
+            yield ComparisonTable("", (), (), notes)
 
 
 def _pair_table(
     benchmark: Benchmark, task: str, runs: Sequence[Run], scores: Sequence[str] | None
-) -> Table:
+) -> ComparisonTable:
     names = sorted({name for run in runs for name in run.scored})
     wanted = scores or [score.name for score in benchmark.shown]
     if not scores and len(runs) > _MOST_MODELS:
@@ -305,4 +305,6 @@ def _pair_table(
             notes.append(f"{score.name}: {score.note}")
     if not scores and len(runs) > _MOST_MODELS:
         notes.append(f"Other scores by --scores: {', '.join(not_compared)}")
-    return Table(f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes)
+    return ComparisonTable(
+        f"\nPairs of models on {task}, row by row", _PAIRS["columns"], rows, notes
+    )

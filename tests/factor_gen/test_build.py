@@ -86,11 +86,11 @@ def test_what_the_generator_wrote_in_vain_is_told(
 @pytest.mark.usefixtures("tiny")
 def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_corpus(tmp_path), tmp_path / "out"
-    options = ["--documents", "3", "--seed", "4", "--workers", "1"]
+    options = ["--documents", "3", "--workers", "1"]
     assert run(str(path), "--out", str(out), *options) == 0
     assert "what became of 3 documents" in capsys.readouterr().out
     settings = json.loads((out / "manifest.json").read_text())["settings"]
-    assert (settings["corpus"]["documents"], settings["seed"]) == (3, 4)
+    assert settings["corpus"]["documents"] == 3
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,6 @@ def test_options_go_over_the_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         ["--workers", "0"],
         ["--documents", "x"],
-        ["--seed", "-1"],
         ["--engine", "spark"],
     ],
 )

@@ -244,12 +244,6 @@ def test_names_and_whole_paths_of_an_include_stay_as_they_are(write: Write, path
     assert settings.generate.judge == "a-server"
 
 
-def test_a_build_knows_the_files_that_describe_it(write: Write, tmp_path: Path) -> None:
-    write(SHORT, "bases/base.yaml")
-    settings = load_build(write("include: bases/base.yaml\n"))
-    assert settings.yamls == (tmp_path / "my_news.yaml", tmp_path / "bases" / "base.yaml")
-
-
 @pytest.mark.parametrize(
     "text",
     [

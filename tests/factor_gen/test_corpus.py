@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import os
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 
 from factor_gen import corpus as corpus_module
 from factor_gen.corpus import corpus_record, distinct, find_files, read_documents
-from factor_gen.records import Document
+from factor_gen.records import Example
 from factor_gen.settings import BuildSettings, CorpusSettings
 from lm_factuality.ground.errors import DataError
 
@@ -26,8 +27,8 @@ def settings_of(folder: Path, path: str, **keys: Any) -> BuildSettings:
     return BuildSettings("test", folder, CorpusSettings(path, **keys))
 
 
-def documents(folder: Path, path: str, **keys: Any) -> list[Document]:
-    return list(read_documents(settings_of(folder, path, **keys)))
+def documents(folder: Path, path: str, **keys: Any) -> list[Example]:
+    return list(read_documents(settings_of(folder, path, **keys), None, Counter()))
 
 
 def write_table(path: Path) -> None:
@@ -51,12 +52,11 @@ def write_table(path: Path) -> None:
 def test_tables_give_the_same_documents(tmp_path: Path, name: str) -> None:
     write_table(tmp_path / name)
     read = documents(tmp_path, name)
-    assert [(each.id, each.text) for each in read] == [
+    assert [(each.doc_id, each.prefix) for each in read] == [
         ("t0", TEXTS[0]),
         ("t1", ""),
         ("t2", TEXTS[2]),
     ]
-    assert name in read[2].location
 
 
 def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_a_folder_of_the_datasets_library_is_a_dataset(tmp_path: Path) -> None:
         str(tmp_path / "saved")
     )
     settings = BuildSettings("test", tmp_path, CorpusSettings(dataset="saved", split="train"))
-    assert [(each.id, each.text) for each in read_documents(settings)] == [
+    assert [(each.doc_id, each.prefix) for each in read_documents(settings, None, Counter())] == [
         (str(n), t) for n, t in enumerate(TEXTS, start=1)
     ]
     assert {"dataset_dict.json"} <= {each["name"] for each in corpus_record(settings, {})["files"]}
     wrong = replace(settings, corpus=CorpusSettings(dataset="saved", split="dev"))
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
-        list(read_documents(wrong))
+        list(read_documents(wrong, None, Counter()))
 
 
 def test_a_dataset_of_the_hub_is_read_at_one_commit(
@@ -98,7 +98,7 @@ def test_a_dataset_of_the_hub_is_read_at_one_commit(
         corpus_record(settings, first) == first
     )  # a build goes on with the commit that it began with
     assert corpus_record(settings, {})["commit"] == "b" * 40
-    assert [each.text for each in read_documents(settings, first["commit"])] == TEXTS
+    assert [each.prefix for each in read_documents(settings, first["commit"], Counter())] == TEXTS
     assert asked == [
         (("some/news", "en"), {"split": "train", "streaming": True, "revision": "a" * 40})
     ]
@@ -121,8 +121,8 @@ def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, gi
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / "texts" / name).write_bytes(f"I am {name}.\r\n".encode())
     read = documents(tmp_path, given)
-    assert [Path(each.id).name for each in read] == ["a.txt", "b.txt"]
-    assert read[0].text == "I am a.txt.\r\n"
+    assert [Path(each.doc_id).name for each in read] == ["a.txt", "b.txt"]
+    assert read[0].prefix == "I am a.txt.\r\n"
     record = corpus_record(settings_of(tmp_path, given), {})
     assert [Path(each["name"]).name for each in record["files"]] == ["a.txt", "b.txt"]
     absolute = corpus_record(settings_of(tmp_path, f"{tmp_path}/texts/*.txt"), {})
@@ -132,8 +132,8 @@ def test_text_files_are_documents_in_the_order_of_their_paths(tmp_path: Path, gi
 def test_rows_without_an_id_are_numbered_and_told_apart_by_file(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text('{"text": "x"}\n\n{"text": "y", "id": 5}\n')
-    assert [each.id for each in documents(tmp_path, "a.jsonl")] == ["1", "5"]
-    assert [each.id for each in documents(tmp_path, "*.jsonl")] == [
+    assert [each.doc_id for each in documents(tmp_path, "a.jsonl")] == ["1", "5"]
+    assert [each.doc_id for each in documents(tmp_path, "*.jsonl")] == [
         "a.jsonl:1",
         "5",
         "b.jsonl:1",
@@ -146,7 +146,7 @@ def test_documents_are_limited_and_columns_named(tmp_path: Path) -> None:
         "".join(json.dumps({"name": n, "full_prefix": f"t{n}"}) + "\n" for n in range(5))
     )
     read = documents(tmp_path, "a.jsonl", text="full_prefix", id="name", documents=2)
-    assert [(each.id, each.text) for each in read] == [("0", "t0"), ("1", "t1")]
+    assert [(each.doc_id, each.prefix) for each in read] == [("0", "t0"), ("1", "t1")]
 
 
 @pytest.mark.parametrize(
@@ -185,19 +185,19 @@ def test_no_files_are_an_error(tmp_path: Path, given: str) -> None:
 
 def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a \\ud800 b", "id": "\\udc00"}\n')
-    assert [(each.id, each.text) for each in documents(tmp_path, "a.jsonl")] == [
+    assert [(each.doc_id, each.prefix) for each in documents(tmp_path, "a.jsonl")] == [
         ("\ufffd", "a \ufffd b")
     ]
 
 
 def test_repeated_ids_and_texts_are_unused_and_empty_texts_are_not_repeats() -> None:
     given = [
-        Document("a", "one"),
-        Document("b", "two"),
-        Document("a", "three"),
-        Document("c", "one"),
-        Document("d", ""),
-        Document("e", ""),
+        Example("a", "one"),
+        Example("b", "two"),
+        Example("a", "three"),
+        Example("c", "one"),
+        Example("d", ""),
+        Example("e", ""),
     ]
     assert [each.unused for each in distinct(given)] == [
         "",
@@ -227,14 +227,14 @@ def test_a_folder_with_brackets_in_its_name_is_meant_as_written(tmp_path: Path, 
     for name in ("a", "b"):
         (folder / f"{name}.txt").write_text(name)
     start = folder if given == "*.txt" else tmp_path
-    assert [each.text for each in documents(start, given)] == ["a", "b"]
-    assert [each.text for each in documents(tmp_path, str(start / given))] == ["a", "b"]
+    assert [each.prefix for each in documents(start, given)] == ["a", "b"]
+    assert [each.prefix for each in documents(tmp_path, str(start / given))] == ["a", "b"]
 
 
 def test_a_name_that_is_no_text_is_written_without_what_is_wrong_in_it(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
     (tmp_path / "tea.txt").write_text("tea")
-    assert [each.id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
+    assert [each.doc_id for each in documents(tmp_path, "*.txt")] == ["caf\ufffd.txt", "tea.txt"]
     record = corpus_record(settings_of(tmp_path, "*.txt"), {})
     assert [each["name"] for each in record["files"]] == ["caf\ufffd.txt", "tea.txt"]
     files = find_files(settings_of(tmp_path, "*.txt"))

@@ -18,7 +18,7 @@ from factor_gen.config import load_build
 from factor_gen.corpus import distinct
 from factor_gen.output.write import make_row
 from factor_gen.pipeline import build
-from factor_gen.records import Document, whole
+from factor_gen.records import Example, whole
 from factor_gen.settings import (
     BuildSettings,
     ChooseSettings,
@@ -172,7 +172,7 @@ def test_no_text_crashes_a_stage_or_comes_out_malformed(
     text = whole(between.join([*pieces, END]))
     cut = random.Random(seed).randrange(len(text))
     for each in (text, text[:cut], text[cut:]):
-        examples = list(distinct([Document("d", each)]))
+        examples = list(distinct([Example("d", each)]))
         for stage in stages:
             examples = stage.run(examples)
             assert [example.doc_id for example in examples] == ["d"]

@@ -18,7 +18,7 @@ from factor_gen.generate.llm.parse import Contradictions, parse
 from factor_gen.generate.rules.edits import apply
 from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list, language_rules
 from factor_gen.language import RULES, identified, in_language
-from factor_gen.records import ERROR_TYPES, LINK, Document, Example
+from factor_gen.records import ERROR_TYPES, LINK, Example
 from factor_gen.select import Select
 from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentences
@@ -46,20 +46,20 @@ def test_the_language_of_a_text_is_told(language):
 
 
 def test_a_corpus_in_another_language_is_refused_with_what_to_write():
-    german = [Document(str(number), TEXTS["de"]) for number in range(9)]
+    german = [Example(str(number), TEXTS["de"]) for number in range(9)]
     with pytest.raises(
         DataError,
         match=r"9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de",
     ):
-        list(in_language([*german, Document("en", TEXTS["en"])], "en"))
+        list(in_language([*german, Example("en", TEXTS["en"])], "en"))
     with pytest.raises(
         DataError, match=r"in 'fr', expected 'en'; there are no rules for it: ask a model"
     ):
-        list(in_language([Document("fr", TEXTS["fr"])], "en"))
+        list(in_language([Example("fr", TEXTS["fr"])], "en"))
     list(in_language(german, "de"))
-    list(in_language([Document("", "3 + 4")], "de"))  # nothing speaks against it
+    list(in_language([Example("", "3 + 4")], "de"))  # nothing speaks against it
     list(
-        in_language([*german, *[Document(str(each), TEXTS["en"]) for each in range(5)]], "en")
+        in_language([*german, *[Example(str(each), TEXTS["en"]) for each in range(5)]], "en")
     )  # a mixture: a third is enough
 
 
@@ -67,11 +67,11 @@ def test_a_sentence_in_another_language_is_passed_over():
     text = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
     for seed in range(5):
         example = Select(SelectSettings(), seed, "de").run(
-            list(distinct([Document("one", text)], language="de"))
+            list(distinct([Example("one", text)], language="de"))
         )[0]
         assert example.completion == TEXTS["de"]
     left = Select(SelectSettings(), 0, "es").run(
-        list(distinct([Document("one", text)], language="es"))
+        list(distinct([Example("one", text)], language="es"))
     )[0]
     assert left.unused == "select: no sentence in the language es"
 
@@ -105,7 +105,7 @@ def test_sentences_end_as_the_language_has_it(language, text, expected):
     ],
 )
 def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
-    (document,) = distinct([Document("one", f"x\n{sentence}")], language=language)
+    (document,) = distinct([Example("one", f"x\n{sentence}")], language=language)
     (example,) = Select(SelectSettings(position="last"), 0, language).run([document])
     assert example.completion == sentence if reason is None else reason in example.unused
 

@@ -17,7 +17,7 @@ from factor_gen.config import describe, load_build
 from factor_gen.corpus import distinct, read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
-from factor_gen.records import Document
+from factor_gen.records import Example
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -31,18 +31,18 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
 @pytest.mark.parametrize(
     ("said", "value", "failure"),
     [
-        ({"equals": "en"}, "en", ""),
-        ({"equals": "en"}, "de", "is not en"),
-        ({"equals": 3}, "3", ""),  # as CSV has it
-        ({"equals": 3}, None, "is not 3"),
-        ({"equals": True}, "true", ""),
-        ({"equals": True}, "False", "is not True"),
-        ({"equals": True}, True, ""),
-        ({"equals": False}, "no", ""),  # Norwegian, which YAML reads as false
+        ({"one_of": ("en",)}, "en", ""),
+        ({"one_of": ("en",)}, "de", "is not en"),
+        ({"one_of": (3,)}, "3", ""),  # as CSV has it
+        ({"one_of": (3,)}, None, "is not 3"),
+        ({"one_of": (True,)}, "true", ""),
+        ({"one_of": (True,)}, "False", "is not True"),
+        ({"one_of": (True,)}, True, ""),
+        ({"one_of": (False,)}, "no", ""),  # Norwegian, which YAML reads as false
         ({"one_of": ("en", False)}, "no", ""),
-        ({"one_of": ("en", False)}, "yes", "is none of en, False"),
+        ({"one_of": ("en", False)}, "yes", "is not en or False"),
         ({"one_of": ("en", "fr")}, "fr", ""),
-        ({"one_of": ("en", "fr")}, "de", "is none of en, fr"),
+        ({"one_of": ("en", "fr")}, "de", "is not en or fr"),
         ({"prefix": "https://"}, "https://a", ""),
         ({"prefix": "https://"}, "see https://a", "does not begin with https://"),
         ({"contains": "news"}, "old news", ""),
@@ -62,9 +62,7 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
         ({"since": "2021-10-01"}, f"{REUTERS}idUSKBN20211002", "has no date since 2021-10-01"),
         ({"since": "2021-10-01"}, "/2020/01/01/story-2022-01-01", ""),  # the last one
         ({"since": "2021-10-01"}, datetime.datetime(2022, 1, 2), ""),
-        ({"until": "2021-10-01"}, "2021/10/02", "has no date until 2021-10-01"),
-        ({"until": "2021-10-01"}, "no day", "has no date until 2021-10-01"),
-        ({"since": "2021-01-01", "until": "2021-12-31", "contains": "x"}, "x 2021-06-01", ""),
+        ({"since": "2021-01-01", "contains": "x"}, "x 2021-06-01", ""),
     ],
 )
 def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
@@ -97,16 +95,16 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
         write(tmp_path, ROWS, text="{{ title | upper }}: {{ body }}", where=where)
     )
     filtered: Counter[str] = Counter()
-    found = list(read_documents(settings, filtered=filtered))
-    assert [(each.id, each.text) for each in found] == [
+    found = list(read_documents(settings, None, filtered))
+    assert [(each.doc_id, each.prefix) for each in found] == [
         ("1", "ONE: First."),
         ("5", ": Fifth."),
     ]  # a null is an empty text
-    assert filtered == {"lang is none of en, fr": 1, "meta.source is not news": 2}
+    assert filtered == {"lang is not en or fr": 1, "meta.source is not news": 2}
     described = describe(settings)
     assert described["corpus"]["where"] == {
         "lang": {"one_of": ["en", "fr"]},
-        "meta.source": {"equals": "news"},
+        "meta.source": {"one_of": ["news"]},
     }
     (tmp_path / "again.yaml").write_text(
         yaml.safe_dump({**described, "name": "my"}), encoding="utf-8"
@@ -118,10 +116,6 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
     ("corpus", "message"),
     [
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
-        (
-            {"where": {"lang": {}}},
-            "says nothing; expected a value, a list of values, or some of equals",
-        ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
         ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
         (
@@ -161,7 +155,7 @@ def test_rows_that_a_recipe_does_not_fit_are_named(
 ) -> None:
     settings = load_build(write(tmp_path, ROWS, **corpus))
     with pytest.raises(DataError) as raised:
-        list(read_documents(settings))
+        list(read_documents(settings, None, Counter()))
     assert message in str(raised.value)
 
 
@@ -275,25 +269,31 @@ def test_the_paper_and_the_recipes_agree() -> None:
 
 def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> None:
     stand_in(tmp_path, "expert")
-    found = list(read_documents(load_build(small(tmp_path, "expert", dataset="expert"))))
-    assert found[0].text == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
-    assert found[-1].text.startswith("Question: What of test, 3?\n")
-    assert len({each.id for each in found}) == 8
+    found = list(
+        read_documents(load_build(small(tmp_path, "expert", dataset="expert")), None, Counter())
+    )
+    assert found[0].prefix == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
+    assert found[-1].prefix.startswith("Question: What of test, 3?\n")
+    assert len({each.doc_id for each in found}) == 8
 
 
 def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
     """As 69 of the published 236 do; none holds the label."""
     stand_in(tmp_path, "expert")
-    documents = read_documents(load_build(small(tmp_path, "expert", dataset="expert")))
+    documents = read_documents(
+        load_build(small(tmp_path, "expert", dataset="expert")), None, Counter()
+    )
     rows = Select(SelectSettings(), 0).run(list(distinct(documents)))
     assert len(rows) == 8
     assert not any(row.unused or "Asnwer" in row.completion for row in rows)
     text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
-    (row,) = Select(SelectSettings(), 0).run(list(distinct([Document("d", text)])))
+    (row,) = Select(SelectSettings(), 0).run(list(distinct([Example("d", text)])))
     assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
 
 
-@pytest.mark.parametrize("said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{equals: 2021-02-11}"])
+@pytest.mark.parametrize(
+    "said", ["2021-02-11", "[2021-02-11, 2021-02-12]", "{one_of: [2021-02-11]}"]
+)
 def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> None:
     config = write(
         tmp_path,
@@ -306,7 +306,7 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
         ),
         encoding="utf-8",
     )
-    assert [each.text for each in read_documents(load_build(config))] == ["A."]
+    assert [each.prefix for each in read_documents(load_build(config), None, Counter())] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
 
 
@@ -326,8 +326,8 @@ def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     settings = load_build(CONFIGS / "news.yaml")
-    found = list(read_documents(settings))
-    assert [each.id for each in found] == [
+    found = list(read_documents(settings, None, Counter()))
+    assert [each.doc_id for each in found] == [
         f"{REUTERS}n{n}-{day}/"
         for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3)
         if day

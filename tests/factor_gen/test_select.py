@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from factor_gen.corpus import distinct
-from factor_gen.records import Document, Draw, Example
+from factor_gen.records import Draw, Example
 from factor_gen.select import Select
 from factor_gen.settings import SelectSettings
 from factor_gen.text.sentences import sentences
@@ -24,7 +24,7 @@ GOOD = "Its two long piers were finished by the sailors of the island in 1871."
 
 
 def select(text: str, seed: int = 0, doc_id: str = "d", **keys: object) -> Example:
-    (document,) = distinct([Document(doc_id, text)])
+    (document,) = distinct([Example(doc_id, text)])
     return Select(SelectSettings(**keys), seed).run([document])[0]  # type: ignore[arg-type]
 
 
@@ -172,7 +172,7 @@ def test_each_draw_is_another_sentence_of_a_document() -> None:
         f"The keeper of light number {n} said that it had been built in the year {1800 + n}."
         for n in range(6)
     )
-    (document,) = distinct([Document("d", text)])
+    (document,) = distinct([Example("d", text)])
     for position in ("random", "first", "last"):
         stage = Select(SelectSettings(position=position), 3)  # type: ignore[arg-type]
         drawn = []
@@ -196,7 +196,7 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first() -> None:
     texts = [f"{FIRST}\n{GOOD}\n{each}" for each in own]
     read = list(
         distinct(
-            Document(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])
+            Example(str(number), text) for number, text in enumerate([*texts, f"{texts[0]}\n"])
         )
     )
     assert [[part.is_repeated for part in each.sentences] for each in read] == [

@@ -21,7 +21,7 @@ from factor_gen.settings import (
     SelectSettings,
     TypesSettings,
 )
-from factor_gen.shards import ShardFolder, draw_sentences, prepare, rank, split, types_of_goal
+from factor_gen.shards import ShardFolder, draw_sentences, prepare, shortfall, types_of_goal
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import DataError
 from tests.conftest import half_written
@@ -66,15 +66,6 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
             list(folder.read(0))
     with pytest.raises(DataError, match=r"part-00001\.jsonl.*No such file"):
         list(folder.read(1))
-
-
-def test_shards_are_cut_by_number_and_by_length() -> None:
-    short = [Example(str(number), prefix="x") for number in range(5)]
-    long = [Example(str(number), prefix="x" * 9_000_000) for number in range(3)]
-
-    assert [len(shard) for shard in split(short, 2)] == [2, 2, 1]
-    assert [len(shard) for shard in split(long, 2)] == [1, 1, 1]
-    assert list(split([], 2)) == []
 
 
 def test_a_folder_is_emptied_if_its_settings_changed_or_are_lost(
@@ -161,10 +152,10 @@ def test_draws_are_ranked_by_how_far_they_got() -> None:
         draw("eee"),
         draw("eep"),
     ]
-    ranks = [rank(example, SETTINGS) for example in worst_first]
-    assert ranks == sorted(ranks)
+    ranks = [shortfall(example, SETTINGS) for example in worst_first]
+    assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == len(ranks)
-    assert rank(draw("eepl"), SETTINGS) == rank(draw("eep"), SETTINGS)
+    assert shortfall(draw("eepl"), SETTINGS) == shortfall(draw("eep"), SETTINGS) == (0,) * 5
 
 
 def test_documents_without_a_row_are_drawn_from_where_the_last_draw_ended() -> None:

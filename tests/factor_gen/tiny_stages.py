@@ -60,14 +60,14 @@ def open_tiny(settings: BuildSettings, name: str) -> Stage:
 
 def open_troubled(settings: BuildSettings, name: str) -> Stage:
     """The real stage, in which trouble can be had as well."""
-    return Troubled(open_stage(settings, name))
+    return Troubled(open_stage(settings, name), name)
 
 
 class Troubled:
     """A stage that trouble comes to before it begins."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.name = stage.name
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.name = name
         self.fingerprint = stage.fingerprint
         self._stage = stage
 

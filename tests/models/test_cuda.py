@@ -10,6 +10,7 @@ import torch
 from transformers import AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
+from factor_gen.settings import FluencySettings
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.scorer import PassBudget
 from tests.conftest import TASKS
@@ -77,13 +78,10 @@ def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
     assert largest_difference(found, expected, requests) < 1e-4
 
 
-def test_the_fluency_filter_has_the_scores_of_the_cpu_whatever_the_process_allows():
+def test_the_fluency_filter_has_the_scores_of_the_cpu():
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     texts = [tokenizer.decode([*begin, *more]) for _, begin, more in many(40)]
-    expected = FluencyModel(LARGER, device="cpu").mean_logprobs(texts)
-    torch.set_float32_matmul_precision("high")  # TensorFloat-32, which moves a mean by some 1e-3
-    try:
-        found = FluencyModel(LARGER).mean_logprobs(texts)
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert found == pytest.approx(expected, abs=1e-4)
+    model = FluencyModel(FluencySettings(LARGER))
+    found = model.mean_logprobs(texts, [""] * len(texts))
+    model.model.to("cpu")
+    assert found == pytest.approx(model.mean_logprobs(texts, [""] * len(texts)), abs=1e-4)

@@ -19,6 +19,7 @@ from lm_factuality.benchmarks.biographies.types import (
     ALONE,
     GeneratedText,
     JudgedBiography,
+    Judgement,
     from_record,
     to_record,
 )
@@ -34,7 +35,7 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -121,9 +122,9 @@ class LongForm(AmbigBio):
             passages = [nearest(_known(response), query, self.passages) for query in queries]
         pairs = []
         for (fact, sentence), evidence in zip(sentences.items(), passages, strict=True):
-            problem = None if evidence else "no evidence"
+            unasked = None if evidence else Judgement("unscored", None, "no evidence")
             asked_with = sentence if self.index else None
-            pairs.append(FactPair(fact, "", evidence, problem, about, asked_with))
+            pairs.append(FactPair(fact, "", evidence, unasked, about, asked_with))
         return pairs
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -203,10 +204,6 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome = "none"
     elif f1 is None or record["unscored"]:
         outcome = "unscored"
-    parts = {}
-    for score in SCORES:
-        if score.label and sample.get(score.name) is not None:
-            parts[score.name] = mean_part(sample[score.name])
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
         key=key_of(sample, doc["index"], doc["question"]),
@@ -217,7 +214,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        parts=parts,
+        parts=mean_parts(sample, SCORES),
     )
 
 

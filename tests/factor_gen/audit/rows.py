@@ -19,7 +19,6 @@ def synthetic(
     count: int = 150,
     change: Change | None = None,
     share: float = 0.7,
-    gold: Callable[[random.Random], int] | None = None,
 ) -> list[Row]:
     """Rows of as many documents. ``change`` gets the texts of a ``share`` of rows, the true one
     first, and plants a leak."""
@@ -33,11 +32,8 @@ def synthetic(
         if change is not None and dice.random() < share:
             texts = change(texts, dice)
         prefix = " ".join(_sentence(dice) for _ in range(6)) + " "
-        place = gold(dice) if gold else 0
-        choices = [*texts[1 : place + 1], texts[0], *texts[place + 1 :]]
-        rows.append(
-            make_row(f"file:{number + 2}", f"document {number}", prefix, choices, place, [""] * 4)
-        )
+        place = f"file:{number + 2}"
+        rows.append(make_row(place, f"document {number}", prefix, texts, 0, [""] * 4))
     return rows
 
 

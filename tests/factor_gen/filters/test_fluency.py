@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
+from factor_gen.settings import FluencySettings
 from lm_factuality.ground.errors import ModelError
 from tests.tiny_models import save_opt
 
@@ -27,6 +28,11 @@ CONTEXTS = [
     " \n ",
     "They asked the keeper for the key, and he said:",
 ]
+
+
+def alone(model, texts):
+    """The means of texts without a context."""
+    return model.mean_logprobs(texts, [""] * len(texts))
 
 
 def expected(folder, text):
@@ -70,15 +76,13 @@ def test_batches_give_the_mean_of_the_log_probabilities_of_each_token(checkpoint
     means = [expected(checkpoint, text) for text in TEXTS]
     assert max(means) - min(means) > 0.1
     for batch_size in (1, 32):
-        model = FluencyModel(str(checkpoint), batch_size=batch_size)
-        assert model.mean_logprobs([*TEXTS, TEXTS[0]]) == pytest.approx(
-            [*means, means[0]], abs=1e-5
-        )
+        model = FluencyModel(FluencySettings(str(checkpoint), batch_size=batch_size))
+        assert alone(model, [*TEXTS, TEXTS[0]]) == pytest.approx([*means, means[0]], abs=1e-5)
 
 
 def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(checkpoint, tmp_path):
     folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
-    assert FluencyModel(str(folder)).mean_logprobs(TEXTS) == pytest.approx(
+    assert alone(FluencyModel(FluencySettings(str(folder))), TEXTS) == pytest.approx(
         [expected(folder, text) for text in TEXTS], abs=1e-5
     )
 
@@ -88,7 +92,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, mon
     if not shared:
         monkeypatch.setattr("factor_gen.filter_models.find_engine", lambda *_: None)
     pairs = [(text, context) for text in TEXTS for context in CONTEXTS]
-    found = FluencyModel(str(checkpoint)).mean_logprobs(*zip(*pairs, strict=True))
+    found = FluencyModel(FluencySettings(str(checkpoint))).mean_logprobs(*zip(*pairs, strict=True))
     assert found == pytest.approx(
         [expected_after(checkpoint, context, text) for text, context in pairs], abs=1e-5
     )
@@ -100,13 +104,13 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, mon
 
 
 def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
-    model = FluencyModel(str(checkpoint))
+    model = FluencyModel(FluencySettings(str(checkpoint)))
     window = AutoModelForCausalLM.from_pretrained(checkpoint).config.n_positions
     long = f"Snow fell. {'The river rose by the town. ' * window}"
     (row, size), (whole, _) = model.encode([TEXTS[0]] * 2, [long, long.removeprefix("Snow fell. ")])
     assert len(row) == window
     assert row == whole  # the beginning is what is cut
-    assert size == len(model.encode([f" {TEXTS[0]}"])[0][0]) - 1
+    assert size == len(model.encode([f" {TEXTS[0]}"], [""])[0].tokens) - 1
     assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx(
         [expected_after(checkpoint, long, TEXTS[0])], abs=1e-5
     )
@@ -120,20 +124,20 @@ def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
 
 def test_a_shared_beginning_is_computed_once(checkpoint):
     texts = [f"{TEXTS[1]} {end}" for end in ("He left.", "She left.", "He came back.")]
-    model, seen = FluencyModel(str(checkpoint)), []
+    model, seen = FluencyModel(FluencySettings(str(checkpoint))), []
     hook = model.model.register_forward_pre_hook(
         lambda *given: seen.append(given[2]["input_ids"].numel()), with_kwargs=True
     )
-    scores = model.mean_logprobs(texts)
+    scores = alone(model, texts)
     hook.remove()
-    lengths = [size for _, size in model.encode(texts)]
-    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2])[0][1] - 1
+    lengths = [size for _, size in model.encode(texts, [""] * 3)]
+    assert sum(seen) < sum(lengths) - model.encode(TEXTS[1:2], [""])[0].size - 1
     assert scores == pytest.approx([expected(checkpoint, text) for text in texts], abs=1e-5)
 
 
 def test_what_cannot_be_scored_is_no_number(checkpoint):
-    empty, endless, fine = FluencyModel(str(checkpoint)).mean_logprobs(
-        ["", "the river " * 600, TEXTS[0]]
+    empty, endless, fine = alone(
+        FluencyModel(FluencySettings(str(checkpoint))), ["", "the river " * 600, TEXTS[0]]
     )
     assert math.isnan(empty)
     assert math.isnan(endless)
@@ -142,10 +146,10 @@ def test_what_cannot_be_scored_is_no_number(checkpoint):
 
 def test_models_that_cannot_be_used_are_refused(checkpoint, tmp_path):
     with pytest.raises(ModelError, match="cannot be loaded"):
-        FluencyModel(str(tmp_path / "nowhere"))
+        FluencyModel(FluencySettings(str(tmp_path / "nowhere")))
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     AutoModelForCausalLM.from_pretrained(checkpoint).save_pretrained(tmp_path / "speechless")
     tokenizer.bos_token = tokenizer.eos_token = None
     tokenizer.save_pretrained(tmp_path / "speechless")
     with pytest.raises(ModelError, match="no token that begins or ends a text"):
-        FluencyModel(str(tmp_path / "speechless"))
+        FluencyModel(FluencySettings(str(tmp_path / "speechless")))

@@ -11,14 +11,15 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from factor_gen.filter_models import NliModel, Pair
+from factor_gen.filter_models import ContradictionPair, NliModel
+from factor_gen.settings import NliSettings
 from lm_factuality.ground.errors import ModelError
 from tests.factor_gen.tiny import MNLI, save_deberta
 from tests.tiny_models import save_gpt2
 
 CONTEXT = "The academy stands on a hill. Its members wear brown gowns, and they meet in the hall every spring. "
 PAIRS = [
-    Pair(
+    ContradictionPair(
         context,
         f"The {who} was built in {year} by the river.",
         f"The {who} was built in {year + 12} by the {where}.",
@@ -61,9 +62,9 @@ def test_batches_give_what_transformers_gives_one_by_one(folder, one_by_one):
     ]
     assert max(expected) - min(expected) > 0.01  # or it would not matter which is whose
     for batch_size in (1, 32):
-        assert NliModel(str(folder), batch_size=batch_size).contradictions(PAIRS) == pytest.approx(
-            expected, abs=1e-5
-        )
+        assert NliModel(NliSettings(str(folder), batch_size=batch_size)).contradictions(
+            PAIRS
+        ) == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_path, one_by_one):
@@ -80,7 +81,9 @@ def test_the_order_of_labels_is_read_from_the_config(folder, checkpoint, tmp_pat
             one_by_one(each.context + each.completion, each.context + each.contradiction)[place]
             for each in PAIRS
         ]
-        assert NliModel(str(copy)).contradictions(PAIRS) == pytest.approx(expected, abs=1e-5)
+        assert NliModel(NliSettings(str(copy))).contradictions(PAIRS) == pytest.approx(
+            expected, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(
@@ -100,11 +103,11 @@ def test_labels_that_do_not_say_which_is_contradiction_are_refused(folder, tmp_p
     }
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match="id2label"):
-        NliModel(str(copy))
+        NliModel(NliSettings(str(copy)))
 
 
 def test_a_context_that_does_not_fit_is_cut_from_its_left_on_both_sides(folder):
-    long = Pair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
+    long = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     sides = [
         tokenizer(long.context + text, add_special_tokens=False)["input_ids"]
@@ -119,7 +122,7 @@ def test_a_context_that_does_not_fit_is_cut_from_its_left_on_both_sides(folder):
         *hypothesis,
         tokenizer.sep_token_id,
     ]
-    model = NliModel(str(folder))
+    model = NliModel(NliSettings(str(folder)))
 
     (encoded,) = model.encode([long])
 
@@ -129,10 +132,10 @@ def test_a_context_that_does_not_fit_is_cut_from_its_left_on_both_sides(folder):
 
 
 def test_completions_that_do_not_fit_at_all_are_not_scored(folder):
-    endless = Pair(
+    endless = ContradictionPair(
         CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40
     )
-    first, second = NliModel(str(folder)).contradictions([endless, PAIRS[0]])
+    first, second = NliModel(NliSettings(str(folder))).contradictions([endless, PAIRS[0]])
     assert math.isnan(first)
     assert 0 <= second <= 1
 
@@ -140,9 +143,9 @@ def test_completions_that_do_not_fit_at_all_are_not_scored(folder):
 def test_a_model_that_is_no_classifier_is_refused(checkpoint, tmp_path):
     causal = save_gpt2(tmp_path / "gpt2", AutoTokenizer.from_pretrained(checkpoint))
     with pytest.raises(ModelError, match="GPT2LMHeadModel is not an inference model"):
-        NliModel(str(causal))
+        NliModel(NliSettings(str(causal)))
     with pytest.raises(ModelError, match="cannot be loaded"):
-        NliModel(str(tmp_path / "nowhere"))
+        NliModel(NliSettings(str(tmp_path / "nowhere")))
 
 
 def test_labels_are_named_as_in_mnli(folder):

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from factor_gen.filter_models import DTYPE, FluencyModel, NliModel, Pair
+from factor_gen.filter_models import DTYPE, ContradictionPair, FluencyModel, NliModel
 from factor_gen.filters import Filters
 from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
@@ -46,15 +46,18 @@ def deberta(tmp_path_factory, checkpoint):
 @pytest.fixture(scope="module")
 def scores(deberta, checkpoint):
     pairs = [
-        Pair(each.prefix, each.completion, one.text) for each in EXAMPLES for one in each.candidates
-    ]
-    language = FluencyModel(str(checkpoint))
-    differences = [
-        language.mean_logprobs([one.text])[0] - language.mean_logprobs([each.completion])[0]
+        ContradictionPair(each.prefix, each.completion, one.text)
         for each in EXAMPLES
         for one in each.candidates
     ]
-    return NliModel(deberta).contradictions(pairs), differences
+    language = FluencyModel(FluencySettings(str(checkpoint)))
+    differences = [
+        language.mean_logprobs([one.text], [""])[0]
+        - language.mean_logprobs([each.completion], [""])[0]
+        for each in EXAMPLES
+        for one in each.candidates
+    ]
+    return NliModel(NliSettings(deberta)).contradictions(pairs), differences
 
 
 def flat(examples: list[Example]) -> list[Candidate]:
@@ -134,7 +137,7 @@ def test_of_each_type_the_likeliest_are_kept(checkpoint):
 
 def test_sentences_are_read_in_their_context_where_asked(checkpoint):
     folder = str(checkpoint)
-    model = FluencyModel(folder)
+    model = FluencyModel(FluencySettings(folder))
     for count, context in ((0, ""), (2, "brown gowns. "), (99, PREFIX)):
         stage = Filters(FilterSettings(None, FluencySettings(folder, context=count)))
         assert stage.fingerprint["fluency"]["context"] == count
@@ -225,35 +228,12 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
     )
 
 
-def test_models_compute_in_full_precision_whatever_others_do_there(
-    deberta, checkpoint, monkeypatch
-):
+def test_models_compute_in_float32_whatever_others_do_there(deberta, checkpoint, monkeypatch):
     """On a GPU, judges' models compute in bfloat16, whose scores differ from batch to batch by a
     twentieth of the margin."""
     monkeypatch.setattr("judges.inference.models.dtype_of", lambda device: torch.bfloat16)
-    models = [NliModel(deberta), FluencyModel(str(checkpoint))]
+    models = [NliModel(NliSettings(deberta)), FluencyModel(FluencySettings(str(checkpoint)))]
     assert {model.model.dtype for model in models} == {torch.float32}
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    seen = []
-
-    def forward(*_: object) -> None:
-        seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
-
-    try:
-        torch.set_float32_matmul_precision("medium")
-        torch.backends.cudnn.allow_tf32 = True
-        models[0].model.register_forward_pre_hook(forward)
-        models[1].model.register_forward_pre_hook(forward)
-        models[0].contradictions([Pair("", COMPLETION, WRONG)])
-        models[1].mean_logprobs([COMPLETION])
-        assert (torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32) == (
-            "medium",
-            True,
-        )
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
-    assert seen == [("highest", False)] * 2
 
 
 def test_a_model_that_cannot_be_had_is_named():
