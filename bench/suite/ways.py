@@ -240,7 +240,8 @@ def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
     plain = HFLM(**options, logits_cache=False)
 
     def window_by_window() -> list[float]:
-        windows = cut_windows(ralm.encode(instances), ralm.options.retrieval_stride)
+        encoded = [(None, *ralm._encode_pair(*request.args)) for request in instances]
+        windows = cut_windows(encoded, ralm.options.retrieval_stride)
         contexts = ralm.augment_windows(windows, instances, [None] * len(instances))
         totals = [0.0] * len(instances)
         for window, context in zip(windows, contexts, strict=True):

@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import read_settings
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError, accepts
@@ -77,7 +78,7 @@ class HFDecoding(HFTree):
         """What decides on a score beside the model, for the names of lm_eval's response cache."""
         return repr(sorted(self.method.model_dump().items()))
 
-    def get_model_info(self) -> dict[str, Any]:
+    def get_model_info(self) -> JsonObject:
         """Return HFLM's information with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 

@@ -16,6 +16,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.harness import outputs
 from lm_factuality.harness.context import current_run
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.hf_tree import Answer, HFTree, TokenRequest
 from lm_factuality.models.ralm import (
     RULES,
@@ -90,7 +91,7 @@ class HFRALM(HFTree):
         """What decides on a score beside the model, for the names of lm_eval's response cache."""
         return repr(sorted(self.ralm_info().items()))
 
-    def ralm_info(self) -> dict[str, Any]:
+    def ralm_info(self) -> JsonObject:
         """Return the options and the index's identity, as results files show them."""
         shown_otherwise = {"index", "separator", "exclude", "overlap_words"}
         return {
@@ -103,7 +104,7 @@ class HFRALM(HFTree):
             "exclude_overlap_words": self._exclusion.overlap,
         }
 
-    def get_model_info(self) -> dict[str, Any]:
+    def get_model_info(self) -> JsonObject:
         """Return HFLM's information with the retrieval under ``ralm``.
 
         For each task it counts the ``rows`` with a search, those whose article is in the index
@@ -122,27 +123,24 @@ class HFRALM(HFTree):
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[Answer]:
         """Score lm_eval's requests, encoded as HFLM does."""
-        return self._score_windows(self.encode(requests), requests, disable_tqdm)
-
-    def encode(self, requests: Sequence[Instance]) -> list[TokenRequest]:
-        """Encode requests as HFLM does."""
-        encoded: list[TokenRequest] = []
-        for request in requests:
-            context, continuation = request.args
-            if context:
-                tokens = self._encode_pair(context, continuation)
-            else:
-                prefix = [self.prefix_token_id]
-                following = self.tok_encode(continuation, add_special_tokens=False)
-                has_prefix = following[:1] == prefix
-                tokens = (prefix, following[1:] if has_prefix else following)
-            encoded.append((request.args, *tokens))
-        return encoded
+        self._sources = requests
+        answers: list[Answer] = super().loglikelihood(requests, disable_tqdm)
+        return answers
 
     def _score_windows(
         self, windows: Sequence[TokenRequest], sources: Sequence[Instance], disable_tqdm: bool
     ) -> list[Answer]:
-        return self.loglikelihood_of_sources(windows, sources, [None] * len(windows), disable_tqdm)
+        self._sources = sources
+        return super()._score_windows(windows, sources, disable_tqdm)
+
+    def _loglikelihood_tokens(
+        self,
+        requests: Sequence[TokenRequest],
+        disable_tqdm: bool = False,
+        override_bs: int | None = None,
+    ) -> list[Answer]:
+        limits = [None] * len(requests)
+        return self.loglikelihood_of_sources(requests, self._sources, limits, disable_tqdm)
 
     def loglikelihood_of_sources(
         self,
@@ -169,7 +167,7 @@ class HFRALM(HFTree):
             for context, window in zip(contexts, windows, strict=True)
         ]
         answers: list[Answer] = [(0.0, True)] * len(requests)
-        scores = self._loglikelihood_tokens(parts, disable_tqdm)
+        scores = super()._loglikelihood_tokens(parts, disable_tqdm)
         for window, (logprob, is_greedy) in zip(windows, scores, strict=True):
             total, all_greedy = answers[window.request]
             answers[window.request] = (total + logprob, all_greedy and is_greedy)
@@ -194,7 +192,7 @@ class HFRALM(HFTree):
         for limit in limits:
             if limit is not None:
                 self._check_room(limit, "task's window of")
-        owners = [_owner(number, source) for number, source in enumerate(sources)]
+        owners = [(source.task_name or "", source.doc_id or 0) for source in sources]
         search = Search(self._index, self._exclusion, self._documents(owners, sources))
         queries: list[Query] = []
         for window in windows:
@@ -203,9 +201,10 @@ class HFRALM(HFTree):
             queries.append((text, owners[window.request]))
         results = search.retrieve(queries, self.options.num_documents)
         records = {
-            query: self._record(query, retrieved, search.banned[query[1]])
-            for query, retrieved in results.items()
+            query: self._record(query, passages, search.banned[query[1]])
+            for query, passages in results.items()
         }
+
         contexts = []
         for window, query in zip(windows, queries, strict=True):
             document: list[int] = []
@@ -249,24 +248,23 @@ class HFRALM(HFTree):
         return {owner: self._exclusion.document(rows[owner], texts[owner]) for owner in rows}
 
     def _record(
-        self, query: Query, retrieved: RetrievedPassages, articles: dict[str, int]
+        self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
     ) -> outputs.Query:
         """Keep what was retrieved for a row."""
         text, owner = query
         record: outputs.Query = {
             "query": text,
             "predicts": [],
-            "shown": [hit.number for hit in retrieved.hits],
-            "excluded": {str(hit.number): reason for hit, reason in retrieved.excluded.items()},
+            "shown": [hit.number for hit in passages.hits],
+            "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
             "cut": 0,
         }
-        if owner[1] >= 0:
-            empty: Any = {"doc_id": owner[1], "articles": {}, "queries": [], "passages": {}}
-            row = self.retrieved.setdefault(owner, empty)
-            row["queries"].append(record)
-            row["articles"].update(articles)
-            for hit in (*retrieved.hits, *retrieved.excluded):
-                row["passages"][str(hit.number)] = asdict(hit.passage)
+        empty: Any = {"doc_id": owner[1], "articles": {}, "queries": [], "passages": {}}
+        row = self.retrieved.setdefault(owner, empty)
+        row["queries"].append(record)
+        row["articles"].update(articles)
+        for hit in (*passages.hits, *passages.excluded):
+            row["passages"][str(hit.number)] = asdict(hit.passage)
         return record
 
     def _tokens_of(self, hit: Hit) -> list[int]:
@@ -278,11 +276,3 @@ class HFRALM(HFTree):
                 tokens = tokens + self.tok_encode(self._separator, add_special_tokens=False)
             self._passage_tokens[hit.number] = tokens
         return self._passage_tokens[hit.number]
-
-
-def _owner(number: int, source: Instance) -> Owner:
-    """Return the row that a request belongs to.
-
-    A request of no row stands for itself, with a number below 0.
-    """
-    return source.task_name or "", -1 - number if source.doc_id is None else source.doc_id

@@ -7,7 +7,7 @@
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -115,12 +115,14 @@ class HFTree(HFLM):  # type: ignore[misc]
             disable=disable_tqdm or self.rank != 0,
         ) as bar:
 
-            def show(position: int) -> None:
-                bar.update(position - bar.n)
+            def score_part(part: Forest, engine: PackedEngine, budget: PassBudget) -> TargetScores:
+                with self._forward_context():
+                    return score(
+                        part, engine, budget, self.softmax_dtype, self._rescore(), bar.update
+                    )
 
-            scores = score_side_by_side(
-                forest, self.engine, self._budget(forest), self._score, self._cores(), show
-            )
+            budget = self._budget(forest)
+            scores = score_side_by_side(forest, self.engine, budget, score_part, self._cores())
         answers = []
         for targets in forest.answers:
             logprob = float(scores.logprobs[targets].sum())
@@ -168,16 +170,6 @@ class HFTree(HFLM):  # type: ignore[misc]
         vocabulary = len(self.model.get_input_embeddings().weight)
         targets = tokens // _SHARE_OF_TARGETS if is_cpu else _LOGITS_OF_ACCELERATORS // vocabulary
         return PassBudget(tokens, max(_MIN_TARGETS, targets))
-
-    def _score(
-        self,
-        forest: Forest,
-        engine: PackedEngine,
-        budget: PassBudget,
-        progress: Callable[[int], Any] = lambda position: None,
-    ) -> TargetScores:
-        with self._forward_context():
-            return score(forest, engine, budget, self.softmax_dtype, progress, self._rescore())
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:

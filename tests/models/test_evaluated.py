@@ -195,13 +195,13 @@ def test_the_window_of_the_task_holds_with_retrieval(
     ralm = HFRALM(index=str(tmp_path / "index"), insertion=insertion, **options)
     assert ralm.max_length == 2048
     seen: list[int] = []
-    score = HFRALM._loglikelihood_tokens
+    score = HFTree._loglikelihood_tokens
 
     def spy(self, requests, *rest, **options):
         seen.extend(len(context) + len(targets) for _, context, targets in requests)
         return score(self, requests, *rest, **options)
 
-    monkeypatch.setattr(HFRALM, "_loglikelihood_tokens", spy)
+    monkeypatch.setattr(HFTree, "_loglikelihood_tokens", spy)
     evaluate(ralm, [task], tmp_path)
     assert max(seen) == 1024
     assert (
@@ -212,10 +212,11 @@ def test_the_window_of_the_task_holds_with_retrieval(
 def test_a_window_that_has_no_room_for_text(model_of_2048, tmp_path):
     index_of(tmp_path, PASSAGES)
     ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "pretrained": str(model_of_2048)})
+    request = Instance("scored", {}, ("A", " b"), 0)
     with pytest.raises(
         ConfigError, match="no room for text in the task's window of 264; lower num_documents"
     ):
-        ralm.loglikelihood_of_sources([(None, [1, 2], [3])], [None], [264])
+        ralm.loglikelihood_of_sources([(None, [1, 2], [3])], [request], [264])
 
 
 def test_what_was_retrieved_lies_beside_the_samples(tmp_path, monkeypatch, write_rows, factor_yaml):
@@ -295,12 +296,3 @@ def test_cached_answers_are_those_of_the_same_window_and_row(tmp_path):
 
     assert len(keys(ralm)) == 3
     assert len(keys(HFTree(**OPTIONS))) == 1
-
-
-def test_requests_that_are_no_rows_are_not_kept(tmp_path):
-    index_of(tmp_path, PASSAGES)
-    ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "document_length": 32})
-    ralm.loglikelihood(
-        [Instance("loglikelihood", {}, ("A keeper", " slept."), 0)], disable_tqdm=True
-    )
-    assert ralm.retrieved == {}

@@ -160,7 +160,8 @@ def instances(count: int) -> list[Instance]:
 
 def windows_of(ralm, requests):
     """The windows of requests, and the context of each with what was retrieved, in tokens."""
-    windows = cut_windows(ralm.encode(requests), ralm.options.retrieval_stride)
+    encoded = [(None, *ralm._encode_pair(*request.args)) for request in requests]
+    windows = cut_windows(encoded, ralm.options.retrieval_stride)
     return windows, ralm.augment_windows(windows, requests, [None] * len(requests))
 
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DELIMITER, DOLA, Join
 from lm_factuality.ground.settings import Strict, read_settings
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import INLINE, folder_of
 
 # So many tokens of prefix and completion together are seen by a model (section 4.2).
@@ -69,7 +70,7 @@ class TableYaml(LmEvalKeys):
     task: Annotated[str, Field(description="the name of the task")]
     dataset_path: str | None = None
     dataset_name: str | None = None
-    dataset_kwargs: dict[str, Any] | None = None
+    dataset_kwargs: JsonObject | None = None
     test_split: str | None = None
     metadata: TableMetadata = TableMetadata()
 

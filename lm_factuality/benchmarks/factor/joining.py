@@ -17,7 +17,6 @@ DELIMITER = "delimiter"
 DOLA = "dola"
 # So many characters on either side of a seam are shown.
 _SEAM_WIDTH = 24
-_WHITE_SPACE_SIGNS = str.maketrans({" ": "⎵", "\n": "↵", "\t": "⇥"})
 
 # A run shows what lm_eval says, and of others warnings alone.
 logger = logging.getLogger(f"lm_eval.{__name__}")
@@ -53,24 +52,6 @@ class Join:
         context = before.rstrip(" ")
         return context, before[len(context) :] + completion
 
-    def seam(self, prefix: str, completion: str) -> str:
-        """Return where the two meet, with its white space made visible.
-
-        Example:
-            ``…France is⎵Paris, on the Seine.``
-        """
-        context, continuation = self(prefix, completion)
-        before = context.rstrip()
-        after = continuation.lstrip()
-        white = (
-            (context + continuation)[len(before) :]
-            .removesuffix(after)
-            .translate(_WHITE_SPACE_SIGNS)
-        )
-        first = "…" * (len(before) > _SEAM_WIDTH)
-        last = "…" * (len(after) > _SEAM_WIDTH)
-        return f"{first}{before[-_SEAM_WIDTH:]}{white}{after[:_SEAM_WIDTH]}{last}"
-
 
 AUTHORS_JOIN = Join()
 
@@ -79,11 +60,15 @@ def tell_seam(task: str, rows: Sequence[Row], join: Join) -> str:
     """Return how the first row that can be scored is joined, and by which rule.
 
     The log shows it once: a run makes its tasks before the model and with it.
+
+    Example:
+        ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``
     """
     rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
     for row in rows:
         if not row.problem:
-            seam = f"{join.seam(row.prefix, row.choices[row.gold])} (join: {rule})"
+            context, continuation = join(row.prefix, row.choices[row.gold])
+            seam = f"{context[-_SEAM_WIDTH:]!r} + {continuation[:_SEAM_WIDTH]!r} (join: {rule})"
             current_run().tell_once(
                 logger, f"{task}: prefix and completion meet as {seam}", logging.INFO
             )

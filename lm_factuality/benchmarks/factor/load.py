@@ -1,6 +1,5 @@
 """The rows of a corpus: a file, a published file or a dataset, read by columns or by templates."""
 
-import ast
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from lm_factuality.benchmarks.factor.rows import (
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.tables import FORMATS, Table, read_table
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import read_dataset
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
 
 def find_table(
     yaml: TableYaml, source: str | None = None, data_dir: str | Path | None = None
-) -> tuple[Table, dict[str, Any]]:
+) -> tuple[Table, JsonObject]:
     """Read the table that a YAML names.
 
     Args:
@@ -100,7 +100,7 @@ def find_table(
         DataError: Nothing can be read.
     """
     path = yaml.dataset_path or ""
-    provenance: dict[str, Any]
+    provenance: JsonObject
     if source:
         located = locate(find_source(source), data_dir)
         provenance = {
@@ -224,9 +224,7 @@ def _rows_from_templates(
     for record, document in zip(table.records, document_ids(where, doc_id, table), strict=True):
         try:
             text, choices, target, types = (render(record.values) for render in renderers)
-            if isinstance(choices, str) and choices.lstrip().startswith("["):
-                choices = ast.literal_eval(choices)  # lm_eval's other way to write a list
-        except (TemplateError, ValueError, SyntaxError, TypeError) as error:
+        except (TemplateError, ValueError, TypeError) as error:
             raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
         if not isinstance(choices, list | tuple):
             raise ConfigError(

@@ -13,6 +13,7 @@ import numpy as np
 
 from lm_factuality.benchmarks.declaration import bounds_of, load_scores
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, Outcome
 
@@ -76,7 +77,7 @@ def row_metrics(
     scores: Sequence[ScoredContinuation],
     protocol: str,
     error_types: Sequence[str],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the metrics of one row. None is unscored.
 
     Args:
@@ -86,7 +87,7 @@ def row_metrics(
     row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
     with_tokens = has_tokens(scores)
-    metrics: dict[str, Any] = {}
+    metrics: JsonObject = {}
     for name in NORMALISATIONS if with_tokens else NORMALISATIONS[1:]:
         metrics[name] = Outcome(row.correct[name], cluster) if row.correct else None
     for name in _OF_SUMS:

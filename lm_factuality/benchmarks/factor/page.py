@@ -1,4 +1,4 @@
-"""FACTOR in the report: by size, against perplexity, and by error type."""
+"""FACTOR in the report: by error type, by size, and against perplexity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.factor.metrics import (
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, snippet
 from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, Point, dots, scatter
+from lm_factuality.ground.plots import Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
 
@@ -45,18 +45,18 @@ def _section(chosen: Chosen, task: str) -> Markup:
     likely_runs = [run for run in likely.values() if run]
     likely_scores = [score for score in shown_scores(likely_runs) if score.measure == PERPLEXITY]
     scores = shown_scores(entries)
+    names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
     return render(
         f"{__package__}/page.html",
         task=task,
-        most_series=MOST_SERIES,
         entries=entries,
         scores=[score for score in scores if score.name not in FINER],
         finer=[score for score in scores if score.name in FINER],
         likely=likely,
         likely_scores=likely_scores,
         by_size=_scatter(f"{task} accuracy by model size", "parameters", entries, sizes),
-        by_type=_by_type(task, entries),
+        by_type=[score for score in map(_score_by_type, sorted(names)) if score],
         by_perplexity=_by_perplexity(task, entries, likely, likely_scores),
     )
 
@@ -106,27 +106,6 @@ def _scatter(
         return None
     floor = floors[0] if floors else None
     return scatter(title, axis, "accuracy, %", points, by_size=by_size, reference=floor)
-
-
-def _by_type(task: str, entries: Sequence[Entry]) -> Mapping[str, Any] | None:
-    names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
-    scores = [score for score in map(_score_by_type, sorted(names)) if score]
-    shares = [score for score in scores if score.name.startswith(VERSUS)]
-    if not shares:
-        return None
-    few = entries[:MOST_SERIES]
-    rows = []
-    for score in shares:
-        by_model = {entry.model.label: entry.dot(score) for entry in few}
-        rows.append((score.label, {label: dot for label, dot in by_model.items() if dot}))
-    drawing = dots(
-        f"{task} accuracy by error type",
-        "true completion beats the contradiction, %",
-        rows,
-        [entry.model.label for entry in few],
-        ("chance", 50),
-    )
-    return {"drawing": drawing, "scores": scores}
 
 
 def _score_by_type(name: str) -> Score | None:

@@ -12,6 +12,7 @@ from jinja2.meta import find_undeclared_variables
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sandbox import BoundedEnvironment
+from lm_factuality.harness.generation import JsonObject
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
 NO_TEXT = "is missing or no text (null, NaN, true, false or a list)"
@@ -115,7 +116,7 @@ def spaces_before_punctuation(text: str) -> int:
     return len(_SPACE_BEFORE_PUNCTUATION.findall(text))
 
 
-def document(row: Row) -> dict[str, Any]:
+def document(row: Row) -> JsonObject:
     """Return a row as lm_eval's samples show it.
 
     It is the same on every machine, so without the folder of its file.

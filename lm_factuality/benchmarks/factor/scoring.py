@@ -62,17 +62,11 @@ def score_row(
     means: list[float | None] = []
     reasons = [problem] if problem else []
     for index, score in enumerate(scores):
-        logprob = score.logprob
-        mean = None
-        reason = score.problem
-        if logprob is None:
-            reason = reason or "no log-probability"
-        elif not math.isfinite(logprob):
-            reason = reason or f"the log-probability is {logprob}"
-        elif score.num_tokens:
-            mean = logprob / score.num_tokens
-        means.append(mean)
-        if reason:
+        logprob = math.nan if score.logprob is None else score.logprob
+        is_finite = math.isfinite(logprob)
+        means.append(logprob / score.num_tokens if is_finite and score.num_tokens else None)
+        reason = score.problem or f"the log-probability is {score.logprob}"
+        if score.problem or not is_finite:
             reasons.append(f"choice {index}: {reason}")
     row = RowScore(
         tuple(means),

@@ -13,6 +13,7 @@ from lm_factuality.benchmarks.factor.joining import DOLA, tell_seam
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.harness import requests
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
@@ -58,7 +59,7 @@ class FactorTask(SuiteTask):
             },
         )
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Return the rows as samples show them."""
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
@@ -71,7 +72,7 @@ class FactorTask(SuiteTask):
         is_dola = corpus.metadata.protocol == DOLA
         return [document(row) | ({"protocol": DOLA} if is_dola else {}) for row in rows]
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
+    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Return one request a choice, joined to the prefix by the corpus's rule."""
         join = self._corpus.join
         if kwargs.get("apply_chat_template"):
@@ -84,7 +85,7 @@ class FactorTask(SuiteTask):
             for place, choice in enumerate(doc["choices"])
         ]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of a row."""
         scores = [ScoredContinuation(*result) for result in results]
         if not metrics.has_tokens(scores):

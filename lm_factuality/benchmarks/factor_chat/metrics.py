@@ -19,6 +19,7 @@ import numpy as np
 
 from lm_factuality.benchmarks.declaration import bounds_of, load_scores
 from lm_factuality.ground.thinking import UNFINISHED, plain
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import (
     Aggregation,
@@ -49,7 +50,7 @@ class Protocol:
     prompt: str
     """Rendered with each of the subjects."""
 
-    subjects: Callable[[str, Sequence[str]], list[dict[str, Any]]]
+    subjects: Callable[[str, Sequence[str]], list[JsonObject]]
     """Makes the subjects of the prefix and the choices."""
 
     words: Callable[[int], tuple[str, ...]]
@@ -59,7 +60,7 @@ class Protocol:
     """Makes the probability that each choice is the true one of the words' in all answers."""
 
 
-def _rotations(prefix: str, choices: Sequence[str]) -> list[dict[str, Any]]:
+def _rotations(prefix: str, choices: Sequence[str]) -> list[JsonObject]:
     """Let the first letter stand for the first choice, then for the second, and so on."""
     subjects = []
     for first in range(len(choices)):
@@ -167,9 +168,7 @@ class Chances(list[float]):
         """The row's document."""
 
 
-def row_metrics(
-    doc: Mapping[str, Any], answers: Sequence[WordAnswer], protocol: str
-) -> dict[str, Any]:
+def row_metrics(doc: Mapping[str, Any], answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
     """Return the metrics of one row.
 
     None stands for what could not be scored, as where one of its answers cannot be read.

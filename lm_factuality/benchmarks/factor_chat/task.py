@@ -17,6 +17,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     row_metrics,
 )
 from lm_factuality.harness import answers
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
@@ -64,7 +65,7 @@ class FactorChatTask(FactorTask):
         self._asked = self._corpus.metadata
         self._protocol = PROTOCOLS[self._asked.protocol]
         self._prompts = Prompts()
-        about: dict[str, Any] = {
+        about: JsonObject = {
             "protocol": self._asked.protocol,
             "answers": self._asked.answers,
             "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
@@ -76,9 +77,7 @@ class FactorChatTask(FactorTask):
             about,
         )
 
-    def fewshot_context(
-        self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any
-    ) -> list[Any]:
+    def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> list[Any]:
         """Return the prompts of a row, each in the chat template if there is one."""
         prompts = []
         for subject in self._protocol.subjects(doc["prefix"], doc["choices"]):
@@ -88,7 +87,7 @@ class FactorChatTask(FactorTask):
         return prompts
 
     def construct_requests(
-        self, doc: dict[str, Any], ctx: Sequence[Any], **kwargs: Any
+        self, doc: JsonObject, ctx: Sequence[Any], **kwargs: Any
     ) -> list[Instance]:
         """Return a request for each prompt."""
         words = self._protocol.words(len(doc["choices"]))
@@ -104,7 +103,7 @@ class FactorChatTask(FactorTask):
             for place, prompt in enumerate(ctx)
         ]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of a row."""
         responses = [WordAnswer(*result) for result in results]
         if not all(response.problem for response in responses):

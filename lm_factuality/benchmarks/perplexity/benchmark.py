@@ -24,6 +24,7 @@ from lm_factuality.benchmarks.declaration import (
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import results_in
 from lm_factuality.scores.statistics import (
@@ -34,12 +35,12 @@ from lm_factuality.scores.statistics import (
 )
 
 
-def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> dict[str, Any]:
+def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> JsonObject:
     """Return the metrics of one document. None stands for what could not be scored."""
     problem = doc["problem"] or scored.problem
     logprob = None if problem else scored.logprob
     size = len(doc["text"].encode("utf-8"))
-    metrics: dict[str, Any] = {
+    metrics: JsonObject = {
         "byte_perplexity": None,
         "bits_per_byte": None,
         "logprob": logprob,

@@ -10,6 +10,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, row_metrics
 from lm_factuality.benchmarks.perplexity.documents import load_texts, parse_texts
 from lm_factuality.harness import rolling
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
 
@@ -45,7 +46,7 @@ class PerplexityTask(SuiteTask):
             {"window": window, "stride": stride},
         )
 
-    def read_documents(self) -> list[dict[str, Any]]:
+    def read_documents(self) -> list[JsonObject]:
         """Return the documents as samples show them."""
         loaded = load_texts(self._yaml, self._data_dir)
         self.config.metadata["data"] = dict(loaded.provenance)
@@ -54,11 +55,11 @@ class PerplexityTask(SuiteTask):
             for document in loaded.usable(self.config.task, "documents")
         ]
 
-    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int = 0, **kwargs: Any) -> str:
+    def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> str:
         """Return nothing: no demonstrations, system instruction or chat template comes first."""
         return ""
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
+    def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Return the request for a document."""
         # The stride as the YAML gives it: half of a window is half of a smaller one too, where the
         # model has less.
@@ -66,7 +67,7 @@ class PerplexityTask(SuiteTask):
         arguments = (doc["text"], metadata.window, metadata.stride)
         return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
 
-    def row_metrics(self, doc: dict[str, Any], results: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of a document."""
         scored = ScoredText(*results[0])
         if scored.window is None:

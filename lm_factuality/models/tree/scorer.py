@@ -70,16 +70,16 @@ def score(
     engine: PackedEngine,
     budget: PassBudget,
     softmax_dtype: torch.dtype | None = None,
-    progress: Callable[[int], Any] = lambda position: None,
     rescore: Rescore | None = None,
+    progress: Callable[[int], Any] = lambda positions: None,
 ) -> TargetScores:
     """Score the targets of a forest.
 
     Args:
         budget: What one forward pass may hold. It is halved whenever memory runs out.
         softmax_dtype: The precision of the softmax, as `read_off` takes it.
-        progress: Called with the number of positions that are done.
         rescore: Makes log-probabilities from logits where a decoding method decides.
+        progress: Called after each pass with the number of its positions.
 
     Raises:
         UnsupportedModelError: The engine cannot compute this model.
@@ -106,8 +106,8 @@ def score(
         logprobs[targets] = scores[0].to("cpu", torch.float64).numpy()
         greedy[targets] = scores[1].cpu().numpy()
         path = stretch.path_after(forest)
+        progress(stretch.stop - start)
         start = stretch.stop
-        progress(start)
     return TargetScores(logprobs, greedy)
 
 
@@ -193,9 +193,8 @@ def score_side_by_side(
     forest: Forest,
     engine: PackedEngine,
     budget: PassBudget,
-    score: Callable[..., TargetScores],
+    score: Callable[[Forest, PackedEngine, PassBudget], TargetScores],
     cores: int = 1,
-    progress: Callable[[int], Any] = lambda position: None,
 ) -> TargetScores:
     """Score a forest's trees from several threads, each with a copy of the engine.
 
@@ -203,27 +202,23 @@ def score_side_by_side(
 
     Args:
         budget: Of all threads together.
-        score: Scores a (forest, engine, budget) and, in one thread, reports ``progress``.
         cores: How many threads there may be.
-        progress: Called with the number of positions that are done.
     """
     count = max(1, min(cores, budget.tokens // _LEAST, len(forest) // _LEAST))
     size = max(_LEAST, len(forest) // (_SHARE * count))
     groups = _group_trees(forest, min(budget.tokens // count, size))
     if min(count, len(groups)) < 2 or len(groups) * forest.stem * _SHARE > len(forest):
-        return score(forest, engine, budget, progress)
+        return score(forest, engine, budget)
     share = PassBudget(budget.tokens // count, max(1, budget.targets // count))
 
     def score_group(bounds: tuple[int, int]) -> TargetScores:
         return score(forest.above_stem(*bounds), copy.copy(engine), share)
 
-    parts: list[TargetScores] = []
-    threads = max(1, cores // count)
     try:
-        with ThreadPoolExecutor(count, "tree", torch.set_num_threads, (threads,)) as pool:
-            for (_, stop), scores in zip(groups, pool.map(score_group, groups), strict=True):
-                parts.append(scores)
-                progress(stop)
+        with ThreadPoolExecutor(
+            count, "tree", torch.set_num_threads, (max(1, cores // count),)
+        ) as pool:
+            parts = list(pool.map(score_group, groups))
     finally:
         # A thread may have set the number for the whole process.
         torch.set_num_threads(cores)
