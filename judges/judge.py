@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
-IsAskedAgain = Callable[[Request, Answer], bool]
 # Seconds between two looks at what another process is asking: the first, and the longest.
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
@@ -162,26 +161,6 @@ class Judge(AbstractContextManager["Judge"]):
                     typed = replace(typed, problem=problem)
                 replies[place] = typed
         return _by_subject(replies, len(subjects))
-
-    def plan(
-        self,
-        prompt_name: str,
-        subjects: Subjects,
-        samples: int | None = None,
-        reply: type[R] | None = None,
-        check: Check[R] | None = None,
-        **decoding: Any,
-    ) -> Plan:
-        """What `ask` would send, or with ``reply`` the first questions of `ask_typed`."""
-        schema = self._schema(reply) if reply else ""
-        requests = self._requests(prompt_name, subjects, samples, decoding, schema)
-        if reply is None or not self.config.capabilities.reads_prompts:
-            return plan(self._backend, self._store, requests)
-
-        def is_asked_again(request: Request, answer: Answer) -> bool:
-            return is_worth_another_try(read_reply(answer, reply, request.subject, check))
-
-        return plan(self._backend, self._store, requests, is_asked_again)
 
     def silent(self) -> Judge:
         """This judge, answering from the store alone. All else gets an error."""
@@ -327,33 +306,6 @@ class Plan:
     def at_most(self) -> CostEstimate:
         """What it can come to."""
         return self.most or self.estimate
-
-
-def plan(
-    backend: Backend,
-    store: AnswerStore,
-    requests: Sequence[Request],
-    is_asked_again: IsAskedAgain | None = None,
-) -> Plan:
-    """What `ask` would do with ``requests``. Nothing is sent.
-
-    Args:
-        is_asked_again: Whether a request with its answer on disk is asked once more. One without
-            an answer may be, too.
-    """
-    distinct = dict(zip(_keys(backend, requests), requests, strict=True))
-    stored = store.get_many(distinct)
-    missing = [request for key, request in distinct.items() if key not in stored]
-    most = None
-    if is_asked_again is not None:
-        again = [
-            longest_again(request)
-            for key, request in distinct.items()
-            if key not in stored or is_asked_again(request, stored[key])
-        ]
-        most = backend.estimate([*missing, *again])
-    estimate = backend.estimate(missing)
-    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate, most)
 
 
 def ask(
