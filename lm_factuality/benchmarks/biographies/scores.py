@@ -35,17 +35,14 @@ BiographyScores: TypeAlias = JsonObject
 
 D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
 FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
+GAP = Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore")
+FACTS = Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1)
+ANSWERED = Score("respond_ratio", MEAN, SHARE, "Answered")
+PENALISED = Score("factscore_penalised", MEAN, PRECISION)
 SCORES = (
     D_FACTSCORE,
     FACTSCORE,
-    Score(
-        "difference",
-        MEAN,
-        DIFFERENCE,
-        "Gap",
-        False,
-        note="FActScore minus D-FActScore",
-    ),
+    GAP,
     Score(
         "num_biographies",
         MEAN,
@@ -74,9 +71,9 @@ SCORES = (
         False,
         note="responses with one biography of several entities",
     ),
-    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
-    Score("respond_ratio", MEAN, SHARE, "Answered"),
-    Score("factscore_penalised", MEAN, PRECISION),
+    FACTS,
+    ANSWERED,
+    PENALISED,
     *FACTSCORE.bounds(),
     *D_FACTSCORE.bounds(),
     Score("unscored", Aggregation(statistics.how_many), higher=False),

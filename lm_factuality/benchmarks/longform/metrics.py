@@ -13,7 +13,11 @@ from dataclasses import dataclass, replace
 
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
+    ANSWERED,
     D_FACTSCORE,
+    FACTS,
+    GAP,
+    PENALISED,
     length_penalty,
     metrics_of,
     of_any,
@@ -22,7 +26,7 @@ from lm_factuality.benchmarks.biographies.scores import (
     why_unscored,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
+from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, SHARE, Score
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
@@ -120,16 +124,9 @@ SCORES = (
     D_FACTSCORE,
     _PRECISION,
     _FACTSCORE,
-    Score(
-        "difference",
-        MEAN,
-        DIFFERENCE,
-        "Gap",
-        False,
-        note="FActScore minus D-FActScore",
-    ),
+    GAP,
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
-    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
+    FACTS,
     Score(
         "num_entities",
         MEAN,
@@ -148,8 +145,8 @@ SCORES = (
         False,
         note="responses that merge several entities into one",
     ),
-    Score("respond_ratio", MEAN, SHARE, "Answered"),
-    Score("factscore_penalised", MEAN, PRECISION),
+    ANSWERED,
+    PENALISED,
     *_F1.bounds(),
     *_PRECISION.bounds(),
     *_FACTSCORE.bounds(),
