@@ -35,14 +35,17 @@ BiographyScores: TypeAlias = JsonObject
 
 D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
 FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
-GAP = Score("difference", MEAN, DIFFERENCE, "Gap", False, note="FActScore minus D-FActScore")
-FACTS = Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1)
-ANSWERED = Score("respond_ratio", MEAN, SHARE, "Answered")
-PENALISED = Score("factscore_penalised", MEAN, PRECISION)
-SCORES = (
+SCORES: tuple[Score, ...] = (
     D_FACTSCORE,
     FACTSCORE,
-    GAP,
+    Score(
+        "difference",
+        MEAN,
+        DIFFERENCE,
+        "Gap",
+        False,
+        note="FActScore minus D-FActScore",
+    ),
     Score(
         "num_biographies",
         MEAN,
@@ -71,9 +74,9 @@ SCORES = (
         False,
         note="responses with one biography of several entities",
     ),
-    FACTS,
-    ANSWERED,
-    PENALISED,
+    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
+    Score("respond_ratio", MEAN, SHARE, "Answered"),
+    Score("factscore_penalised", MEAN, PRECISION),
     *FACTSCORE.bounds(),
     *D_FACTSCORE.bounds(),
     Score("unscored", Aggregation(statistics.how_many), higher=False),
