@@ -326,8 +326,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     for step, plan in steps:
         cost, max_cost = plan.estimate.estimated_cost, plan.at_most.max_cost
         counts = (
-            plan.total,
-            plan.distinct,
+            plan.stored + plan.to_send,
             plan.stored,
             plan.to_send,
             plan.at_most.calls,
@@ -349,7 +348,6 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     columns = (
         "step",
         "#requests",
-        "#distinct",
         "#on disk",
         "#to send",
         "#at most",

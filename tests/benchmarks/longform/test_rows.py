@@ -146,7 +146,7 @@ def test_several_titles_are_candidates(read, tmp_path):
             {"columns": {"prompt": "ask", "title": "title"}},
             "metadata.columns.prompt: no column 'ask'",
         ),
-        ({"doc_to_text": "asks"}, "doc_to_text is 'asks', expected a column"),
+        ({"doc_to_text": "asks"}, "doc_to_text: no column 'asks'; expected a column"),
         ({"k": [0]}, "metadata.k[0] is 0; expected greater than or equal to 1"),
         (
             {"linking": "greed"},
