@@ -172,18 +172,15 @@ class Judge(AbstractContextManager["Judge"]):
         return isinstance(self._backend, _Silent)
 
     def rehearse(self, work: Callable[[Judge], object]) -> Plan:
-        """What ``work`` would ask first, found by letting it ask a silent judge."""
+        """Plan what ``work`` would ask first, by letting it ask a silent judge."""
         backend = _Silent(self._backend)
         judge = Judge(self.config, backend, self._store, self.prompts)
         work(judge)
         missing = backend.asked
-        most = None
+        estimate = at_most = self._backend.estimate(missing)
         if self.config.capabilities.reads_prompts:
-            most = self._backend.estimate([*missing, *map(longest_again, missing)])
-        stored = judge.usage.stored
-        total = stored + len(missing)
-        estimate = self._backend.estimate(missing)
-        return Plan(total, total, stored, len(missing), estimate, most)
+            at_most = self._backend.estimate([*missing, *map(longest_again, missing)])
+        return Plan(judge.usage.stored, len(missing), estimate, at_most)
 
     def close(self) -> None:
         """Close the connection and the store."""
@@ -283,29 +280,19 @@ class _Silent(Backend):
 
 @dataclass(frozen=True)
 class Plan:
-    """What asking would do."""
-
-    total: int
-    """Requests."""
-
-    distinct: int
-    """Requests that differ."""
+    """What asking would do. Each distinct request counts once."""
 
     stored: int
-    """Distinct requests that have an answer on disk."""
+    """Requests that have an answer on disk."""
 
     to_send: int
-    """Distinct requests that have none."""
+    """Requests that have none."""
 
     estimate: CostEstimate
+    """What it takes if each request succeeds at once."""
 
-    most: CostEstimate | None = None
-    """What it can come to, where that depends on the answers."""
-
-    @property
-    def at_most(self) -> CostEstimate:
-        """What it can come to."""
-        return self.most or self.estimate
+    at_most: CostEstimate
+    """What it takes if each request is asked once more."""
 
 
 def ask(

@@ -165,19 +165,18 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
     assert server.attempts == {f"p{number}": 2 if number == 19 else 1 for number in range(20)}
 
 
-def test_an_estimate_sends_nothing(server, config):
+def test_an_estimate_sends_nothing_and_says_what_asking_costs(server, config):
     priced = config(prices=Prices(2.0, 8.0))
-    requests = [Request("seven letters"[:7], Decoding(max_tokens=100)), *prompts(3)]
+    requests = [Request("seven l", Decoding(max_tokens=100)), *prompts(3)]
     with closing(OpenAIBackend(priced)) as backend:
         estimate = backend.estimate(requests)
-    assert (estimate.calls, estimate.prompt_tokens) == (4, 2 + 3 * 1)  # 7 and 2 bytes, 3.5 a token
+    assert estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
     assert estimate.max_completion_tokens == 100 + 3 * 512
     assert estimate.estimated_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
     most = 13 + 4 * 32  # tokens of the prompts: one a byte, and 32 for each chat template
     assert estimate.max_cost == pytest.approx((most * 2 + 1636 * 8) / 1e6)
     assert not server.attempts
-    # Of a backend without an estimate of its own.
-    assert Echo().estimate(requests).prompt_tokens == 5
+    assert Echo().estimate(requests).prompt_tokens == 5  # it has no estimate of its own
 
 
 def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
