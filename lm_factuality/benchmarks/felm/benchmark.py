@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, figure
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -26,7 +26,6 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Score,
     Scoring,
-    find_score,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
@@ -140,7 +139,7 @@ def _cell(entry: Entry, domain: str, level: str) -> JsonObject | None:
     figures = {}
     for name in TABLE4["scores"]:
         suffix = "" if domain == "all" else f"_{domain}"
-        figures[name] = entry.figure(find_score(SCORES, f"{level}_{name}{suffix}"))
+        figures[name] = figure(entry.result, f"{level}_{name}{suffix}")
     return figures if figures["f1"] else None
 
 
