@@ -88,7 +88,7 @@ def _measure(response: DecidedResponse, generation: GeneratedText) -> Iterator[_
     for fact in response.facts:
         for entity in generation.entities:
             pair = asked[fact.atom, entity]
-            if pair.problem is None:
+            if pair.unasked is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.supporting_topic == entity
                 features = vector(Comparison(fact.atom, passages), FACT_FEATURES)

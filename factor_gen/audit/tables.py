@@ -15,7 +15,7 @@ from factor_gen.audit.records import (
     EstimatedShare,
     Property,
 )
-from lm_factuality.benchmarks.declaration import Table
+from lm_factuality.benchmarks.declaration import ComparisonTable
 from lm_factuality.ground.console import plural, shown
 
 _PLACES = 3  # locations that a reason names
@@ -86,7 +86,7 @@ def _flagged(audit: BenchmarkAudit) -> str:
     return f"{len({flag.index for flag in audit.flags}):,} of {audit.rows:,}"
 
 
-def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
+def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
     """Return how many pairs each baseline wins, and how often it picks the true one of all."""
     rows = [
         (
@@ -111,7 +111,7 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> Table:
     pairs = ("#pairs won", "#95% interval")
     picks = ("#of all choices", "#95% interval ")
     columns = ("baseline", "kind", *pairs, *picks, "verdict")
-    return Table(title, columns, rows, (chance, *_NOTES, *audit.notes))
+    return ComparisonTable(title, columns, rows, (chance, *_NOTES, *audit.notes))
 
 
 def verdict(baseline: BlindBaseline) -> str:
@@ -126,7 +126,7 @@ def verdict(baseline: BlindBaseline) -> str:
     return f"slight leak, {above}" if baseline.effect < LEAST_EFFECT else above
 
 
-def flag_table(audit: BenchmarkAudit) -> Table:
+def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
     """Return how many rows each reason holds for, and the first of them."""
     places: dict[str, list[str]] = {}
     for flag in audit.flags:
@@ -137,10 +137,10 @@ def flag_table(audit: BenchmarkAudit) -> Table:
         for reason, rows in most_first
     ]
     columns = ("reason", "#rows", "#share", "first")
-    return Table(f"rows to look at: {_flagged(audit)}", columns, rows)
+    return ComparisonTable(f"rows to look at: {_flagged(audit)}", columns, rows)
 
 
-def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Table:
+def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> ComparisonTable:
     """Return edit distance and error types beside tables 2 and 3.
 
     Args:
@@ -165,10 +165,10 @@ def shape_table(audit: BenchmarkAudit, judged: Sequence[str | None] = ()) -> Tab
     columns = ("", "#here", "#by judge", *(f"#{name}" for name in PAPER["files"]))
     notes = [f"unscored by the judge: {judged.count(None)}"] if judged else []
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
-    return Table(title, columns, rows, notes)
+    return ComparisonTable(title, columns, rows, notes)
 
 
-def property_table(properties: Sequence[Property], judge: str, rows: int) -> Table:
+def property_table(properties: Sequence[Property], judge: str, rows: int) -> ComparisonTable:
     """Return what a judge says of the contradictions of some rows, beside table 2."""
     cells = []
     notes = []
@@ -187,4 +187,6 @@ def property_table(properties: Sequence[Property], judge: str, rows: int) -> Tab
             notes.append(f"unscored, {finding.name}: {reason}: {count}")
     columns = ("property", "#share", "#95% interval", "#scored", "#unscored")
     title = f"contradictions of {rows:,} rows, judged by {judge}, beside table 2 of the paper"
-    return Table(title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes)
+    return ComparisonTable(
+        title, (*columns, *(f"#{name}" for name in PAPER["files"])), cells, notes
+    )

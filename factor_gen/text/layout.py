@@ -29,8 +29,7 @@ _MARK = re.compile(
 )
 _END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 _SPACES = re.compile(r"[ \n]+")
-_SEAM = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
-_WORD = re.compile(r"[^\W\d_]+")
+_SEAM = re.compile(r"(?<=[^\W\d_])-\n(?=\w)")  # a hyphen at the end of a line
 _LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not say so
 _OPENS = 0.8  # of the lines of verse and lists begin with a capital
 
@@ -43,19 +42,17 @@ def verbatim(lines: Sequence[str]) -> list[bool]:
     is_code = [bool(_CELLS.search(line)) for line in lines]
     _mark_columns(lines, is_code)
     unfenced = _mark_fenced(lines, is_code)
-    before = ""  # the last line of the block before, if it was prose
-    literal = -1  # the column that what follows ``::`` goes beyond
+    before = ""  # the last line of the prose before
     for start, end in _blocks(unfenced):
         column = _indent(lines[start])
-        if before.endswith("::"):
-            literal = _indent(before)
-        if column <= literal:
-            literal = -1
+        is_literal = before.endswith("::") and column > _indent(before)
         codes = sum(map(_looks_like_code, lines[start:end]))
+        # Of a block that is deeper than the text before it, a quarter is enough.
         share = 4 if column >= _indent(before) + _INDENTED else 2
-        if literal >= 0 or codes * share > end - start:
+        if is_literal or codes * share > end - start:
             is_code[start:end] = [True] * (end - start)
-        before = lines[end - 1].rstrip() if literal < 0 else ""
+        if not is_literal:
+            before = lines[end - 1].rstrip()
     return is_code
 
 
@@ -120,49 +117,21 @@ def unwrap(text: str) -> str:
     if width < _NARROWEST:
         return text
     is_code = verbatim(lines)
-    words = set(_WORD.findall(text))
     goes_on = [False] * len(lines)
-    for block_start, block_end in _blocks(lines):
-        starts = _paragraphs(lines, block_start, block_end)
-        for start, end in pairwise([*starts, block_end]):
-            goes_on[start + 1 : end] = _continued(lines[start:end], is_code[start:end], width)
+    for start, end in _blocks(lines):
+        block = lines[start:end]
+        capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
+        if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
+            continue  # verse, or a list without marks
+        for i, (line, following) in enumerate(pairwise(block), start=1):
+            is_full = len(line) + 1 + len(following.split()[0]) > width - _SLACK
+            is_prose = not (is_code[start + i - 1] or is_code[start + i])
+            is_continued = is_full or _runs_on(line, following)
+            goes_on[start + i] = is_prose and is_continued and _is_below(block, i)
     if not any(goes_on):
         return text
     starts = [i for i, is_continued in enumerate(goes_on) if not is_continued]
-    return "\n".join(
-        _joined(lines[start:end], words) for start, end in pairwise([*starts, len(lines)])
-    )
-
-
-def _paragraphs(lines: Sequence[str], start: int, end: int) -> list[int]:
-    """Where the paragraphs of a block begin.
-
-    That is at a line that alone is deeper, after the end of a sentence.
-    """
-    starts = [start]
-    for i in range(start + 1, end - 1):
-        before, indent, after = map(_indent, lines[i - 1 : i + 2])
-        if before == after < indent and _END.search(lines[i - 1]):
-            starts.append(i)
-    return starts
-
-
-def _continued(block: Sequence[str], is_code: Sequence[bool], width: int) -> list[bool]:
-    """Whether each line but the first goes on with the one before it."""
-    capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
-    if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
-        return [False] * (len(block) - 1)  # verse, or a list without marks
-    is_below, is_full = [], []
-    for i, (line, following) in enumerate(pairwise(block), start=1):
-        is_below.append(not (is_code[i] or is_code[i - 1]) and _is_below(block, i))
-        is_full.append(len(line) + 1 + len(following.split()[0]) > width - _SLACK)
-    is_wrapped = any(map(all, zip(is_below, is_full, strict=True)))
-    goes_on = []
-    for i, (line, following) in enumerate(pairwise(block)):
-        is_long = is_wrapped or len(line) > width // 2
-        is_continued = is_full[i] or (is_long and _runs_on(line, following))
-        goes_on.append(is_below[i] and is_continued)
-    return goes_on
+    return "\n".join(_joined(lines[start:end]) for start, end in pairwise([*starts, len(lines)]))
 
 
 def _runs_on(line: str, following: str) -> bool:
@@ -186,18 +155,10 @@ def _is_below(block: Sequence[str], i: int) -> bool:
     return is_item or hangs
 
 
-def _joined(lines: Sequence[str], words: set[str]) -> str:
-    """The lines of a paragraph with spaces between them.
-
-    A word whose parts two lines share is one if the text has it elsewhere without a hyphen.
-    """
+def _joined(lines: Sequence[str]) -> str:
+    """The lines of a paragraph with spaces between them, but for words that two lines share."""
     if len(lines) == 1:
         return lines[0]
-
-    def seam(match: re.Match[str]) -> str:
-        is_word = match[1] + match[2] in words
-        return match[1] + ("" if is_word else "-") + match[2]
-
     indent = " " * _indent(lines[0])
-    whole = _SEAM.sub(seam, "\n".join(line.strip() for line in lines))
+    whole = _SEAM.sub("-", "\n".join(line.strip() for line in lines))
     return indent + _SPACES.sub(" ", whole)

@@ -20,14 +20,20 @@ Answers: TypeAlias = Mapping[str, str]  # by the ids of items
 
 @dataclass(frozen=True)
 class Option:
-    """An answer that may be given: its ``value`` in files, its ``label`` on the page, the ``key``
-    that gives it, and whether it finds the text ``good`` (None for neither), by which a judge's
-    sensitivity and specificity are counted."""
+    """An answer that may be given."""
 
     value: str
+    """What files call it."""
+
     label: str
-    key: str
+    """What the page calls it."""
+
+    key: str = ""
+    """The key that gives it. By default, this is its place among the options, from 1 on."""
+
     good: bool | None = None
+    """Whether it finds the text good, by which a judge's sensitivity and specificity are counted.
+    None for neither."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +95,11 @@ class People:
 
 
 def load_questions(package: str) -> dict[str, Question]:
-    """The questions of a package's ``people.yaml``, by name: ``ask``, and ``options`` with keys
-    from 1 on."""
+    """Read the questions of a package's ``people.yaml``, by name."""
     content: Mapping[str, Any] = load_yaml(package, "people.yaml")["questions"]
-    found = {}
-    for name, each in content.items():
-        options = [
-            {"key": str(key), **option}
-            for key, option in enumerate(each.get("options", ()), start=1)
-        ]
-        found[name] = to_model(Question, {"name": name, "ask": each["ask"], "options": options})
-    return found
+    return {
+        name: to_model(Question, {"name": name, **question}) for name, question in content.items()
+    }
 
 
 def relabelling(

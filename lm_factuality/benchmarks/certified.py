@@ -10,19 +10,27 @@ from lm_factuality.benchmarks.certifiable import (
     mapping,
 )
 
-# Of a judge's description: what can change its answers.
-_MODEL = (
-    "backend",
-    "model",
-    "model_args",
-    "apply_chat_template",
-    "options",
-    "endpoint",
-    "extra_body",
-)
-_CLASSIFIER = ("family", "revision", "window", "threshold", "foundation", "trust_remote_code")
-_ASKED = ("decoding", "thinking_tokens", "samples", "system", "prompts", "verdicts", "verify")
-IDENTITY = (*_MODEL, *_CLASSIFIER, *_ASKED, "first", "then", "unsure", "error")
+_WITHOUT_EFFECT = {
+    "name",
+    "prompt_hashes",
+    "base_url",
+    "api_key_env",
+    "tokenizer",
+    "max_tokens_name",
+    "schema",
+    "batch_size",
+    "device",
+    "concurrency",
+    "timeout",
+    "total_timeout",
+    "max_retries",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "max_cost",
+    "prices",
+}
+"""Keys of a judge's description that cannot change its answers, or that are compared apart."""
+
 _KEYS = (
     "identity",
     "judge",
@@ -67,20 +75,24 @@ def wrong_certificate(
     """
     missing = [key for key in _KEYS if key not in content]
     replaced = own_hashes(content.get("identity"))
-    if missing or replaced is None or not isinstance(content["judge"], dict):
-        problem = ", ".join(missing) or "its identity or judge"
+    certified = content.get("judge")
+    hashes = content.get("prompt_hashes")
+    if (
+        missing
+        or replaced is None
+        or not isinstance(certified, dict)
+        or not isinstance(hashes, dict)
+        or str(content["setting"]) not in all_settings()
+    ):
+        problem = ", ".join(missing) or "its identity, judge, setting or prompt_hashes"
         yield f"not a certificate: {problem} is missing or not in order"
         return
-    for key in IDENTITY:
-        if content["judge"].get(key) != judge.get(key):
-            yield f"another judge: its {key} is not that of the run; certify this one"
+    for key in sorted({*certified, *judge} - _WITHOUT_EFFECT):
+        if certified.get(key) != judge.get(key):
+            yield f"another judge: its {key[:60]} is not that of the run; certify this one"
     if content["suite_version"] not in suites:
         version = str(content["suite_version"])[:20]
         yield f"made by suite {version}, taken are {', '.join(suites)}; certify again"
-    hashes = content["prompt_hashes"]
-    if str(content["setting"]) not in all_settings() or not isinstance(hashes, dict):
-        yield "not a certificate: its setting or prompt_hashes are not in order"
-        return
     run_hashes = mapping(judge.get("prompt_hashes"))
     certified_hashes = {**hashes, **replaced}
     for name in sorted(set(run_hashes) & set(certified_hashes)):

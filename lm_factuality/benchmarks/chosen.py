@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.declaration import (
     interval_of,
     undeclared,
 )
-from lm_factuality.benchmarks.pairs import Pair, compare
+from lm_factuality.benchmarks.pairs import RunPair, compare
 from lm_factuality.benchmarks.rows import Scored
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
@@ -179,7 +179,7 @@ class Chosen:
     def find(self, model: Model, task: str) -> Entry | None:
         return next((entry for entry in self.of_task(task) if entry.model == model), None)
 
-    def pair(self, task: str, score: Score, one: Model, other: Model) -> Pair | None:
+    def pair(self, task: str, score: Score, one: Model, other: Model) -> RunPair | None:
         """The paired difference of two models, or None if their rows are not known."""
         models = self.scored.get(task, {}).get(score.name, {})
         if one.id not in models or other.id not in models:

@@ -43,11 +43,8 @@ _RESERVED = ("index", "compare", "samples", "other")
 
 
 @dataclass(frozen=True)
-class Measure:
+class ScoreRange:
     """What kind of number a score is."""
-
-    family: str
-    """What the scores of several benchmarks share, such as ``f1``."""
 
     low: float = 0.0
     """The lowest value that the score can have."""
@@ -56,26 +53,19 @@ class Measure:
     """The highest."""
 
 
-ACCURACY = Measure("accuracy")
-F1 = Measure("f1")
-PRECISION = Measure("precision")
-RECALL = Measure("recall")
-BALANCED_ACCURACY = Measure("balanced_accuracy")
-ERROR_RATE = Measure("error_rate")
-SHARE = Measure("share")
-PERPLEXITY = Measure("perplexity", 1.0, math.inf)
-BITS_PER_BYTE = Measure("bits_per_byte", 0.0, math.inf)
-DIFFERENCE = Measure("difference", -1.0, 1.0)
+SHARE = ACCURACY = F1 = PRECISION = RECALL = BALANCED_ACCURACY = ERROR_RATE = ScoreRange()
+PERPLEXITY = ScoreRange(1.0, math.inf)
+DIFFERENCE = ScoreRange(-1.0)
 
 
 def interval_of(
-    measure: Measure | None, value: float, stderr: float, n: int
+    measure: ScoreRange | None, value: float, stderr: float, n: int
 ) -> tuple[float, float] | None:
     """Return the 95% interval of a score of ``n`` rows.
 
     What has no measure is a count, or as negative as a log-probability.
     """
-    measure = measure or Measure("count", 0.0 if value >= 0 else -math.inf, math.inf)
+    measure = measure or ScoreRange(0.0 if value >= 0 else -math.inf, math.inf)
     return score_interval(value, stderr, measure.low, measure.high, n)
 
 
@@ -89,7 +79,7 @@ class Score:
     aggregation: Aggregation
     """How the values of all rows become one number and its standard error."""
 
-    measure: Measure | None = None
+    measure: ScoreRange | None = None
     """None for counts, and for worst and best cases."""
 
     label: str = ""
@@ -155,7 +145,7 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
     """Read the scores of a benchmark from ``scores.yaml`` in its package.
 
     The file has the fields of each `Score` by its name. A ``measure`` is a list of the fields of
-    `Measure`. ``bounds: true`` adds the worst and the best case.
+    `ScoreRange`. ``bounds: true`` adds the worst and the best case.
 
     Args:
         **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
@@ -167,7 +157,7 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
         measure = fields.pop("measure", None)
-        score = Score(name, aggregation, measure and Measure(*measure), **fields)
+        score = Score(name, aggregation, measure and ScoreRange(*measure), **fields)
         scores += [score, *score.bounds()] if has_bounds else [score]
     return tuple(scores)
 
@@ -295,7 +285,7 @@ class Published:
         return f"{self.model}{decoding}{protocol}"
 
 
-class Table(NamedTuple):
+class ComparisonTable(NamedTuple):
     """A table for the terminal; a column whose name starts with ``#`` holds numbers."""
 
     title: str
@@ -364,7 +354,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgeRole:
     """What a judge decides in the tasks of a benchmark."""
 
     generation: Callable[[Mapping[str, Any]], Any]
@@ -402,7 +392,7 @@ class Comparing:
     notes: Callable[[ResultsFile, TaskResult], Iterable[str]] | None = None
     """Says what sets a run apart besides its data and limits."""
 
-    tables: Callable[[Sequence[Run]], Iterable[Table]] | None = None
+    tables: Callable[[Sequence[Run]], Iterable[ComparisonTable]] | None = None
     """Makes tables of all runs besides those of the headlines."""
 
     shown_beside: str | None = None
@@ -433,7 +423,7 @@ class Benchmark:
 
     scoring: Scoring
     data: Data = Data()
-    judging: Judging | None = None
+    judging: JudgeRole | None = None
     """None if no judge decides anything."""
 
     page: Page = Page()
@@ -503,12 +493,9 @@ class Benchmark:
         """
         aggregations = {}
         for score in self.scoring.scores:
-            if score.name.endswith("*"):
-                base = score.name[:-1]
-                for member in families[base]:
-                    aggregations[base + member] = score.aggregation
-            else:
-                aggregations[score.name] = score.aggregation
+            base = score.name.removesuffix("*")
+            for member in families[base] if base != score.name else ("",):
+                aggregations[base + member] = score.aggregation
         return aggregations
 
     def wrong_metrics(self, metric_list: Any) -> Iterator[str]:
@@ -534,9 +521,9 @@ class Benchmark:
 
     def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
         """Whether higher is better, for those of ``names`` of which it can be said."""
-        directions = {}
-        for name in names:
-            score = self.score(name)
-            if score is not None and score.higher is not None:
-                directions[name] = score.higher
-        return directions
+        scores = {name: self.score(name) for name in names}
+        return {
+            name: score.higher
+            for name, score in scores.items()
+            if score and score.higher is not None
+        }

@@ -56,8 +56,7 @@ def graded(
     answers = GradedAnswers(grade_scores=scores, **grading)
     goodness = {answers.best_grade: True, answers.worst_grade: False}
     options = [
-        Option(grade, _in_words(grade), str(key), goodness.get(grade))
-        for key, grade in enumerate(answers.grades, start=1)
+        Option(grade, _in_words(grade), good=goodness.get(grade)) for grade in answers.grades
     ]
     ask = "Which grade does the answer deserve, going by the reference?"
     return judged_benchmark(

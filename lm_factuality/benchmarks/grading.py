@@ -15,7 +15,7 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.typed import Reply, Typed, read_reply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ACCURACY, Measure, Score, bounds_of
+from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, bounds_of
 from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -59,7 +59,7 @@ def share(name: str, label: str, of: str, among: Sequence[str], note: str = "") 
 
 
 def harmonic_mean(
-    name: str, label: str, of: Sequence[GradeScore], measure: Measure, note: str = ""
+    name: str, label: str, of: Sequence[GradeScore], measure: ScoreRange, note: str = ""
 ) -> GradeScore:
     """The harmonic mean of shares that count the same grade.
 

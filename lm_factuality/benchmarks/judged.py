@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.asked import (
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
-    Judging,
+    JudgeRole,
     Recount,
     Row,
     Rows,
@@ -217,7 +217,7 @@ def judged_benchmark(
     return Benchmark(
         kind=method.name,
         scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
-        judging=Judging(method_of, tuple(steps), prompts),
+        judging=JudgeRole(method_of, tuple(steps), prompts),
         people=People(tuple(questions), items, relabel, unchanged=unchanged),
         **parts,
     )

@@ -24,14 +24,12 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
 from lm_factuality.scores.statistics import Z95, Floats, ratio
 
-_EQUAL = 1e-12
-
 Value: TypeAlias = Callable[[Sequence[float]], float]
 Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """A score of model A minus that of model B."""
 
     a: float
@@ -46,12 +44,6 @@ class Pair:
 
     n: int
     """The rows that both models have a score on."""
-
-    wins: int
-    """The rows on which A has the better value."""
-
-    losses: int
-    """The rows on which B has the better value."""
 
     adjusted: float | None = None
     """The p-value corrected for its table."""
@@ -111,7 +103,7 @@ def compared_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
     return scores
 
 
-def compare(one: Scored, other: Scored, score: Score) -> Pair | None:
+def compare(one: Scored, other: Scored, score: Score) -> RunPair | None:
     """Compare two models, or return None if no row or no score is defined for both.
 
     Raises:
@@ -130,23 +122,20 @@ def compare(one: Scored, other: Scored, score: Score) -> Pair | None:
     score_a, score_b = value(a.sum(axis=0).tolist()), value(b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
-    better = (_row_values(a) - _row_values(b)) * (-1 if score.higher is False else 1)
     stderr = _stderr(_adds(a, clusters, value) - _adds(b, clusters, value))
-    return Pair(
+    return RunPair(
         score_a,
         score_b,
         score_a - score_b,
         stderr,
         p=None if stderr is None else _p(a, b, clusters, value),
         n=len(a),
-        wins=int((better > _EQUAL).sum()),
-        losses=int((better < -_EQUAL).sum()),
     )
 
 
 def compare_all(
     models: Mapping[Key, Scored], score: Score, metrics: Mapping[Key, Mapping[str, float]]
-) -> dict[tuple[Key, Key], Pair]:
+) -> dict[tuple[Key, Key], RunPair]:
     """Compare every pair of models that have rows in common.
 
     Args:
@@ -166,7 +155,7 @@ def compare_all(
     return adjusted(pairs)
 
 
-def adjusted(pairs: Mapping[Key, Pair]) -> dict[Key, Pair]:
+def adjusted(pairs: Mapping[Key, RunPair]) -> dict[Key, RunPair]:
     """Correct p-values by Holm's method for the number of pairs that have one."""
     values = {key: pair.p for key, pair in pairs.items() if pair.p is not None}
     corrected = dict(zip(values, holm(list(values.values())), strict=True))
@@ -188,7 +177,7 @@ def value_of(score: Score, width: int) -> Value:
     return lambda sums: score.aggregation.value([sums])
 
 
-def written(pair: Pair, score: Score) -> tuple[str, str, str, str, str]:
+def written(pair: RunPair, score: Score) -> tuple[str, str, str, str, str]:
     """Write a pair as tables show it.
 
     Returns:
@@ -217,13 +206,6 @@ def _shown_p(p: float | None) -> str:
     if p is None:
         return ""
     return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _row_values(counts: Floats) -> Floats:
-    """Return how well each row went: its value, or how many of its units are judged rightly."""
-    if counts.shape[1] == 2:
-        return np.asarray(counts[:, 0] / np.where(counts[:, 1], counts[:, 1], np.nan))
-    return np.asarray(counts[:, 0] + counts[:, 3])
 
 
 def _p(a: Floats, b: Floats, clusters: NDArray[np.intp], value: Value) -> float:

@@ -87,6 +87,12 @@ def mean_part(value: Any, weight: float = 1.0) -> Counts:
     return float(value) * weight, weight
 
 
+def mean_parts(sample: Mapping[str, Any], scores: Iterable[Any]) -> dict[str, Counts]:
+    """Return what a sample adds to each of the declared scores that tables show and it has."""
+    names = [score.name for score in scores if score.label]
+    return {name: mean_part(sample[name]) for name in names if sample.get(name) is not None}
+
+
 def snippet(text: str, most: int = 90) -> str:
     """Return the beginning of a text, on one line."""
     line = " ".join(text.split())

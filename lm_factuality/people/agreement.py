@@ -11,7 +11,7 @@ from itertools import combinations
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
-from lm_factuality.benchmarks.declaration import Table
+from lm_factuality.benchmarks.declaration import ComparisonTable
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import Number
@@ -76,7 +76,7 @@ def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Ag
     return AgreementCell(table, row, column, Measure(number, None, None, number), 1, 0)
 
 
-def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Table]:
+def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
     """Yield the tables of ``tables.yaml`` that have cells.
 
     Args:
@@ -97,7 +97,7 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Tabl
                     texts[row, column] = text
         header = (*about["rows"], *(f"#{column}" for column in columns))
         lines = [(*row, *(texts.get((row, column), "") for column in columns)) for row in rows]
-        yield Table(about["title"], header, lines, (about["note"], ""))
+        yield ComparisonTable(about["title"], header, lines, (about["note"], ""))
 
 
 @dataclass(frozen=True)

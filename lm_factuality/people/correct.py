@@ -13,7 +13,7 @@ import numpy as np
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.declaration import Measure, Score
+from lm_factuality.benchmarks.declaration import Score, ScoreRange
 from lm_factuality.benchmarks.pairs import row_of, value_of
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
@@ -166,7 +166,7 @@ def _source_of(task: str, samples: Path, key: Key) -> int:
     )
 
 
-def _correct_score(score: Score, measure: Measure, name: str, run: LabelledRun) -> Corrected:
+def _correct_score(score: Score, measure: ScoreRange, name: str, run: LabelledRun) -> Corrected:
     """Return the corrected score.
 
     Raises:

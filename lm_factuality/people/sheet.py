@@ -349,7 +349,7 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
 def _to_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
     """Return an item as a row of the CSV file."""
     question = sheet.questions[item.question]
-    options = (*(item.options or question.options), Option(SKIP, "cannot tell", ""))
+    options = (*(item.options or question.options), Option(SKIP, "cannot tell"))
     row: dict[str, object] = {
         "sheet": sheet.key.sheet,
         "number": number,
@@ -394,4 +394,7 @@ def build_page(sheet: Sheet) -> str:
 
 
 def _page_options(options: Sequence[Option]) -> list[tuple[str, str, str]]:
-    return [(option.value, option.label, option.key) for option in options]
+    return [
+        (option.value, option.label, option.key or str(place))
+        for place, option in enumerate(options, start=1)
+    ]

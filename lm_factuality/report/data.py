@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
 from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import Pair, compare_all, compared_scores, row_of, stderr_of
+from lm_factuality.benchmarks.pairs import RunPair, compare_all, compared_scores, row_of, stderr_of
 from lm_factuality.benchmarks.rows import SampleRow, Scored, scored_rows
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
@@ -221,7 +221,7 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
         _write(folder, f"pairs.{first}", differences)
 
 
-def _pair_row(score: Score, pair: Pair) -> list[Any]:
+def _pair_row(score: Score, pair: RunPair) -> list[Any]:
     numbers = (
         pair.a,
         pair.b,
@@ -233,4 +233,4 @@ def _pair_row(score: Score, pair: Pair) -> list[Any]:
         pair.detectable,
     )
     rounded = [None if number is None else round(number, 6) for number in numbers]
-    return [score.name, *rounded, pair.n, pair.wins, pair.losses]
+    return [score.name, *rounded, pair.n]

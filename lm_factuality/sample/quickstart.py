@@ -6,14 +6,12 @@ known truth offline, and compares the judge with that truth.
 
 import contextlib
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from pandas import DataFrame  # type: ignore[import-untyped]
 
 from judges import LEXICAL
 from judges.config import load_judge_config
@@ -162,52 +160,27 @@ def compare_with_truth(
     Raises:
         DataError: The truth about a response is missing.
     """
+    facts = {(fact.index, fact.name): fact for fact in truth}
     by_judge = []
     in_truth = []
     for biography in judged:
-        by_judge.append(scores_of(biography))
-        fact = truth_of(biography, truth)
+        generation = biography.generation
+        fact = facts.get((generation.index, generation.name))
+        if fact is None:
+            raise DataError(
+                f"response {generation.index} ({generation.name}): found no truth about it; judge"
+                " the generations that the truth belongs to"
+            )
+        by_judge.append(score(biography) or {})
         in_truth.append({} if fact.abstained else vars(fact))
-    return [compare_score(label, name, by_judge, in_truth) for label, name in _SCORES.items()]
-
-
-def scores_of(biography: JudgedBiography) -> Mapping[str, Any]:
-    """Return the judge's scores by name, none for an answer without facts."""
-    return score(biography) or {}
-
-
-def truth_of(biography: JudgedBiography, truth: Sequence[Truth]) -> Truth:
-    """Return what is true of a response.
-
-    Raises:
-        DataError: The truth about it is missing.
-    """
-    generation = biography.generation
-    for fact in truth:
-        if (fact.index, fact.name) == (generation.index, generation.name):
-            return fact
-    raise DataError(
-        f"response {generation.index} ({generation.name}): found no truth about it; judge the"
-        " generations that the truth belongs to"
-    )
-
-
-def compare_score(
-    label: str,
-    name: str,
-    by_judge: Sequence[Mapping[str, Any]],
-    in_truth: Sequence[Mapping[str, Any]],
-) -> JudgeComparison:
-    """Compare a score of responses by the judge and in truth."""
-    pairs = []
-    for judged, true in zip(by_judge, in_truth, strict=True):
-        pair = (judged.get(name), true.get(name))
-        if None not in pair:
-            pairs.append(pair)
-    if not pairs:
-        return JudgeComparison(label, math.nan, math.nan, math.nan, 0)
-    table = np.array(pairs, dtype=float)
-    varies = bool(np.all(np.ptp(table, axis=0) > 0))
-    pearson = float(np.corrcoef(table.T)[0, 1]) if varies else math.nan
-    judge_mean, true_mean = table.mean(axis=0).tolist()
-    return JudgeComparison(label, judge_mean, true_mean, pearson, len(pairs))
+    judge_table = DataFrame(by_judge, columns=list(_SCORES.values()))
+    truth_table = DataFrame(in_truth, columns=list(_SCORES.values()))
+    comparisons = []
+    for label, name in _SCORES.items():
+        # Responses without a score, by the judge or in truth, are in no mean.
+        table = DataFrame({"judge": judge_table[name], "truth": truth_table[name]}).dropna()
+        table = table.astype(float)
+        pearson = table["judge"].corr(table["truth"])
+        judge_mean, true_mean = table.mean()
+        comparisons.append(JudgeComparison(label, judge_mean, true_mean, pearson, len(table)))
+    return comparisons

@@ -7,27 +7,7 @@ says how they are read.
 from collections.abc import Iterable, Mapping
 
 from factor_gen.generate.rules.words import WORDS
-from factor_gen.text.analysis import FINITE
 from factor_gen.text.conditions import Feature, Place, Tables
-
-
-def _is_dependent(place: Place) -> Iterable[object]:
-    """Whether the verb is of a relative or another dependent clause.
-
-    Examples are *the file that is read* and *said that it is*.
-    """
-    words, tags = (place.around(column, "before", "clause") for column in ("word", "tag"))
-    for i, tag in enumerate(tags):
-        if tag in FINITE:
-            break
-        if words[i] in WORDS["relative"] and i + 1 < place.start:
-            return (True,)
-        if tag in ("PRP", "DT") and i + 1 < len(tags) and tags[i + 1] in ("NN", "NNS"):
-            # the file you opened, but not: on the day the file was opened
-            is_time = tags[-1] == "IN" or words[i + 1] in WORDS["spans of time"]
-            if tag == "PRP" or not is_time:
-                return (True,)
-    return (False,)
 
 
 def _head_noun(place: Place) -> Iterable[object]:
@@ -63,7 +43,6 @@ FEATURES: Mapping[str, Feature] = {
     "pair before": lambda place: _pair_at(place, place.start - 1),
     "pair after": lambda place: _pair_at(place, place.end - 1),
     "is one word": lambda place: (place.end == place.start + 1,),
-    "dependent": _is_dependent,
     "head noun": _head_noun,
 }
 """What rules may ask for that is no word, tag, shape or kind of some tokens."""

@@ -9,9 +9,8 @@ two words keep much the same company elsewhere.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 from zlib import crc32
 
 from factor_gen.generate.rules.words import FORMS, WORDS, by_first_word
@@ -24,17 +23,6 @@ _BREAKS = frozenset(".;:!?()[]")
 _MOST = 400  # companions of a word that are kept: the first that the corpus has
 _NEAR = 80  # characters on either side of an edit
 _ALIKE = 12  # two words are alike if they share one companion in so many of the word that has fewer
-
-
-class _Companion(NamedTuple):
-    """What a content word stands beside."""
-
-    position: int
-    """Which token the content word is."""
-    stem: str
-    """The stem of the content word."""
-    companion: int
-    """A hash of a content word before or after it, or of the two words around it."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +48,19 @@ class Contexts:
         if in_slot:
             slot = " ".join([*left[-1:], *inner, *right[:1]])
             return crc32(slot.encode()) in self._of(stem(new))
+        inside = range(len(left), len(left) + len(inner))
         for position, its_stem, companion in _companions([*left, *inner, *right]):
-            is_inside = 0 <= position - len(left) < len(inner)
-            if is_inside and companion in self._of(its_stem):
+            if position in inside and companion in self._of(its_stem):
                 return True
-        return self._are_alike(_stems(_tokens(text[start:end]))[-1:], _stems(inner))
+        old_stems = _stems(_tokens(text[start:end]))[-1:]
+        new_stems = _stems(inner)
+        alike = [self._are_alike(old, other) for old in old_stems for other in new_stems]
+        return bool(alike) and all(alike)
 
-    def _are_alike(self, old: Sequence[str], new: Sequence[str]) -> bool:
-        """Whether all the new words keep much the same company as the old one."""
-        pairs = [(self._of(before), self._of(after)) for before in old for after in new]
-        return bool(pairs) and all(
-            _ALIKE * len(ours & theirs) >= max(1, min(len(ours), len(theirs)))
-            for ours, theirs in pairs
-        )
+    def _are_alike(self, one: str, other: str) -> bool:
+        """Whether two words keep much the same company."""
+        ours, theirs = self._of(one), self._of(other)
+        return _ALIKE * len(ours & theirs) >= max(1, min(len(ours), len(theirs)))
 
     def _of(self, its_stem: str) -> frozenset[int]:
         return self.companions.get(its_stem, frozenset())
@@ -94,45 +82,46 @@ def stem(word: str) -> str:
     return _ENDING.sub("", word)
 
 
-def _companions(tokens: Sequence[str]) -> Iterator[_Companion]:
-    """The companions of each content word: the content words near it, and its slot."""
-    last = -1
+def _companions(tokens: Sequence[str]) -> Iterator[tuple[int, str, int]]:
+    """The companions of each content word: the content words near it, and its slot.
+
+    Yields:
+        The word's position, its stem, and a hash of a content word before or after it, or of the
+        two words around it.
+    """
+    last, last_stem = -_REACH - 1, ""
     for i, token in enumerate(tokens):
-        its_stem = "" if token in _BREAKS else stem(token)
         if token in _BREAKS:
-            last = -1
+            last = -_REACH - 1
+        its_stem = stem(token)
         if not its_stem:
             continue
-        if last >= 0 and i - last <= _REACH:
-            last_stem = stem(tokens[last])
-            yield _Companion(last, last_stem, crc32(f"_ {its_stem}".encode()))
-            yield _Companion(i, its_stem, crc32(f"{last_stem} _".encode()))
-        last = i
+        if i - last <= _REACH:
+            yield last, last_stem, crc32(f"_ {its_stem}".encode())
+            yield i, its_stem, crc32(f"{last_stem} _".encode())
+        last, last_stem = i, its_stem
         if 0 < i < len(tokens) - 1:
-            yield _Companion(i, its_stem, crc32(" ".join(tokens[i - 1 : i + 2]).encode()))
-
-
-@cache
-def _listed() -> frozenset[str]:
-    """The stems of all words, in every form, that may stand for another."""
-    forms: list[str] = []
-    for operator in FORMS:
-        for listed in by_first_word(operator).values():
-            forms += [form.word.text for form in listed]
-    return frozenset(_stems(_tokens(" ".join(forms))))
+            yield i, its_stem, crc32(" ".join(tokens[i - 1 : i + 2]).encode())
 
 
 def gather(texts: Iterable[str]) -> Contexts:
     """The companions that the listed words have in the texts."""
-    companions: dict[str, set[int]] = {}
+    forms = [
+        listed.word.text
+        for operator in FORMS
+        for first in by_first_word(operator).values()
+        for listed in first
+    ]
+    companions: dict[str, set[int]] = {
+        its_stem: set() for its_stem in _stems(_tokens(" ".join(forms)))
+    }
     for text in texts:
         for line in text.splitlines():
             for _, its_stem, companion in _companions(_tokens(line)):
-                if its_stem in _listed():
-                    kept = companions.setdefault(its_stem, set())
-                    if len(kept) < _MOST:
-                        kept.add(companion)
-    return Contexts({its_stem: frozenset(kept) for its_stem, kept in companions.items()})
+                kept = companions.get(its_stem)
+                if kept is not None and len(kept) < _MOST:
+                    kept.add(companion)
+    return Contexts({its_stem: frozenset(kept) for its_stem, kept in companions.items() if kept})
 
 
 def save(path: Path, contexts: Contexts) -> None:

@@ -10,7 +10,6 @@ from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.substitutes import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
-from factor_gen.text.analysis import FINITE
 from factor_gen.text.pattern import lemmas
 
 ADDED = 0.15
@@ -114,29 +113,15 @@ def _denial(sentence: Sentence, i: int) -> str:
     if not denial or place.meets("kept statements"):
         return ""
     if "{base}" in denial:
-        base = "".join(lemmas(sentence.small[i])[:1])
-        if not base or inflect(base, tag) != sentence.small[i]:
+        word = sentence.small[i]
+        base = "".join(lemmas(word)[:1])
+        if not base or inflect(base, tag) != word:
             return ""
-        if tag == "VBD" and not _is_past_tense(sentence, i, base):
-            return ""
-        if tag != "VBD" and base in WORDS["verbs without do"]:
+        if tag == "VBD":
+            # A participle, perhaps, as in "the houses sold in May were old".
+            is_both = inflect(base, "VBN") == word and place.meets("participle")
+            if is_both or form_of(sentence, i, ("VBD", "VBN")) != "VBD":
+                return ""
+        elif base in WORDS["verbs without do"]:
             return ""
     return denial
-
-
-def _is_past_tense(sentence: Sentence, i: int, base: str) -> bool:
-    """Whether a form is beyond doubt no participle, as in *the houses sold in May were old*."""
-    if form_of(sentence, i, ("VBD", "VBN")) != "VBD":
-        return False
-    is_both = inflect(base, "VBN") == sentence.small[i]
-    if not is_both or not sentence.place(i).meets("participle"):
-        return True
-    words = (*sentence.small[:i], *sentence.small[i + 1 :])
-    tags = sentence.columns["tag"]
-    has_finite = not set(FINITE).isdisjoint((*tags[:i], *tags[i + 1 :]))
-    return not has_finite and not any(map(_may_be_verb, words))
-
-
-def _may_be_verb(word: str) -> bool:
-    bases = lemmas(word)[:1]
-    return any(word == inflect(base, tag) for base in bases for tag in ("VBP", "VBZ"))

@@ -110,17 +110,14 @@ def other_number(old: str, more: bool, rng: random.Random, others: Sequence[floa
     whole, _, fraction = old.partition(".")
     digits = whole.replace(",", "")
     least = 0 if fraction else 2
-    is_code = len(digits) > 1 and digits.startswith("0")
-    if value < least or is_code or len(digits) > _MOST_DIGITS:
+    if value < least or len(digits) > _MOST_DIGITS:
         return None
     for _ in range(_TRIES):
         new = _moved(value, digits, fraction, more, rng)
         written = f"{new:{',' if ',' in whole else ''}.{len(fraction)}f}"
-        is_longer = len(written) != len(old) or written.startswith("0") != old.startswith("0")
-        is_rounder = fraction and written.endswith("0") and not old.endswith("0")
-        if new < least or new == value or is_longer or is_rounder:
-            continue
-        if all((new > other) == (value > other) and new != other for other in others):
+        is_alike = len(written) == len(old) and written.startswith("0") == old.startswith("0")
+        is_in_order = all((new > other) == (value > other) and new != other for other in others)
+        if is_alike and is_in_order and least <= new != value:
             return written
     return None
 
@@ -130,13 +127,12 @@ def _moved(value: float, digits: str, fraction: str, more: bool, rng: random.Ran
     factor = rng.uniform(1.25, 2.0)
     moved = value * factor if more else value / factor
     if fraction:
-        size = len(fraction)
-        moved = round(moved, size)
-        if f"{moved:.{size}f}".endswith("0") and not fraction.endswith("0"):
-            moved += 10**-size * rng.choice((1, 2, 3))
-        return round(moved, size)
+        moved = round(moved, len(fraction))
+        if f"{moved:.{len(fraction)}f}".endswith("0") and not fraction.endswith("0"):
+            moved += 10 ** -len(fraction) * rng.choice((1, 2, 3))
+        return moved
     if value <= 9:
-        moved = value + rng.choice((1, 2, 3)) * (1 if more else -1)
+        return value + rng.choice((1, 2, 3)) * (1 if more else -1)
     leading = digits.rstrip("0")
     step = 10 ** (len(digits) - len(leading))
     if leading.endswith("5") and len(leading) > 1:

@@ -40,8 +40,7 @@ _FIXED_PHRASES = sorted(
 _FIXED_PHRASE = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
 )
-_LONGEST_TITLE, _LONGEST_TERM = 8, 5  # words
-_TICKER = re.compile(r"\([^()]*[.=):]")  # the code of a share: (TSLA.O)
+_LONGEST_TITLE = 8  # words
 
 
 class Mention(NamedTuple):
@@ -116,16 +115,13 @@ class Sentence:
 
     @cached_property
     def titles(self) -> Sequence[Span]:
-        """Where the dateline, titles of works, quoted terms and messages of programs stand."""
-        titles = [(0, self.dateline)]
-        for start, end in self.quotes:
-            words = self.text[start + 1 : end - 1].split()
-            capitals = sum(word[0].isupper() for word in words)
-            is_title = len(words) <= _LONGEST_TITLE and capitals * 2 > len(words)
-            is_term = 0 < len(words) <= _LONGEST_TERM and words[0][0].islower()
-            if is_title or is_term:
-                titles.append((start, end))
-        return titles
+        """Where the dateline, titles of works, and quoted terms and messages stand."""
+        short = [
+            (start, end)
+            for start, end in self.quotes
+            if len(self.text[start:end].split()) <= _LONGEST_TITLE
+        ]
+        return [(0, self.dateline), *short]
 
     @cached_property
     def _protected(self) -> Sequence[Span]:
@@ -143,11 +139,9 @@ class Sentence:
     def may_change(self, i: int, end: int) -> bool:
         """Whether the tokens may be edited: words with single spaces between them, not joined."""
         start, stop = self.span(i, end)
-        words = [word for word in self.small[i:end] if word != ","]
+        is_spaced = self.text[start:stop].lower() == " ".join(self.small[i:end]).replace(" ,", ",")
         neighbours = self.text[max(0, start - 1) : start] + self.text[stop : stop + 1]
-        is_joined = "-" in neighbours or "/" in neighbours
-        is_spaced = self.text[start:stop].lower().replace(",", "").split() == words
-        return is_spaced and not is_joined and self.is_free(start, stop)
+        return is_spaced and not re.search("[-/]", neighbours) and self.is_free(start, stop)
 
     def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
         """Those of the ``others`` that ``old`` is changed to this time, in a random order.
@@ -192,9 +186,7 @@ def read(
     near = prefix[-NEAR:]
     names = []
     for name in tagger.names(near):
-        is_ticker = _TICKER.fullmatch(near[max(0, name.start - 1) : name.end + 1])
-        is_usable = name.kind in NAMES and "\n" not in name.text and name.text not in AGENCIES
-        if is_usable and not is_ticker:
+        if name.kind in NAMES and "\n" not in name.text and name.text not in AGENCIES:
             names.append(name)
     before = len(names)
     names += analysis.entities

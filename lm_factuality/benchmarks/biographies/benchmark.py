@@ -9,9 +9,16 @@ from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.declaration import Checks, Data, Page, Sample, Samples, answered
+from lm_factuality.benchmarks.declaration import (
+    Checks,
+    Data,
+    Page,
+    Sample,
+    Samples,
+    answered,
+)
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples, verdict_of
@@ -32,10 +39,6 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
     if judged.abstained or sample.get("factscore") == 0:
         outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
-    parts = {}
-    for score in SCORES:
-        if score.label and sample.get(score.name) is not None:
-            parts[score.name] = mean_part(sample[score.name])
     return SampleRow(
         key=key_of(sample, doc["name"], doc["question"]),
         cluster=str(doc["name"]),
@@ -50,7 +53,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if gap is None else -gap,
         facets=(),
         detail={**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        parts=parts,
+        parts=mean_parts(sample, SCORES),
     )
 
 

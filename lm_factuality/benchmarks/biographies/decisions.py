@@ -89,7 +89,6 @@ class DecidedResponse:
 class Decisions:
     """The decisions on the responses of one model."""
 
-    path: Path
     responses: tuple[DecidedResponse | None, ...]
     """An entry a name, None where the model declined."""
 
@@ -122,7 +121,7 @@ def read_decisions(path: Path) -> Decisions:
     )
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
-    return Decisions(path, responses, file.num_groups)
+    return Decisions(responses, file.num_groups)
 
 
 @dataclass(frozen=True)
@@ -218,14 +217,12 @@ def match(
     The files have no common key, and one may lack what the other has.
     """
     by_words = [words(text.output) for text in texts]
-    for response in decided:
-        if response is None:
-            continue
+    for response in filter(None, decided):
         wanted = words(" ".join(fact.atom for fact in response.facts))
         shares = [len(wanted & of_text) / len(wanted | of_text) for of_text in by_words]
-        best = max(range(len(shares)), key=shares.__getitem__)
-        if shares[best] > SAME_RESPONSE:
-            yield response, texts[best]
+        share, text = max(zip(shares, texts, strict=True), key=itemgetter(0))
+        if share > SAME_RESPONSE:
+            yield response, text
 
 
 def words(text: str) -> set[str]:

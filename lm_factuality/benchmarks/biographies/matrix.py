@@ -25,7 +25,7 @@ from judges.verify import (
 )
 from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
-from lm_factuality.benchmarks.biographies.types import Fact, Judgement, Outcome
+from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
@@ -70,8 +70,8 @@ class FactPair:
     evidence: tuple[str, ...]
     """The passages to show. Empty where there is nothing to show."""
 
-    problem: str | None = None
-    """Why there is nothing to show."""
+    unasked: Judgement | None = None
+    """The judgement if there is nothing to show, so that nobody is asked."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
     """What prompts say of the response."""
@@ -101,7 +101,12 @@ PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
 def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[FactPair]:
-    """FactPair every distinct fact with every entity."""
+    """Pair every distinct fact with every entity.
+
+    What an entity without a page is said of is not supported, for a fact is supported by what is
+    known of an entity, and nothing is. (Left without a verdict, one such candidate would take every
+    unsupported fact out of the scores.)
+    """
     pages = {entity: page_of(entity) for entity in entities}
     pairs = []
     for fact in dict.fromkeys(fact.text for fact in facts):
@@ -111,7 +116,8 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) ->
                 pairs.append(FactPair(fact, entity, nearest(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
-            pairs.append(FactPair(fact, entity, (), f"{NO_PAGE}: {why}"))
+            unasked = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {why}")
+            pairs.append(FactPair(fact, entity, (), unasked))
     return pairs
 
 
@@ -119,8 +125,13 @@ def judge_pairs(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER
 ) -> dict[PairKey, Judgement]:
     """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
-    judgements = {key: unasked(pair) for key, pair in pairs.items() if pair.problem is not None}
-    asked = {key: pair for key, pair in pairs.items() if pair.problem is None}
+    judgements: dict[PairKey, Judgement] = {}
+    asked: dict[PairKey, FactPair] = {}
+    for key, pair in pairs.items():
+        if pair.unasked is None:
+            asked[key] = pair
+        else:
+            judgements[key] = pair.unasked
     if judge.config.verdicts == "logprobs":
         subjects = [{**pair.subject, "choices": CHOICES} for pair in asked.values()]
         answers = judge.ask(
@@ -146,18 +157,6 @@ def judge_pairs(
     return judgements
 
 
-def unasked(pair: FactPair) -> Judgement:
-    """Return the judgement of a pair that nobody is asked about.
-
-    It is not supported, for a fact is supported by what is known of an entity, and nothing is.
-    (Left without a verdict, one such candidate would take every unsupported fact out of the
-    scores.) Where entities are not told apart, so that nothing is known at all, it is unscored.
-    """
-    if not pair.entity:
-        return Judgement(UNSCORED, None, pair.problem or "")
-    return Judgement(NOT_SUPPORTED, 0.0, pair.problem or "")
-
-
 def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
     """Return the facts of a response that one question can hold, and what the question is about.
 
@@ -180,11 +179,12 @@ def vote(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
-    counts = Counter(judgement.outcome for judgement in scored).most_common()
-    if len(counts) > 1 and counts[0][1] == counts[1][1]:
+    votes = Counter(judgement.outcome for judgement in scored)
+    (outcome, most), *rest = votes.most_common()
+    if rest and rest[0][1] == most:
         return Judgement(UNSCORED, None, f"tie among {len(scored)} samples", evidence)
-    first = next(judgement for judgement in scored if judgement.outcome == counts[0][0])
-    share = dict(counts).get(SUPPORTED, 0) / len(scored)
+    first = next(judgement for judgement in scored if judgement.outcome == outcome)
+    share = votes[SUPPORTED] / len(scored)
     return replace(first, score=first.score if len(scored) == 1 else share, evidence=evidence)
 
 
@@ -202,24 +202,31 @@ def read_by_logprobs(answer: Answer) -> Judgement:
     """Read the first word of an answer: supported if true is more probable than false.
 
     The text is read where there are no log-probabilities of the two words, or the first word is
-    that of a thought. ``reason`` tells which was read.
+    that of a thought: it has to be one of the two words and no other. ``reason`` tells which was
+    read.
     """
     if answer.text is None:
-        return read_word(answer)
+        return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
+    text = without_thinking(answer.text)
     if answer.first_token_logprobs is None:
         why = "no log-probabilities"
-    elif without_thinking(answer.text) != answer.text:
+    elif text != answer.text:
         why = "a thought comes first"
     else:
         true, false = (_probability(word.lower(), answer.first_token_logprobs) for word in CHOICES)
         if true + false > 0:
             score = true / (true + false)
-            outcome: Outcome = SUPPORTED if score > 0.5 else NOT_SUPPORTED
             reason = f"by log-probabilities: true {true:.3g}, false {false:.3g}"
-            return Judgement(outcome, score, reason)
+            return Judgement(SUPPORTED if score > 0.5 else NOT_SUPPORTED, score, reason)
         why = "neither word among the most likely"
-    judgement = read_word(answer)
-    return replace(judgement, reason=f"by the text ({why}): {judgement.reason}")
+    if text is None:
+        return Judgement(UNSCORED, None, f"by the text ({why}): {UNFINISHED}")
+    word = text.strip(_MARKS).lower()
+    if word not in ("true", "false"):
+        return Judgement(UNSCORED, None, f"by the text ({why}): neither true nor false")
+    is_true = word == "true"
+    reason = f"by the text ({why}): {word}"
+    return Judgement(SUPPORTED if is_true else NOT_SUPPORTED, float(is_true), reason)
 
 
 def _probability(word: str, alternatives: Collection[tuple[str, float]]) -> float:
@@ -227,16 +234,3 @@ def _probability(word: str, alternatives: Collection[tuple[str, float]]) -> floa
     return math.fsum(
         math.exp(logprob) for token, logprob in alternatives if token.strip(BLANKS).lower() == word
     )
-
-
-def read_word(answer: Answer) -> Judgement:
-    """Read an answer that is one of the two words and no other."""
-    if answer.text is None:
-        return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
-    text = without_thinking(answer.text)
-    if text is None:
-        return Judgement(UNSCORED, None, UNFINISHED)
-    word = text.strip(_MARKS).lower()
-    if word not in ("true", "false"):
-        return Judgement(UNSCORED, None, "neither true nor false")
-    return Judgement(SUPPORTED if word == "true" else NOT_SUPPORTED, float(word == "true"), word)

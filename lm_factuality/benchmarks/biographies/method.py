@@ -54,6 +54,7 @@ from lm_factuality.benchmarks.biographies.types import (
     from_record,
     to_record,
 )
+from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import read_settings
@@ -94,7 +95,7 @@ class AmbigBio(JudgedMethod):
     name = "ambigbio"
     kinds = ("decompose", "group", "verify")
     document: ClassVar[type] = GeneratedText
-    scores = SCORES
+    scores: ClassVar[Sequence[Score]] = SCORES
 
     folder: ClassVar[str] = "biographies"
     """The folder of the prompts."""

@@ -48,7 +48,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         number_by_fact |= dict.fromkeys(facts, number)
     for place, fact in enumerate(judged.facts[1:], start=1):
         options = [
-            Option(str(number), f"{noun.capitalize()} {number}", str(number))
+            Option(str(number), f"{noun.capitalize()} {number}")
             for number in range(1, min(place + 1, MOST) + 1)
         ]
         context = (
@@ -65,9 +65,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     link_by_group = dict(zip(judged.groups, judged.links, strict=True))
     groups = _numbered_groups(judged)
     pages = given_pages(judged.generation)
-    titles = [
-        Option(str(entity), title, str(entity + 1)) for entity, title in enumerate(judged.entities)
-    ]
+    titles = [Option(str(entity), title) for entity, title in enumerate(judged.entities)]
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
     for number in range(1, min(len(judged.facts), len(judged.entities), MOST) + 1):

@@ -11,10 +11,10 @@ from itertools import permutations
 from typing import NamedTuple
 
 from lm_factuality.benchmarks.chosen import Figure, both_ways, figure, newest
-from lm_factuality.benchmarks.declaration import Run, Table
+from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import Pair, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
@@ -63,7 +63,7 @@ class Disagreement(NamedTuple):
     """It has the higher accuracy."""
 
     units: tuple[str, ...]
-    gap: Pair
+    gap: RunPair
 
 
 class RetrievalGain(NamedTuple):
@@ -71,10 +71,10 @@ class RetrievalGain(NamedTuple):
 
     without: ModelOnCorpus
     with_it: ModelOnCorpus
-    pair: Pair
+    pair: RunPair
 
 
-def tables(runs: Sequence[Run]) -> list[Table]:
+def tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     """Return perplexities on the same corpora, and gains by retrieval."""
     points, notes = points_of_runs(runs)
     for run in runs:
@@ -82,7 +82,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
             notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
     result = list(_agreement_tables(points, notes))
     if not result and notes:
-        result.append(Table("", (), (), notes))
+        result.append(ComparisonTable("", (), (), notes))
     retrieval = gains(points)
     if retrieval:
         result.append(_gain_table(retrieval))
@@ -141,7 +141,7 @@ def tau(points: Sequence[ModelOnCorpus], unit: str) -> tuple[float | None, int]:
     return (value if math.isfinite(value) else None), len(pairs)
 
 
-def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> Pair:
+def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> RunPair:
     """Compare the accuracies of two models.
 
     Returns:
@@ -156,7 +156,7 @@ def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> Pair:
         pair = compare(rows[0], rows[1], ACCURACY)
         if pair and math.isclose(pair.difference, a - b, abs_tol=1e-8):
             return pair
-    return Pair(a, b, a - b, stderr=None, p=None, n=0, wins=0, losses=0)
+    return RunPair(a, b, a - b, stderr=None, p=None, n=0)
 
 
 def disagreements(points: Sequence[ModelOnCorpus]) -> list[Disagreement]:
@@ -243,7 +243,9 @@ _GAIN_COLUMNS = (
 )
 
 
-def _agreement_tables(points: Sequence[ModelOnCorpus], notes: Sequence[str]) -> Iterator[Table]:
+def _agreement_tables(
+    points: Sequence[ModelOnCorpus], notes: Sequence[str]
+) -> Iterator[ComparisonTable]:
     """Show how far perplexity and accuracy rank models alike, and every pair that they do not."""
     by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
     for point in points:
@@ -272,16 +274,18 @@ def _agreement_tables(points: Sequence[ModelOnCorpus], notes: Sequence[str]) -> 
     if not pairs:
         remarks.append("No pair of models on which the two disagree.")
     heading = "\nAccuracy and perplexity on one corpus, as measured"
-    yield Table(heading, _AGREEMENT_COLUMNS, rows, [*remarks, *notes])
+    yield ComparisonTable(heading, _AGREEMENT_COLUMNS, rows, [*remarks, *notes])
     if pairs:
         heading = f"\nPairs of models on which the two disagree, as measured: {len(pairs)}"
-        yield Table(heading, _PAIR_COLUMNS, [_pair_row(pair) for pair in pairs], [_PAIR_NOTE])
+        yield ComparisonTable(
+            heading, _PAIR_COLUMNS, [_pair_row(pair) for pair in pairs], [_PAIR_NOTE]
+        )
 
 
-def _with_stderr(score: Figure | Pair | None, digits: int, times: float = 1) -> str:
+def _with_stderr(score: Figure | RunPair | None, digits: int, times: float = 1) -> str:
     if score is None:
         return ""
-    value = score.difference if isinstance(score, Pair) else score.value
+    value = score.difference if isinstance(score, RunPair) else score.value
     error = "" if score.stderr is None else f" ± {times * score.stderr:.{digits}f}"
     return f"{times * value:.{digits}f}{error}"
 
@@ -329,10 +333,10 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
     )
 
 
-def _gain_table(retrieval: Sequence[RetrievalGain]) -> Table:
+def _gain_table(retrieval: Sequence[RetrievalGain]) -> ComparisonTable:
     rows = []
     for without, with_it, pair in retrieval:
         accuracies = [_with_stderr(point.accuracy, 1, 100) for point in (without, with_it)]
         rows.append((with_it.task, with_it.model, *accuracies, *written(pair, ACCURACY)))
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
-    return Table("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])
+    return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

@@ -27,8 +27,8 @@ from lm_factuality.benchmarks.felm.metrics import (
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
+    FelmSettings,
     Mode,
-    Questioner,
     Unit,
     extraction_subject,
 )
@@ -43,38 +43,6 @@ from lm_factuality.scores.statistics import interval_of, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
 CLAIM_TOKENS = 1500  # that a judge may write for a row, as in appendix D
-
-
-def judge_rows(
-    judge: Judge,
-    rows: Sequence[FelmRow],
-    questioner: Questioner,
-    claims: Mapping[str, RowClaims],
-) -> list[JudgedResponse]:
-    """Return the judge's verdict on every row; several samples are voted on."""
-    subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        question = questioner.ask(row, claims.get(row.index))
-        if question is not None:
-            subjects.setdefault(question.prompt, {})[row.index] = question.subject
-    answers: dict[str, Sequence[Answer]] = {}
-    for prompt, subject_of in subjects.items():
-        replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
-        answers |= zip(subject_of, replies, strict=True)
-    judged = []
-    for row in rows:
-        problem = "" if row.index in answers else "no claims for this row"
-        owners = claims[row.index].owners() if row.index in claims else ()
-        response = judge_response(
-            row.domain,
-            row.labels,
-            answers.get(row.index, ()),
-            owners,
-            problem,
-            questioner.protocol,
-        )
-        judged.append(response)
-    return judged
 
 
 def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
@@ -118,7 +86,10 @@ def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
 
 
 _BINS = 10
-_SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
+_CALIBRATED = (
+    "segments with references and a probability of {low:.1f} to {high:.1f}: {units}, {supported}"
+    " supported by the labels, {wrong} wrong verdicts"
+)
 
 
 class FelmTrial:
@@ -133,12 +104,33 @@ class FelmTrial:
         sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
         path, self.data = find_data(sample, FELM, wanted.data_dir)
         self._rows = felm_rows.read_rows(path)
-        self._questioner = Questioner(unit, mode)
-        source = str(wanted.claims or felm_rows.RULES)
-        self._claims = self._questioner.claims_of(self._rows, source)
+        claims = str(wanted.claims or felm_rows.RULES)
+        self._settings = FelmSettings(unit, mode, claims=claims)
+        self._claims = self._settings.claims_of(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
-        return judge_rows(judge, self._rows, self._questioner, self._claims)
+        """Return the judge's verdict on every row; several samples are voted on."""
+        subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for row in self._rows:
+            question = self._settings.ask(row, self._claims.get(row.index))
+            if question is not None:
+                subjects.setdefault(question.prompt, {})[row.index] = question.subject
+        answers: dict[str, Sequence[Answer]] = {}
+        for prompt, subject_of in subjects.items():
+            replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
+            answers |= zip(subject_of, replies, strict=True)
+        judged = []
+        for row in self._rows:
+            claims = self._claims.get(row.index)
+            response = judge_response(
+                row.domain,
+                row.labels,
+                answers.get(row.index, ()),
+                owners=claims.owners() if claims else (),
+                problem="" if row.index in answers else "no claims for this row",
+            )
+            judged.append(response)
+        return judged
 
     def measure(self, judge: Judge) -> JsonObject:
         """Return the scores, their intervals, and those of judges that do not read.
@@ -170,16 +162,16 @@ class FelmTrial:
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        unit, mode = self._questioner.unit, self._questioner.mode
+        unit, mode = self._settings.unit, self._settings.mode
         without_references = "cot" if mode == "cot" else "vanilla"
         used = {f"felm/{unit}_{mode}", f"felm/segment_{without_references}"}
         return judge.prompts.hashes(used)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        scores = dict(certificate["scores"])
-        unscored, everything = scores.pop("unscored"), scores.pop(ALL)
-        parts = {judge: everything}
-        parts |= {f"  {domain}": part for domain, part in scores.items()}
+        scores = certificate["scores"]
+        unscored = scores["unscored"]
+        parts = {judge: scores[ALL]}
+        parts |= {f"  {name}": scores[name] for name in unscored["domains"]}
         parts |= certificate["baselines"]
         if unscored["responses"]:
             for name, part in certificate["baselines_where_scored"].items():
@@ -188,23 +180,16 @@ class FelmTrial:
         for level in LEVELS:
             for name, part in parts.items():
                 ends = interval(certificate["intervals"][level]["f1"]) if name == judge else ""
-                cells = [shown(part[level][key]) for key in _SHOWN]
+                cells = [shown(part[level][measure]) for measure in MEASURES]
                 rows.append((f"{name}, {level}", *cells, ends))
         notes = [
             f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"
         ]
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-        if bins := certificate.get("calibration"):
-            notes.append(
-                "Calibration, segments with references by the probability given (supported by the"
-                " labels, wrong verdicts):"
-            )
-            line = (
-                "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
-            )
-            notes += [line.format(**counts) for counts in bins]
-        names = ("F1", "precision", "recall", "balanced accuracy", "95% interval of F1")
-        return ("judge, level", *(f"#{name}" for name in names)), rows, notes
+        for counts in certificate.get("calibration", ()):
+            notes.append(_CALIBRATED.format(**counts))
+        names = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
+        return ("judge, level", *names, "#95% interval of F1"), rows, notes
 
 
 def _setting(unit: Unit, mode: Mode) -> Certifiable:
@@ -235,11 +220,11 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
         For each tenth the number of ``units``, how many are ``supported`` by the labels, and on how
         many the judge's verdict is ``wrong``. Only segments with references count.
     """
-    questioner = Questioner("segment", "doc")
+    settings = FelmSettings("segment", "doc")
     pairs = []
     is_factual: list[bool] = []
     for row in rows:
-        question = questioner.ask(row)
+        question = settings.ask(row)
         if question and question.subject["passages"]:
             evidence = tuple(question.subject["passages"])
             pairs += [Pair(unit, evidence) for unit in question.subject["units"]]

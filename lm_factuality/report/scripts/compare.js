@@ -38,7 +38,7 @@
   }
 
   function metricRow(metric, found, reach) {
-    const [a, b, difference, low, high, p, adjusted, least, n, wins, losses] = found;
+    const [a, b, difference, low, high, p, adjusted, least, n] = found;
     const write = (value) => (metric.scale * value).toFixed(metric.digits).replace("-", "−");
     return el("tr", {},
       el("th", { scope: "row" }, metric.label, metric.unit ? el("small", {}, metric.unit) : null),
@@ -50,7 +50,7 @@
       el("td", { class: "number" }, pText(adjusted), el("small", {}, `alone ${pText(p)}`)),
       el("td", {}, verdict(metric, difference, adjusted, n)),
       el("td", { class: "number" }, least === null ? "–" : write(least)),
-      el("td", { class: "number" }, String(wins)), el("td", { class: "number" }, String(losses)), el("td", { class: "number" }, n.toLocaleString("en")));
+      el("td", { class: "number" }, n.toLocaleString("en")));
   }
 
   function taskTable(task, found) {
@@ -63,7 +63,7 @@
       const step = 10 ** Math.floor(Math.log10(most));
       return [1, 2, 5, 10].find((times) => times * step >= most * 0.999) * step / metric.scale;
     };
-    const head = ["Score", "A", "B", "A minus B", "", "p, Holm", "", "Detectable", "A wins", "B wins", "Rows"];
+    const head = ["Score", "A", "B", "A minus B", "", "p, Holm", "", "Detectable", "Rows"];
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": task.task }, el("table", { class: "data" },
       el("thead", {}, el("tr", {}, head.map((label, place) => el("th", { scope: "col", class: [1, 2, 3, 5, 7, 8, 9, 10].includes(place) ? "number" : null }, label)))),
       el("tbody", {}, rows.map(([metric, each]) => metricRow(metric, each, reach(metric))))));
@@ -105,8 +105,8 @@
       return;
     }
     const found = (await lmf.get(`pairs.${first}`))[second] ?? {};
-    const flip = ([name, x, y, difference, low, high, p, adjusted, least, n, wins, losses]) =>
-      [name, y, x, -difference, high === null ? null : -high, low === null ? null : -low, p, adjusted, least, n, losses, wins];
+    const flip = ([name, x, y, difference, low, high, p, adjusted, least, n]) =>
+      [name, y, x, -difference, high === null ? null : -high, low === null ? null : -low, p, adjusted, least, n];
     const sections = await Promise.all(shared.map(async (task) => {
       const each = (found[task.id] ?? []).map((row) => (isFlipped ? flip(row) : row));
       return el("section", {}, el("h2", {}, task.task), taskTable(task, each), await disagreements(task, a, b));

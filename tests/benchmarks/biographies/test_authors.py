@@ -23,7 +23,6 @@ PROMPT = {
         for name in "ABC"
     ],
 }
-DOC = {"question": "Tell me a bio of Ada", "passages": [{"title": "Ada", "text": "Ada {A} wrote."}]}
 
 
 def alce(prompt, item, is_test):
@@ -78,18 +77,6 @@ def checkout(tmp_path):
         return tmp_path
 
     return write
-
-
-def test_demonstrations_are_written_as_the_document_is(checkout):
-    render, _ = authors_prompt(checkout(json.dumps(PROMPT)), "careful")
-    text = render(DOC)
-    documents = "".join(f"Document [{number}] (Title: A): x\n" for number in range(1, 6))
-    assert text.startswith(
-        f"Write.\n\nName: A\n\n{documents}\nAnswer:\nA.\nSo.\n\n\nWrite.\n\nName: B"
-    )
-    assert text.endswith(
-        "Write.\n\nName: Tell me a bio of Ada\n\nDocument [1] (Title: Ada): Ada  wrote.\n\nAnswer:"
-    )  # as ALCE does
 
 
 @pytest.mark.parametrize(

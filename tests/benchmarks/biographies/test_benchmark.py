@@ -115,47 +115,7 @@ def test_settings_reach_the_results(lexical):
     assert records[0]["groups"] == [[1], [2, 3]]
     summary = benchmark.summarise(docs, records)
     assert summary["settings"] == benchmark.about
-    assert any(
-        "parser of verdicts" in choice and choice.startswith("not reproduced")
-        for choice in summary["choices"]
-    )
-    assert any('"- "' in choice for choice in summary["choices"])
     assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
-
-
-def test_a_response_of_one_fact_is_unscored_under_the_code_protocol(lexical):
-    one = "Ada Lind was a painter [1]."
-    docs, (record, other) = run(lexical, [one, MERGED], AmbigBio(protocol="code"))
-    assert (record["unscored"], other["unscored"]) == ("no fact left in a group", None)
-    summary = AmbigBio(protocol="code").summarise(docs, [record, other])
-    assert summary["unscored"] == {"no fact left in a group": 1}
-    assert (summary["d_factscore"]["rows"], summary["num_biographies"]["rows"]) == (1, 2)
-    _, (record,) = run(lexical, [one])
-    assert record["unscored"] is None
-
-
-def test_candidates_without_a_page_are_told(lexical):
-    class Pages:
-        identity = "two pages"
-
-        def passages(self, title):
-            return [PAINTER.text] if title == PAINTER.title else None
-
-    benchmark = AmbigBio(Pages(), knowledge="wiki.sqlite")
-    docs, records = run(lexical, [MERGED, "I'm sorry."], benchmark)
-    summary = benchmark.summarise(docs, json.loads(json.dumps(records)))
-    assert (summary["candidates"], summary["without_page"]) == (
-        2,
-        {"candidates": 1, "responses": 0},
-    )
-    assert summary["factscore"]["value"] == pytest.approx(2 / 3)  # who flew mail has no page
-    assert (
-        summary["factscore"]["worst"]
-        == summary["factscore"]["best"]
-        == summary["factscore"]["value"]
-    )
-    _, _, notes = benchmark.table(summary)
-    assert {"Candidates: 2.", "Without page: candidates 1, responses 0."} <= set(notes)
 
 
 @pytest.mark.parametrize(

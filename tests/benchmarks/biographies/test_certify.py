@@ -285,16 +285,6 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
     assert (found["scores"]["ALL"]["tp"], found["scores"]["ALL"]["tn"]) == (0, 10)
 
 
-def test_a_random_part_is_the_same_every_time(files, tmp_path):
-    parts = [
-        certified("lexical", "linking", files, tmp_path / "part.json", "--rows", "2")
-        for _ in range(2)
-    ]
-    assert parts[0]["data"]["rows"] == 2
-    assert parts[0]["scores"] == parts[1]["scores"]
-    assert parts[0]["scores"]["ALL"]["tp"] == 4
-
-
 def published(judge, files):
     """A certificate as of the published data."""
     trial = StepTrial("grouping", Wanted(files=tuple(map(Path, files))))
@@ -326,28 +316,10 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
     assert stated["linking"].text == (
         "not certified; run lm-factuality certify --judge lexical --setting biographies_linking"
     )
-    other = {
-        **metadata,
-        "judge_config": {
-            **metadata["judge_config"],
-            "prompt_hashes": {"biographies/group": "0" * 16},
-        },
-    }
-    assert "its certificate is of other prompts" in BENCHMARK.certified(other)[1].text
-    assert BENCHMARK.certified({}) == []
-    for settings, uncertain in (
-        ({"facts": "as_written"}, ["decomposition"]),
-        ({"knowledge": "wikipedia.db"}, ["linking", "verification"]),
-        ({"linking": "hungarian", "protocol": "code"}, ["linking"]),
-    ):
-        said = [
-            each
-            for each in BENCHMARK.certified({**metadata, **settings})
-            if "no judge is measured with" in each.text
-        ]
-        assert [each.step.partition(" ")[0] for each in said] == uncertain
-        assert all(not each.is_certified for each in said)
-        assert all(value in said[-1].text for value in settings.values())
+    elsewhere = {**metadata, "knowledge": "wikipedia.db", "linking": "hungarian"}
+    for each in BENCHMARK.certified(elsewhere):
+        is_measured = each.step.partition(" ")[0] in ("decomposition", "grouping")
+        assert ("no judge is measured with" in each.text) is not is_measured
 
 
 @pytest.mark.parametrize(
@@ -368,19 +340,3 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
 def test_options_that_mean_nothing_are_errors(arguments, expected, capsys):
     assert main(["certify", "--judge", "lexical", *arguments]) == 1
     assert expected in capsys.readouterr().err
-
-
-def test_groups_in_the_released_files_are_about_as_many_as_these_state(shared):
-    from lm_factuality.benchmarks.biographies.decisions import read_decisions
-
-    for name, least in (("chatgpt-0301", 0.97), ("llama2-13b-chat", 0.99)):
-        decisions = read_decisions(
-            shared / "data" / "ambigbio" / "decisions" / f"{name}__ambig.json.gz"
-        )
-        generation = GeneratedText("0", "q", "n", "A text of one sentence.", ())
-        runs = [
-            max(1, len(KnownResponse(generation, each).groups))
-            for each in decisions.responses
-            if each is not None
-        ]
-        assert least < sum(runs) / len(runs) / decisions.num_groups <= 1

@@ -3,7 +3,6 @@ that are broken."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 
@@ -152,14 +151,3 @@ def test_broken_files_are_named(tmp_path, content, expected):
     with pytest.raises(DataError, match=expected) as error:
         read_decisions(path)
     assert str(path) in str(error.value)
-
-
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(DataError, match="no such file"):
-        read_decisions(tmp_path / "gone.json")
-    whole = gzip.compress(json.dumps(SOUND).encode())
-    (tmp_path / "whole.json.gz").write_bytes(whole)
-    assert len(read_decisions(tmp_path / "whole.json.gz").responses) == 1
-    (tmp_path / "cut.json.gz").write_bytes(whole[:-12])
-    with pytest.raises(DataError, match=r"cut\.json\.gz: cannot be read"):
-        read_decisions(tmp_path / "cut.json.gz")

@@ -6,17 +6,15 @@ import pytest
 
 from judges.answers import Answer
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.generations import given_pages, nearest
+from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.biographies.matrix import (
     FactReply,
     pairs_of,
-    read_word,
+    read_by_logprobs,
     to_judgement,
-    unasked,
     vote,
 )
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
-from tests.benchmarks.biographies.recorded import generation
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_what_a_reply_says(text, outcome, score):
     ],
 )
 def test_an_answer_of_one_word(text, outcome):
-    assert read_word(Answer(text, "stop")).outcome == outcome
+    assert read_by_logprobs(Answer(text, "stop")).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -75,18 +73,6 @@ def test_several_samples_vote(outcomes, outcome, score):
     assert found.evidence == ("p",)
 
 
-def test_each_distinct_fact_is_asked_of_each_entity_once():
-    about = generation("Ada", "", ["Ada (1)", "Ada (2)", "Ada (1)"])
-    facts = [Fact("a", 0), Fact("b", 0), Fact("a", 1)]
-    pairs = pairs_of(facts, about.entities, given_pages(about).get)
-    assert [(pair.fact, pair.entity) for pair in pairs] == [
-        ("a", "Ada (1)"),
-        ("a", "Ada (2)"),
-        ("b", "Ada (1)"),
-        ("b", "Ada (2)"),
-    ]
-
-
 def test_the_evidence_is_what_is_nearest_to_the_fact():
     page = tuple(
         f"Passage {number} is about {word}."
@@ -107,6 +93,5 @@ def test_no_page_and_an_empty_one():
             return {"Ada": [" "]}.get(title)
 
     empty, missing = pairs_of([Fact("f", 0)], ["Ada", "Bea"], Pages().passages)
-    assert empty.problem == "no page: that of 'Ada' is empty"
-    assert missing.problem == "no page: none is called 'Bea'"
-    assert unasked(missing) == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")
+    assert empty.unasked.reason == "no page: that of 'Ada' is empty"
+    assert missing.unasked == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")

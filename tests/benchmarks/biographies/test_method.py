@@ -231,6 +231,7 @@ def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
         1,
     )
     assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 0)
+    assert settings.record(alone)["unscored"] == "no fact left in a group"
 
 
 def test_a_response_without_passages_is_unscored():

@@ -113,19 +113,8 @@ def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, con
     with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:
         plan = dict(AMBIGBIO.plan(judge, docs, responses))
         (record,) = AMBIGBIO.judge(judge, docs, responses)
-        calls = judge.usage.calls
-        AMBIGBIO.judge(judge, docs, responses)
-        assert (
-            judge.usage.calls
-            == calls
-            == plan["decomposing"].total + plan["grouping"].total + plan["verifying"].total
-        )
-        assert calls <= 2 + 1 + len(FACTS) * len(PAGES)  # sentences, response, facts by entities
+        assert judge.usage.calls == sum(each.total for each in plan.values())
         assert {each.to_send for _, each in AMBIGBIO.plan(judge, docs, responses)} == {0}
-        prompt_names = AMBIGBIO.prompt_names
-        assert (
-            "biographies/verify_true_false" in judge.config.describe(prompt_names)["prompt_hashes"]
-        )
     cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
     assert cells[0] == [
         ("supported", pytest.approx(7 / 9)),
