@@ -232,7 +232,7 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
 
     Returns:
         By the name of the score its ``value``, ``stderr``, 95% ``interval``, the number of ``rows``
-        that it is of, and ``worst`` and ``best`` where the benchmark declares them.
+        with a part in it, and ``worst`` and ``best`` where the benchmark declares them.
     """
     figures: JsonObject = {}
     for name in dict.fromkeys(chain.from_iterable(rows)):

@@ -179,7 +179,7 @@ def test_a_plan_asks_for_every_step(judge):
     doc = doc_of(generation())
     with judge() as opened:
         steps = LongForm(kind="town").plan(opened, [doc], [[RESPONSE]])
-    assert [(name, plan.total) for name, plan in steps] == [
+    assert [(name, plan.stored + plan.to_send) for name, plan in steps] == [
         ("decomposing", 4),
         ("grouping", 1),
         ("verifying", 8),
