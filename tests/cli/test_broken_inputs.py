@@ -118,14 +118,14 @@ KINDS = {
         + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",
         "rows.jsonl",
         SOUND,
-        ["rows.jsonl:1: the gold index is 2, expected 0 to 1"],
+        ["rows.jsonl:1: the gold is no choice (found 2), expected an index from 0 to 1"],
     ),
     "gold that is no choice": (
         ON_ROWS
         + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
         "rows.jsonl",
         SOUND,
-        ["rows.jsonl:1: the gold is not a choice, expected an index from 0 to 1"],
+        ["rows.jsonl:1: the gold is no choice"],
     ),
     "demonstrations": (
         ON_ROWS + "num_fewshot: 5\n",
