@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Option
 
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import percent, print_table
+from lm_factuality.ground.console import interval, print_table, shown
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines, write_text
 
@@ -105,14 +105,12 @@ def cite(
 
 def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
     rows = []
-    bounds = []
     unscored = summary["unscored"]
     for name in ("recall", "precision"):
         key = f"citation_{name}"
-        low, high = map(percent, summary["intervals"][key])
-        rows.append((f"citation {name}", percent(summary[key]), f"{low} - {high}"))
-        worst, best = percent(unscored["worst"][key]), percent(unscored["best"][key])
-        bounds.append(f"{name} {worst} - {best}")
+        ends = interval(summary["intervals"][key])
+        bounds = interval((unscored["worst"][key], unscored["best"][key]))
+        rows.append((f"citation {name}", shown(summary[key]), ends, bounds))
     notes = [
         f"protocol {summary['protocol']}:",
         *(f"  {choice}" for choice in summary["choices"]),
@@ -122,13 +120,10 @@ def _print_citations(summary: dict[str, Any], about: dict[str, Any]) -> None:
         f" citation), {summary['num_citations']} citations and {summary['dangling_citations']} of"
         " passages that were not given; intervals: 95%, bootstrap over names",
         f"{about['pairs']} pairs judged by {about['nli']}",
+        f"no verdict on {unscored['sentences']} sentences and {unscored['citations']} citations",
     ]
-    if unscored["sentences"] or unscored["citations"]:
-        notes.append(
-            f"no verdict on {unscored['sentences']} sentences and {unscored['citations']}"
-            f" citations; worst - best: {', '.join(bounds)}"
-        )
-    print_table("Citations", ("figure", "#value", "#95% interval"), rows, notes)
+    columns = ("figure", "#value", "#95% interval", "#worst - best")
+    print_table("Citations", columns, rows, notes)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,6 @@ _AGENT = (
     f"lm-factuality/{__version__} (factuality research; asks once for each page that a data set"
     " cites)"
 )
-_MOST_SHOWN = 20  # entries that are no links
 
 app = App()
 Names = Annotated[
@@ -69,14 +69,7 @@ def fetch(names: Names = None) -> None:
     """Download and check the published benchmarks."""
     from lm_factuality.ground import published
 
-    problems = []
-    for source in _sources(names):
-        try:
-            problems += _check(source, published.fetch(source))
-        except DataError as error:
-            problems.append(str(error))
-    if problems:
-        raise DataError("\n".join(problems))
+    _check_files(names, published.fetch)
 
 
 @app.command()
@@ -90,22 +83,38 @@ def verify(
     """Check the published benchmarks only."""
     from lm_factuality.ground.published import cached_path, locate
 
+    def find(source: "Source") -> Path:
+        if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
+            return locate(source, data_dir).path
+        path = cached_path(source)
+        if not path.is_file():
+            advice = f"run: lm-factuality data fetch {source.name}"
+            raise DataError(f"{source.name}: not fetched ({path}); {advice}")
+        return path
+
+    _check_files(names, find)
+
+
+def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> None:
+    """Print which files are as published.
+
+    Raises:
+        DataError: Files cannot be had, or are not as published. All of them are named.
+    """
+    from lm_factuality.ground.published import blob_id
+
     problems = []
     for source in _sources(names):
         try:
-            if data_dir or os.environ.get("LM_FACTUALITY_DATA"):
-                path = locate(source, data_dir).path
-            else:
-                path = cached_path(source)
-            if path.is_file():
-                problems += _check(source, path)
-            else:
-                problems.append(
-                    f"{source.name}: not fetched ({path}); run: lm-factuality data fetch"
-                    f" {source.name}"
-                )
+            path = find(source)
+            blob = blob_id(path)
         except DataError as error:
             problems.append(str(error))
+            continue
+        if blob == source.blob:
+            sys.stdout.write(f"{source.name}: {path}: git blob {blob}, as published\n")
+        else:
+            problems.append(f"{source.name}: {path} has git blob {blob}, expected {source.blob}")
     if problems:
         raise DataError("\n".join(problems))
 
@@ -118,17 +127,6 @@ def _sources(patterns: list[str] | None) -> list["Source"]:
     for pattern in patterns or known:
         names += fnmatch.filter(known, pattern) or [pattern]
     return [find_source(name) for name in dict.fromkeys(names)]
-
-
-def _check(source: "Source", path: Path) -> list[str]:
-    """Print that a file is as published; otherwise return what is wrong."""
-    from lm_factuality.ground.published import blob_id
-
-    blob = blob_id(path)
-    if blob != source.blob:
-        return [f"{source.name}: {path} has git blob {blob}, expected {source.blob}"]
-    sys.stdout.write(f"{source.name}: {path}: git blob {blob}, as published\n")
-    return []
 
 
 @app.command()
@@ -213,8 +211,7 @@ def fetch_references(
         summary.write(report)
     notes = [f"texts: {texts.folder}"]
     if links.not_links:
-        shown = "; ".join(repr(entry[:80]) for entry in links.not_links[:_MOST_SHOWN])
-        notes.append(f"{len(links.not_links)} entries of {source} are not links: {shown}")
+        notes.append(f"{len(links.not_links)} entries of {source} are not links")
     dead = sum(reference.is_dead for reference, _ in outcomes)
     if dead:
         notes.append(f"{dead} links are dead; {report or '--report FILE'} lists them")

@@ -230,18 +230,16 @@ def show_pages(
         lines = [(str(number), str(len(text.split())), text) for number, text in numbered]
         print_table(title, ("#passage", "#words", "text"), lines)
         return
-    manifest = source.manifest
     rows = [
         ("pages", f"{len(source):,}"),
         ("bytes", f"{path.stat().st_size:,}"),
         ("identity", source.identity),
     ]
-    notes = []
-    if manifest is None:
-        notes.append("No manifest: not made by lm-factuality, as FActScore's own files are not.")
-    else:
+    notes = ["No manifest: not made by lm-factuality, as FActScore's own files are not."]
+    if source.manifest is not None:
+        manifest = source.manifest
+        notes = []
         rows.append(("rows", f"{manifest.rows:,}"))
-        rows.append(("built", manifest.built))
-        rows.append(("by", f"lm-factuality {manifest.suite_version}"))
+        rows.append(("built", f"{manifest.built}, by lm-factuality {manifest.suite_version}"))
         rows += [("source", f"{record.path}: {record.version}") for record in manifest.sources]
     print_table(str(path), ("what", "value"), rows, notes)

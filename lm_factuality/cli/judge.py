@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App, one_of
-from lm_factuality.ground.console import print_table
+from lm_factuality.ground.console import print_table, shown
 from lm_factuality.ground.errors import BackendDown, ConfigError
 
 if TYPE_CHECKING:
@@ -286,15 +286,11 @@ def certify(
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
     wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims)
-    given = {
-        "files": data,
-        "sample": sample,
-        "rows": rows,
-        "claims": claims,
-    }
-    for name, value in given.items():
-        if value and name not in chosen.takes:
-            able = [each.name for each in settings.values() if name in each.takes]
+    for name in ("files", "sample", "rows", "claims"):
+        if getattr(wanted, name) and name not in chosen.takes:
+            able = [
+                certifiable.name for certifiable in settings.values() if name in certifiable.takes
+            ]
             option = "--data" if name == "files" else f"--{name}"
             raise ConfigError(
                 f"{option} is not for --setting {chosen.name}, but for {', '.join(able)}"
@@ -324,32 +320,29 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     estimated = []
     most = []
     for step, plan in steps:
-        cost, max_cost = plan.estimate.estimated_cost, plan.at_most.max_cost
         counts = (
-            plan.total,
-            plan.distinct,
+            plan.stored + plan.to_send,
             plan.stored,
             plan.to_send,
             plan.at_most.calls,
             plan.estimate.prompt_tokens,
             plan.at_most.max_completion_tokens,
         )
-        costs = ["-" if each is None else f"{each:.4f}" for each in (cost, max_cost)]
+        estimated.append(plan.estimate.estimated_cost)
+        most.append(plan.at_most.max_cost)
+        costs = (shown(estimated[-1], ".4f"), shown(most[-1], ".4f"))
         rows.append((step, *(f"{count:,}" for count in counts), *costs))
-        if cost is not None and max_cost is not None:
-            estimated.append(cost)
-            most.append(max_cost)
     total = "No cost: the judge's config names no prices."
-    if len(estimated) == len(steps):
+    if None not in estimated:
         total = (
-            f"All steps: ${sum(estimated):.4f} estimated, at most ${sum(most):.4f} if no call has"
-            " to be repeated or to think longer, and no more facts are found than the rules find."
+            f"All steps: ${sum(filter(None, estimated)):.4f} estimated, at most"
+            f" ${sum(filter(None, most)):.4f} if no call has to be repeated or to think longer, and"
+            " no more facts are found than the rules find."
         )
     counted_by = ", ".join(sorted({plan.estimate.counted_by for _, plan in steps}))
     columns = (
         "step",
         "#requests",
-        "#distinct",
         "#on disk",
         "#to send",
         "#at most",

@@ -1,6 +1,5 @@
 """``lm-factuality leaderboard``: submissions to a leaderboard, and the leaderboard as a site."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -109,14 +108,12 @@ def _by_rules(rules: Path | None) -> str:
 def check(
     folder: Annotated[Path, Argument(metavar="DIR", help="A submission, or a folder of them.")],
     rules: Rules = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Recompute every score and refuse what does not hold.
 
     \b
     Examples:
       lm-factuality leaderboard check submissions
-      lm-factuality leaderboard check submissions/facebook__opt-125m --json
 
     The exit code is 1 if anything is refused. No model, judge or network is asked.
     """
@@ -125,25 +122,8 @@ def check(
     # A link that the user names is meant; those below are not followed.
     folder = folder.resolve() if folder.is_symlink() else folder
     checked = _check_all(find_submissions(folder), rules)
-    are_accepted = not any(submission.refusals for submission in checked)
-    if as_json:
-        submissions = [
-            {
-                "folder": str(submission.folder),
-                "accepted": not submission.refusals,
-                "refusals": [vars(refusal) for refusal in submission.refusals],
-            }
-            for submission in checked
-        ]
-        content = {
-            "rules": str(rules or "of the suite"),
-            "accepted": are_accepted,
-            "submissions": submissions,
-        }
-        sys.stdout.write(json.dumps(content, indent=1) + "\n")
-    else:
-        sys.stdout.writelines(_lines_of(checked, rules))
-    return int(not are_accepted)
+    sys.stdout.writelines(_lines_of(checked, rules))
+    return int(any(submission.refusals for submission in checked))
 
 
 def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
@@ -195,8 +175,6 @@ def build(
         reports=reports,
         rules=rules,
     )
-    for model in built.unreported:
-        sys.stdout.write(f"{printable(model)}: no report, its samples cannot be shown\n")
     sys.stdout.write(
         f"{plural(built.models, 'model')} of {plural(built.accepted, 'submission')},"
         f" {built.refused} refused: {out / 'index.html'}{_by_rules(rules)}\n"

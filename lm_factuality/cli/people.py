@@ -148,7 +148,10 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
 
     rows = []
     notes = []
-    for name, corrected in correction.scores.items():
+    for name in result.metrics:
+        corrected = correction.scores.get(name)
+        if corrected is None:
+            continue
         score = score_called(result.kind, name)
         value, interval = score_cells(figure(result, name), score)
         row = (

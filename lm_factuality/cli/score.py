@@ -8,28 +8,10 @@ from typer import Option
 
 from lm_factuality.cli.judge import DryRun, Store, print_plans
 from lm_factuality.ground.command_line import App
-from lm_factuality.ground.console import percent, print_table
+from lm_factuality.ground.console import interval, percent, print_table, shown
 from lm_factuality.ground.errors import BackendDown
 from lm_factuality.ground.files import write_json, write_lines
-
-_AMBIGBIO = {
-    "factscore": "FActScore",
-    "factscore_penalised": "FActScore, short ones penalised",
-    "d_factscore": "D-FActScore",
-    "difference": "difference",
-    "num_biographies": "biographies per response (as stated)",
-    "num_entities": "entities a response",
-    "respond_ratio": "respond ratio",
-    "facts_per_response": "facts a response",
-    "num_nan": "responses without a grouped fact",
-}
-_COUNTS = {
-    "num_biographies": ".2f",
-    "num_entities": ".2f",
-    "facts_per_response": ".2f",
-    "num_nan": "d",
-}
-
+from lm_factuality.ground.packages import load_yaml
 
 app = App()
 claims = App()
@@ -71,7 +53,7 @@ def felm(
       lm-factuality score felm --outputs outputs.jsonl --data-dir my_folder --out metrics.json
       lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
 
-    outputs.jsonl has a line {"index": "0", "domain": "math", "output": "Answer: 1,3"} for each row;
+    outputs.jsonl has a line {"index": "0", "output": "Answer: 1,3"} for each row;
     a list of texts for "output" is voted on. Rows without a readable output are left out of the
     scores and counted, with reasons, under "unscored".
     """
@@ -130,9 +112,10 @@ def ambigbio(
 
     report = score_decisions(read_decisions(decisions), protocol)
     lines = []
-    for key, name in _AMBIGBIO.items():
-        ends = [_figure(key, end) for end in report["intervals"].get(key, ())]
-        lines.append((name, _figure(key, report[key]), " - ".join(ends)))
+    for key, about in load_yaml(__package__, "ambigbio.yaml").items():
+        value = shown(report[key], about["form"])
+        ends = interval(report["intervals"].get(key), about["form"])
+        lines.append((about["name"], value, ends))
     unscored = report["unscored"]
     worst, best = (percent(unscored["d_factscore"][end]) for end in ("worst", "best"))
     notes = [
@@ -148,10 +131,6 @@ def ambigbio(
     columns = ("figure", "#value", "#95% interval")
     print_table(f"AmbigBio, {decisions.name}", columns, lines, notes)
     _write(out, report)
-
-
-def _figure(key: str, value: float | None) -> str:
-    return percent(value) if value is None or key not in _COUNTS else format(value, _COUNTS[key])
 
 
 def _write(path: Path, report: dict[str, Any]) -> None:

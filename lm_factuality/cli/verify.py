@@ -21,14 +21,11 @@ from judges.verify import (
     verify,
 )
 from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
-from lm_factuality.benchmarks.rows import snippet
 from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines, to_model
-
-_SHOWN = 3  # pairs of which the screen tells what the judge said
 
 
 class VerifyPassage(BaseModel, strict=True):
@@ -134,10 +131,6 @@ def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> 
     notes.append(f"verdicts: {path}")
     unscored = [verdict.reason for verdict in verdicts if verdict.verdict == UNSCORED]
     notes += map(str, reasons_of(unscored))
-    for number, verdict in enumerate(verdicts[:_SHOWN], 1):
-        score = "" if verdict.score is None else f" ({verdict.score:.2f})"
-        wrote = f"; the judge wrote: {snippet(verdict.said[0])}" if verdict.said else ""
-        notes.append(f"pair {number}: {verdict.verdict}{score}: {verdict.reason}{wrote}")
     rows = []
     for name in (SUPPORTED, NOT_SUPPORTED, UNSCORED):
         rows.append((name, str(counts[name]), f"{counts[name] / total:.1%}"))

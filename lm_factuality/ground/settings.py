@@ -3,6 +3,7 @@
 Every reader of a file calls `read_settings`, which names all problems of the file at once."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -32,6 +33,8 @@ Truth = Annotated[bool, Field(strict=True)]
 adapter_of: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 """The validator of a model, which takes long to build."""
 
+# What pydantic calls a member of a union, such as ``int`` and ``list[str]``, which is no key.
+_UNION_MEMBER = re.compile(r"(?:constrained-)?(?:str|int|float|bool|none)|[a-z-]+\[.*")
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
@@ -73,6 +76,8 @@ def problems_of(model: Any, error: ValidationError) -> list[str]:
         key = ""
         description = None
         for part in details["loc"]:
+            if part not in fields and _UNION_MEMBER.fullmatch(str(part)):
+                continue
             key += f"[{part}]" if isinstance(part, int) else f".{part}"
             field = fields.get(str(part))
             description = field.description if field else None

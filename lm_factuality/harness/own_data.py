@@ -67,7 +67,8 @@ def read_records(
         ConfigError: The YAML names no data, or a file that does not exist.
         DataError: The data cannot be read.
     """
-    task, path = config.get("task"), str(config.get("dataset_path") or "")
+    task = str(config.get("task"))
+    path = str(config.get("dataset_path") or "")
     if path.endswith(tuple(FORMATS)):
         file = own_data(config, expected)
         assert file is not None
@@ -78,9 +79,8 @@ def read_records(
     if not path:
         raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
 
-    where = str(config.get("task"))
     table, about = read_dataset(
-        where,
+        task,
         path,
         config.get("dataset_name"),
         config.get("dataset_kwargs"),

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
-from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
+from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     SampleEvidence,
@@ -37,7 +37,6 @@ from lm_factuality.leaderboard.submission import (
     Refusal,
     Refused,
     Submission,
-    SubmittedModel,
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS
@@ -145,9 +144,18 @@ def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
         yield Refusal("MIXED_RUNS", "results", problem)
+    submitted = evidence.submission.model
     for file in evidence.files:
-        for problem in _model_differences(evidence.submission.model, file):
-            yield Refusal("MODEL_DIFFERS", file.path.name, f"the run was {problem}")
+        name = file.path.name
+        commit = mapping(file.content.get("config")).get("model_sha")
+        dtype = file.dtype or submitted.dtype
+        yield from _expect("MODEL_DIFFERS", name, "the dtype", dtype, submitted.dtype)
+        if not commit:
+            continue  # The weights are not of the Hub.
+        yield from _expect("MODEL_DIFFERS", name, "the commit", commit, submitted.revision)
+        if file.model.count("/") == 1 and not file.model.startswith((".", "/", "~")):
+            model, expected = short_name(file.model), short_name(submitted.name)
+            yield from _expect("MODEL_DIFFERS", name, "the model", model, expected)
 
 
 def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
@@ -155,15 +163,15 @@ def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal
     for file in evidence.files:
         name = file.path.name
         adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
-        yield from _expect(rules, name, "the backend", file.backend, *PLAIN_BACKENDS)
-        yield from _expect(rules, name, "what is added to the model", adapters, [])
         version = str(file.versions.get("lm_eval"))
+        yield from _expect("CONFIG_DIFFERS", name, "the backend", file.backend, *PLAIN_BACKENDS)
+        yield from _expect("CONFIG_DIFFERS", name, "what is added to the model", adapters, [])
         if not rules.takes_lm_eval(version):
-            problem = f"found {version[:40]}, expected {rules.lm_eval_versions}; run again"
-            yield Refusal("LM_EVAL_UNKNOWN", name, problem)
+            expected = str(rules.lm_eval_versions)
+            yield from _expect("LM_EVAL_UNKNOWN", name, "lm_eval", version, expected)
     for name, task in evidence.tasks.items():
         for setting, (actual, expected_values) in _settings(task, rules).items():
-            yield from _expect(rules, name, setting, actual, *expected_values)
+            yield from _expect("CONFIG_DIFFERS", name, setting, actual, *expected_values)
         if task.samples is not None and task.samples.request_problem:
             problem = f"{task.samples.request_problem}; leave out whatever changes prompts"
             yield Refusal("CONFIG_DIFFERS", name, problem)
@@ -175,16 +183,12 @@ def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal
 def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The whole published data was run, and the documents in the samples are those of the data."""
     for name, task in evidence.tasks.items():
-        counts = {task.task.effective, task.task.num_samples, task.rules.documents}
         limit = mapping(task.file.content.get("config")).get("limit")
-        if limit is not None or len(counts) > 1:
-            found = f"{task.task.effective} of {task.rules.documents} documents were run"
-            yield Refusal("LIMIT_RUN", name, f"{found}, with --limit {limit}; run the whole task")
         blob = mapping(task.task.metadata.get("data")).get("git_blob")
-        if blob != task.rules.git_blob:
-            found = short(blob, _LONGEST_VALUE)
-            problem = f"git blob {found}, the published file has {task.rules.git_blob}"
-            yield Refusal("WRONG_DATA", name, problem)
+        documents = [task.task.effective, task.task.num_samples]
+        yield from _expect("LIMIT_RUN", name, "--limit", limit, None)
+        yield from _expect("LIMIT_RUN", name, "documents", documents, 2 * [task.rules.documents])
+        yield from _expect("WRONG_DATA", name, "git_blob", blob, task.rules.git_blob)
         if task.samples is not None and not task.samples.problem:
             yield from _document_refusals(task, task.samples)
 
@@ -231,25 +235,12 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _model_differences(model: SubmittedModel, file: ResultsFile) -> Iterator[str]:
-    """In what a run is of another model than the submission says."""
-    commit = str(mapping(file.content.get("config")).get("model_sha") or "")
-    if commit and commit != model.revision:
-        yield f"of commit {commit[:40]}, not of {model.revision[:80]}"
-    is_on_hub = file.model.count("/") == 1 and not file.model.startswith((".", "/", "~"))
-    if is_on_hub and commit and short_name(file.model) != short_name(model.name):
-        yield f"of {file.model[:120]!r}, not of {model.name!r}"
-    if file.dtype and file.dtype != model.dtype:
-        yield f"in {str(file.dtype)[:40]}, not in {model.dtype[:40]}"
-
-
-def _expect(rules: Rules, where: str, name: str, actual: Any, *expected: Any) -> Iterator[Refusal]:
-    """Refuse a setting that is none of the expected ones."""
+def _expect(code: str, where: str, name: str, actual: Any, *expected: Any) -> Iterator[Refusal]:
+    """Refuse what is none of the expected values."""
     if actual not in expected:
         values = " or ".join(short(value, _LONGEST_VALUE) for value in expected)
-        found = f"{name} is {short(actual, _LONGEST_VALUE)}"
-        problem = f"{found}, expected {values}; {_run_again(rules)}"
-        yield Refusal("CONFIG_DIFFERS", where, problem)
+        found = f"{name} is {short(actual, _LONGEST_VALUE)}, expected {values}"
+        yield Refusal(code, where, f"{found}; run it with the leaderboard's config, on all rows")
 
 
 def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Sequence[Any]]]:
@@ -287,9 +278,9 @@ def _judge_refusals(
         problem = "judge_config with prompt_hashes is missing; run it again"
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
-    if "coefficients" in mapping(judge.get("options")):
-        problem = "the judge has coefficients of its own; run with the suite's"
-        yield Refusal("CONFIG_DIFFERS", task.task, problem)
+    options = mapping(judge.get("options"))
+    coefficients = options.get("coefficients")
+    yield from _expect("CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None)
     certificates = _certificates(evidence, task)
     expected_prompts = evidence_of_task.rules.judge_prompts
     for problem in _prompt_problems(judge, certificates.values(), expected_prompts):

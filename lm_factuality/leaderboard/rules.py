@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 from pydantic import BeforeValidator, Field
 
+from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
@@ -105,8 +106,6 @@ def leaderboard_names(folder: Path | None = None) -> list[str]:
 def read_rules(name: str, folder: Path | None = None) -> Rules:
     """Read the rules of a leaderboard from a folder or from the suite.
 
-    In the file, ``all_tasks`` holds what the tasks have in common.
-
     Raises:
         ConfigError: There is no such leaderboard, or its rules are not in order.
     """
@@ -117,22 +116,10 @@ def read_rules(name: str, folder: Path | None = None) -> Rules:
             f" {', '.join(names)}"
         )
     path = rules_folder(folder) / f"{name}.yaml"
-    content = read_config(path)
-    if isinstance(content, dict):
-        content = {**content, "name": name}
-        common = content.pop("all_tasks", {})
-        tasks = content.get("tasks")
-        if isinstance(common, dict) and isinstance(tasks, dict):
-            content["tasks"] = {task: _merge(task, common, own) for task, own in tasks.items()}
-    rules = read_settings(Rules, content, str(path))
+    content = mapping(read_config(path))
+    tasks = mapping(content.get("tasks"))
+    named = {task: {**mapping(settings), "task": task} for task, settings in tasks.items()}
+    rules = read_settings(Rules, {**content, "name": name, "tasks": named}, str(path))
     if not rules.headlines:
         raise ConfigError(f"{path}: ranks nothing: no task has a headline")
     return rules
-
-
-def _merge(task: str, common: Settings, own: Any) -> Any:
-    """The settings of a task, and those that all tasks have in common where it says nothing."""
-    if not isinstance(own, dict):
-        return own
-    metadata = {**(common.get("metadata") or {}), **(own.get("metadata") or {})}
-    return {**common, **own, "metadata": metadata, "task": task}

@@ -105,8 +105,8 @@ def read_submission(folder: Path) -> Submission:
         Refused: The file is missing or not in order.
     """
     if folder.is_symlink():
-        problem = "is a link; a submission is a folder of its own"
-        raise Refused(Refusal("PATH_ESCAPES", folder.name, problem))
+        sentence = "is a link; a submission is a folder of its own"
+        raise Refused(Refusal("PATH_ESCAPES", folder.name, sentence))
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         raise _invalid("no such file; make it with: lm-factuality leaderboard pack")

@@ -3,6 +3,7 @@
 These are tables 3 and 5 of Chiang and Lee (2024), by the labels of a sheet.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,30 +77,28 @@ def compare_responses(
     Yields:
         The means of both by model, and Pearson's r of the responses by model and of all together.
     """
-    models = list(dict.fromkeys(response.model for response in responses))
-    for model in models:
-        number = sum(response.model == model for response in responses)
-        yield count_cell("means", (model, "people"), "responses", number)
-        yield count_cell("means", (model, "judge"), "responses", number)
+    groups: dict[str, list[Response]] = defaultdict(list)
+    for response in responses:
+        groups[response.model].append(response)
+    for model, of_model in groups.items():
+        for side in ("people", "judge"):
+            yield count_cell("means", (model, side), "responses", len(of_model))
+    groups[OVERALL] = list(responses)
     for score in scores:
-        pairs: dict[str, list[tuple[float, float]]] = {model: [] for model in models}
-        overall = []
-        for response in responses:
-            if score.name in response.people and score.name in response.judge:
-                pair = (response.people[score.name], response.judge[score.name])
-                pairs[response.model].append(pair)
-                overall.append(pair)
-        if not overall:
-            continue  # Nobody measured this score.
-        for model, values in pairs.items():
-            for side, column in zip(("people", "judge"), zip(*values, strict=True), strict=False):
+        for model, of_model in groups.items():
+            pairs = []
+            for response in of_model:
+                if score.name in response.people and score.name in response.judge:
+                    pairs.append((response.people[score.name], response.judge[score.name]))
+            if not pairs:
+                continue  # Nobody measured this score.
+            yield AgreementCell("correlations", (model,), score.label, correlate(pairs), 1, 3)
+            if model == OVERALL:
+                continue
+            for side, column in zip(("people", "judge"), zip(*pairs, strict=True), strict=True):
                 measure = Measure(sum(column) / len(column), None, None, len(column))
-                times = int(score.times)
-                yield AgreementCell(
-                    "means", (model, side), score.label, measure, times, score.digits
-                )
-        for model, values in {**pairs, OVERALL: overall}.items():
-            yield AgreementCell("correlations", (model,), score.label, correlate(values), 1, 3)
+                form = (int(score.times), score.digits)
+                yield AgreementCell("means", (model, side), score.label, measure, *form)
 
 
 def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:

@@ -249,14 +249,9 @@ def _notes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return entries_of_notes
 
 
-def _listed(entries: Sequence[Entry], most: int = 6) -> str:
-    """Name runs in a sentence: "A, B on task" where all models ran on all tasks."""
-    tasks = dict.fromkeys(entry.result.task for entry in entries)
-    models = dict.fromkeys(entry.model.label for entry in entries)
-    is_whole = len(entries) == len(tasks) * len(models)
-    if is_whole and len(models) > 1:
-        return f"{listed(list(models), most)} on {listed(list(tasks), most)}"
-    return listed([f"{entry.model.label} on {entry.result.task}" for entry in entries], most)
+def _listed(entries: Sequence[Entry]) -> str:
+    """Name runs in a sentence."""
+    return listed([f"{entry.model.label} on {entry.result.task}" for entry in entries], 6)
 
 
 def _all_settings(chosen: Chosen) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from tqdm import tqdm
 
-from lm_factuality.benchmarks import all_benchmarks, find_benchmark
+from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.benchmarks.chosen import (
     Figure,
@@ -16,6 +16,7 @@ from lm_factuality.benchmarks.chosen import (
     figure,
     headline,
     newest,
+    score_called,
     suite_runs,
 )
 from lm_factuality.benchmarks.declaration import (
@@ -135,7 +136,7 @@ def tables(
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
         if benchmark_runs and benchmark.comparing.shown_beside is None:
-            yield _headline_table(benchmark, benchmark_runs)
+            yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
         for table in _pair_tables(benchmark, newest(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
@@ -153,9 +154,8 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
     """Raise ConfigError if the rows of no run have one of ``scores``."""
     names: set[str] = set()
     for run in runs:
-        benchmark = find_benchmark(run.task.kind)
-        if benchmark is not None:
-            names.update(score.name for score in compared_scores(benchmark, sorted(run.scored)))
+        scores_of_run = compared_scores(benchmark_of(run.task), sorted(run.scored))
+        names.update(score.name for score in scores_of_run)
     for name in scores:
         if name not in names:
             raise ConfigError(
@@ -164,26 +164,29 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
             )
 
 
-def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> ComparisonTable:
-    """Show the headline of a benchmark, one row per run."""
+def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> ComparisonTable:
+    """Show a score that a benchmark is about, one row per run."""
     scoring = benchmark.scoring
-    score = benchmark.score(scoring.headlines[0])
-    assert score is not None
+    score = score_called(benchmark.kind, name)
     rows = []
     runs_of_notes: dict[str, list[str]] = {}
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
         notes = list(run.notes)
-        correction = task.corrected.get(score.name)
+        measured = figure(task, name)
+        correction = task.corrected.get(name)
         if correction is not None:
             interval = score.between(correction.low, correction.high)
             corrected = f"{score.write(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
+        if measured is not None and measured.floor is not None:
+            floor = f"{score.write(measured.floor)}{score.unit}"
+            notes.append(f"knowing nothing scores {floor} on these rows")
         unscored = task.unscored
         if unscored:
             unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
-            notes.append(f"{unscored} {unit} unscored{_bounds(benchmark, task)}")
-        cells = score_cells(figure(task, score.name), score)
+            notes.append(f"{unscored} {unit} unscored{_bounds(task, score)}")
+        cells = score_cells(measured, score)
         rows.append((task.task, run.label, *cells, str(task.effective), str(unscored)))
         for note in notes:
             runs_of_notes.setdefault(note, []).append(f"{task.task}, {run.label}")
@@ -191,7 +194,7 @@ def _headline_table(benchmark: Benchmark, runs: Sequence[Run]) -> ComparisonTabl
     is_plain = score.label.replace(" ", "").isalpha() and not score.label[1:2].isupper()
     label = score.label.lower() if is_plain else score.label
     unit = " in percent" if score.unit == "%" else ""
-    columns = ("task", "model", f"#{score.name}", "#95% interval", f"#{scoring.unit}", "#unscored")
+    columns = ("task", "model", f"#{name}", "#95% interval", f"#{scoring.unit}", "#unscored")
     notes = [f"{'; '.join(names)}: {note}" for note, names in runs_of_notes.items()]
     return ComparisonTable(f"{benchmark.title} {label}{unit}", columns, rows, notes)
 
@@ -206,15 +209,13 @@ def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
     return value, score.between(measured.low, measured.high)
 
 
-def _bounds(benchmark: Benchmark, task: TaskResult) -> str:
-    """Say between what the headline would be if all unscored items were wrong, or right."""
-    name = headline(task)
-    score = benchmark.score(name)
-    ends = [number_of(task.metrics.get(end)) for end in bounds_of(name, None, None)]
-    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if score and end is not None]
+def _bounds(task: TaskResult, score: Score) -> str:
+    """Say between what a score would be if all unscored items were wrong, or right."""
+    ends = [number_of(task.metrics.get(name)) for name in bounds_of(score.name, None, None)]
+    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if end is not None]
     if len(texts) < 2:
         return ""
-    return f", {name} between {' and '.join(texts)} if they were wrong or right"
+    return f", {score.name} between {' and '.join(texts)} if they were wrong or right"
 
 
 def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
@@ -227,8 +228,7 @@ def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> lis
                 about = (published.task, published.label, metric)
                 rows.append((*about, "", str(value), "", published.where))
             for run in matching:
-                benchmark = find_benchmark(run.task.kind)
-                score = benchmark.score(metric) if benchmark else None
+                score = benchmark_of(run.task).score(metric)
                 measured = figure(run.task, metric)
                 cells = ("", str(value), "")
                 if measured is not None and score is not None:

@@ -14,8 +14,9 @@ from typer.main import get_command
 
 from lm_factuality.cli import main
 from lm_factuality.cli.main import app
-from tests.conftest import REPOSITORY, TASKS, example_row
+from tests.conftest import TASKS, example_row
 from tests.people.test_correct import labelled, run
+from tests.report.results import factor_task, write_results
 
 BASELINE = ["--model", "surface-baseline", "--model_args", "rule=random"]
 
@@ -123,39 +124,6 @@ def test_run_finds_own_and_other_tasks_and_saves_results(corpus, tmp_path, capsy
     assert "--limit 3" in output
 
 
-def test_run_takes_a_yaml_by_its_path(corpus, tmp_path, monkeypatch, capsys):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    arguments = [
-        *BASELINE,
-        "--tasks",
-        str(corpus / "my_factor.yaml"),
-        "--output_path",
-        str(tmp_path / "out"),
-    ]
-    assert main(["run", *arguments]) == 0
-    content = json.loads(
-        next((tmp_path / "out").rglob("results_*.json")).read_text(encoding="utf-8")
-    )
-    assert content["results"]["my_factor"]["sample_len"] == 3
-    assert "yaml_folder" not in content["configs"]["my_factor"]["metadata"]
-
-
-def test_run_takes_a_config_file(corpus, tmp_path, capsys):
-    config = tmp_path / "run.yaml"
-    config.write_text(
-        f"model: surface-baseline\nmodel_args: {{rule: shortest}}\ninclude_path: {corpus}\ntasks: [my_factor]\n"
-        f"use_cache: {tmp_path / 'cache'}\noutput_path: {tmp_path / 'out'}\n",
-        encoding="utf-8",
-    )
-    assert main(["run", "--config", str(config)]) == 0
-    assert "my_factor" in capsys.readouterr().out
-    caches = [path.name for path in tmp_path.glob("cache*")]
-    assert len(caches) == 1
-    assert re.fullmatch(r"cache-[0-9a-f]{12}_rank0\.db", caches[0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -202,7 +170,7 @@ def test_run_refuses_with_a_sentence(arguments, message, capsys):
 
 def test_configs_of_the_suite_are_found_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    results_file(tmp_path, "gpt2", 0.3)
+    write_results(tmp_path, {"news_factor": factor_task([True] * 10)}, "gpt2")
     assert main(["compare", str(tmp_path), "--with", "configs/reproduce/factor_figures.yaml"]) == 0
     assert "published" in capsys.readouterr().out
 
@@ -222,55 +190,3 @@ def test_results_that_lm_eval_failed_to_save_are_no_success(corpus, tmp_path, mo
     ]
     assert main(["run", *arguments]) == 1
     assert "lm_eval saved no results" in capsys.readouterr().err
-
-
-def results_file(folder: Path, model: str, accuracy: float | None, **metadata) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    values = {"sample_len": 736, "acc_bytes,none": 0.4, "unscored,none": 2.0}
-    if accuracy is not None:
-        values |= {
-            "factor_acc,none": accuracy,
-            "factor_acc_stderr,none": 0.017,
-            "factor_acc_worst,none": accuracy - 0.01,
-            "factor_acc_best,none": accuracy + 0.01,
-        }
-    data = {"is_upstream": False, "rows": 736, "upstream_rows": 1036, "git_blob": "abc"}
-    content = {
-        "results": {"news_factor": values, "hellaswag": {"acc,none": 0.3}},
-        "configs": {
-            "news_factor": {
-                "metadata": {
-                    "suite_version": "0.1.0",
-                    "benchmark": "factor",
-                    "window": 1024,
-                    "data": data,
-                    **metadata,
-                }
-            },
-            "hellaswag": {},
-        },
-        "config": {"model": "hf", "model_args": {"pretrained": "base"}},
-        "model_name": model,
-        "system_instruction": "Be brief.",
-    }
-    path = folder / "results_2026-01-01.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
-
-
-def test_compare_puts_results_beside_the_papers_figures(tmp_path, capsys):
-    results_file(tmp_path / "a", "facebook/opt-66b", 0.6667)
-    results_file(tmp_path / "b", "/models/opt-66b", None)
-    figures = REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml"
-    assert main(["compare", str(tmp_path), "--with", str(figures)]) == 0
-    output = capsys.readouterr().out
-    assert re.search(r"news_factor +facebook/opt-66b +66\.7 +63\.3 – 69\.9 +736 +2", output)
-    assert re.search(
-        r"news_factor +facebook/opt-66b +factor_acc +66\.7 +68\.1 +-1\.4 +section", output
-    )
-    assert re.search(r"news_factor +/models/opt-66b +none", output)
-    assert "not the published file: 736 rows of 1036" in output
-    assert "with a system instruction, which the paper's runs did not have" in output
-    assert "2 rows unscored, factor_acc between 65.7 and 67.7 if they were wrong or right" in output
-    assert re.search(r"wiki_factor +EleutherAI/gpt-neox-20b +factor_acc +58\.0", output)
-    assert "Left out: hellaswag is not a task of the suite" in output

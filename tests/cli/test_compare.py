@@ -7,20 +7,8 @@ import re
 from lm_factuality.cli import main
 from tests.benchmarks.factor.test_agreement import ONE, TWO, results
 from tests.conftest import REPOSITORY
-from tests.report.results import factor_task, write_results
 
 FIGURES = ["--with", str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")]
-
-
-def test_names_of_tasks_of_others_do_nothing_to_a_terminal(tmp_path, capsys):
-    odd = {**factor_task([True] * 10), "metadata": {}, "results": {"acc,none": 0.5}}
-    path = write_results(
-        tmp_path, {"my_factor": factor_task([True] * 10), "\x1b[2Jodd": odd}, with_samples=False
-    )
-    assert main(["compare", str(path)]) == 0
-    output = capsys.readouterr().out
-    assert "\x1b" not in output
-    assert "Left out: \\x1b[2Jodd is not a task of the suite" in output
 
 
 def test_measured_pairs_say_how_sure_they_are(tmp_path, capsys):

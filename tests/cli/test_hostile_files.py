@@ -3,13 +3,11 @@ traceback, and in bounded time."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import shutil
 import sys
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +15,8 @@ import pytest
 
 from factor_gen.cli import main as factor_gen
 from lm_factuality.cli import main as lm_factuality
-from lm_factuality.ground import records
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import MOST_NESTED, parse_json, whole_folder
+from lm_factuality.ground.files import whole_folder
 from tests.conftest import TASKS
 from tests.hostile import write_hostile
 from tests.report.results import factor_task, write_results
@@ -166,50 +163,6 @@ def test_a_hostile_file_ends_in_a_sentence(command: str, hostile, tmp_path, caps
 
 
 BLOCK = b"0" * 2**20
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda path: records.read_text(path, "expected JSON"),
-        lambda path: list(records.lines_of(path, "expected lines")),
-        lambda path: lm_factuality(
-            ["knowledge", "build", str(path), "--out", str(path.with_name("out.db"))]
-        ),
-    ],
-    ids=["text", "lines", "passages"],
-)
-def test_a_small_file_that_unpacks_to_a_large_one_is_not_unpacked(
-    read, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(records, "MOST_LINE", 2**22)
-    monkeypatch.setattr(records, "MOST_TEXT", 2**22)
-    path = tmp_path / "bomb.jsonl.gz"
-    path.write_bytes(gzip.compress(BLOCK) * 200)
-    tracemalloc.start()
-    try:
-        problem = ""
-        read(path)
-    except DataError as error:
-        problem = str(error)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 60 * 2**20
-    said = problem + capsys.readouterr().err
-    assert "bomb.jsonl.gz" in said
-    assert "4,194,304" in said
-
-
-def test_json_is_taken_to_a_depth_and_no_further():
-    def deep(levels):
-        return "[" * levels + "1" + "]" * levels
-
-    assert parse_json(deep(MOST_NESTED)) is not None
-    for levels in (MOST_NESTED + 1, 900, 100_000):
-        with pytest.raises(ValueError, match="nested too deeply"):
-            parse_json(deep(levels))
-    with pytest.raises(ValueError, match="4300 digits"):
-        parse_json("9" * 6000)
 
 
 def test_a_link_as_out_stands_for_its_folder(tmp_path):

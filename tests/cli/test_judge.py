@@ -109,18 +109,6 @@ def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert str(tmp_path / "judged" / "metrics.json") in printed
 
 
-def test_judging_again_asks_nothing_and_says_the_same(judge, server, tmp_path):
-    assert judge() == 0
-    sent = len(server.bodies)
-    assert judge(out="again") == 0
-    assert len(server.bodies) == sent
-    first, second = read(tmp_path / "judged"), read(tmp_path / "again")
-    assert first[1] == second[1]
-    assert second[0]["about"]["judge_usage"]["calls"] == 0
-    del first[0]["about"], second[0]["about"]
-    assert first[0] == second[0]
-
-
 def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
     assert judge("--dry-run") == 0
     assert not server.bodies

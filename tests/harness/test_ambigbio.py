@@ -264,28 +264,6 @@ def test_a_knowledge_source_is_used_and_named(evaluate, data, tmp_path):
     assert output["configs"]["ambigbio"]["metadata"]["knowledge"] == "pages.db"
 
 
-def test_an_entity_without_a_page_supports_nothing(evaluate, data, tmp_path):
-    import sqlite3
-
-    path = tmp_path / "painters.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE documents (title PRIMARY KEY, text)")
-        for title, text in {
-            doc["title"]: doc["text"] for row in ROWS for doc in row["docs"]
-        }.items():
-            if title.endswith("(painter)"):
-                connection.execute("INSERT INTO documents VALUES (?, ?)", (title, text))
-    metadata = {"generations": str(data), "judge": "lexical", "knowledge": str(path)}
-    output = evaluate(
-        "constant-answer", ["ambigbio"], model_args={"answer": ANSWER}, metadata=metadata
-    )
-    metrics = output["results"]["ambigbio"]
-    for name in ("factscore", "factscore_worst", "factscore_best", "d_factscore"):
-        assert metrics[f"{name},judge"] == pytest.approx(2 / 3)  # nobody known flew mail
-    record = verdict_of(output["samples"]["ambigbio"][0])
-    assert (record["scores"]["candidates"], record["scores"]["without_page"]) == (2, 1)
-
-
 def test_with_a_model_that_generates(evaluate, checkpoint, data):
     output = evaluate(
         "hf",

@@ -4,13 +4,10 @@ samples that can be judged again."""
 from __future__ import annotations
 
 import json
-import pickle
 from functools import partialmethod
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-import torch
 import yaml
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
@@ -332,43 +329,3 @@ def test_predict_only_keeps_all_generations(evaluate, tiny, write_rows, my_yaml,
     ]
     assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
     assert FACTOR_GENERATION.check(samples[0]["doc"], samples[0]["resps"][0]) is None
-
-
-def test_two_processes_judge_every_row_once(checkpoint, write_rows, my_yaml, tmp_path):
-    """The first process gathers what the second sends, pickled, as over a wire. Its share has a row
-    more, so lm_eval pads."""
-    from lm_eval import evaluate as lm_eval_evaluate
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
-
-    class OneOfTwo(HFLM):
-        sent: ClassVar[list[bytes]] = []
-
-        def start(self, rank: int):
-            self._rank, self._world_size = rank, 2
-            return self
-
-        def all_gather(self, tensor):
-            return torch.stack([tensor, tensor + 4])
-
-        def gather_object(self, obj, dst=0):
-            if self.rank == 1:
-                return self.sent.append(pickle.dumps(obj))
-            return [obj, pickle.loads(self.sent.pop(0))]
-
-        def barrier(self):
-            pass
-
-    write_rows(
-        [example_row(doc_id=str(i), turncated_prefixes=f"Part {i}. ") for i in range(4)] + ROWS[1:2]
-    )
-    name = my_yaml()
-    manager = TaskManager(include_path=[str(TASKS), str(tmp_path)], include_defaults=False)
-    lm = OneOfTwo(pretrained=str(checkpoint), dtype="float32", device="cpu")
-    assert lm_eval_evaluate(lm.start(1), manager.load([name]), bootstrap_iters=1) is None
-    found = lm_eval_evaluate(lm.start(0), manager.load([name]), bootstrap_iters=1)
-    samples = found["samples"]["my_generation"]
-    assert sorted(sample["doc_id"] for sample in samples) == [0, 1, 2, 3, 4]
-    assert sorted(len(sample["resps"][0]) for sample in samples) == [0, 3, 3, 3, 3]
-    assert found["results"]["my_generation"]["without_fact,judge"] == 1
-    assert all(len(sample["doc"]["mean_logprob"]) == 4 for sample in samples)

@@ -61,24 +61,6 @@ def sample(checkpoint):
     )
 
 
-def test_metrics_are_the_means_of_what_the_samples_say(sample):
-    results, samples = sample["results"]["sample_factor"], sample["samples"]["sample_factor"]
-    assert len(samples) == 60
-    for metric in ("factor_acc", "acc", "acc_bytes"):
-        outcomes = [Outcome(each[metric], each["doc"]["doc_id"]) for each in samples]
-        assert results[f"{metric},none"] == pytest.approx(sum(outcomes) / 60)
-        assert results[f"{metric}_stderr,none"] == pytest.approx(clustered_stderr(outcomes))
-    right = 0
-    for each in samples:
-        assert len(each["factor_mean_logprob"]) == len(each["factor_num_tokens"]) == 4
-        wins = all(
-            each["factor_mean_logprob"][0] > other for other in each["factor_mean_logprob"][1:]
-        )
-        assert each["factor_acc"] == wins
-        right += wins
-    assert results["factor_acc,none"] == pytest.approx(right / 60)
-
-
 def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_rows):
     shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
     longest = {"completion": "It fell down.", "contradiction_0": "It fell."}

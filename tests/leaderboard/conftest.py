@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.ground.files import sha256_of
 from lm_factuality.leaderboard.pack import PackOptions, pack
 from lm_factuality.leaderboard.submission import FILE
 from tests.conftest import REPOSITORY, TASKS
+from tests.leaderboard.reseal import hashes_of, read_rows, seal_files, write_rows
 
 MODEL = "example/smaller"
 
@@ -106,13 +106,14 @@ class Forger:
         """``change`` works on the list of samples; with ``rehash`` lm_eval's own hashes are made
         right too."""
         path = self.samples(task)
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = read_rows(path)
         change(rows)
-        path.write_text(
-            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
-        )
+        write_rows(path, rows)
         if rehash:
-            self._rehash(task, rows)
+            digest = hashes_of(rows)
+            self._change(
+                self.results, lambda content: content["task_hashes"].update({task: digest})
+            )
         if seal:
             self.seal()
 
@@ -124,20 +125,7 @@ class Forger:
         return next(self.folder.glob(f"samples_{task}_2*.jsonl"))
 
     def seal(self) -> None:
-        def reseal(submission: dict[str, Any]) -> None:
-            for each in submission["files"]:
-                path = self.folder / each["path"]
-                if path.is_file():
-                    each |= {"sha256": sha256_of(path), "bytes": path.stat().st_size}
-
-        self.change_submission(reseal)
-
-    def _rehash(self, task: str, rows: list[dict[str, Any]]) -> None:
-        import hashlib
-
-        joined = "".join(row["doc_hash"] + row["prompt_hash"] + row["target_hash"] for row in rows)
-        digest = hashlib.sha256(joined.encode()).hexdigest()
-        self._change(self.results, lambda content: content["task_hashes"].update({task: digest}))
+        seal_files(self.folder)
 
     @staticmethod
     def _change(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -234,7 +234,7 @@ CASES = {
     "a row that is now right": (_rows(FACTOR, _better_row), "SCORE_CHANGED"),
     "a row's metric alone": (_rows(FACTOR, _better_row_metric), "SCORE_CHANGED"),
     "verdicts without errors": (_rows(GEN, _gentler_verdicts), "SCORE_CHANGED"),
-    "scores beside unchanged judgements": (_rows(BIO, _gentler_scores), "SAMPLES_INVALID"),
+    "scores beside unchanged judgements": (_rows(BIO, _gentler_scores), "SCORE_CHANGED"),
     "a verdict on another response": (_rows(GEN, _verdict_on_another), "SAMPLES_INVALID"),
     "samples changed, hash not": (_rows(FACTOR, _better_row, seal=False), "SAMPLES_CHANGED"),
     "results changed, hash not": (
@@ -366,7 +366,7 @@ FORGED_SAMPLES = {
     "numbers in other digits": (
         _answers(lambda is_true, answer: ["١", *answer[1:]] if is_true else answer),
         "SAMPLES_INVALID",
-        "in the digits 0 to 9",
+        "expected a valid number",
     ),
     "contradictions that are no numbers": (
         _answers(lambda is_true, answer: ["-1" if is_true else "nan", *answer[1:]]),
@@ -382,7 +382,7 @@ FORGED_SAMPLES = {
     "a judge of its own coefficients": (
         _metadata_of_judge(options={"coefficients": "mine.json"}),
         "CONFIG_DIFFERS",
-        "coefficients of its own",
+        "the judge's coefficients is 'mine.json'",
     ),
     "retrieval in the backend": (
         _result(lambda content: content["config"].update(model="hf-ralm")),
@@ -397,7 +397,7 @@ FORGED_SAMPLES = {
     "an lm_eval that is too old": (
         _result(lambda content: content.update(lm_eval_version="0.4.0")),
         "LM_EVAL_UNKNOWN",
-        "found 0.4.0",
+        "lm_eval is '0.4.0'",
     ),
 }
 

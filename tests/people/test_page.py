@@ -17,7 +17,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-from tests.people.conftest import answers
 from tests.report.conftest import HOSTILE
 from tests.report.test_browser import CONTRAST
 
@@ -172,81 +171,6 @@ def test_a_reload_keeps_progress_and_two_people_do_not_mix(visit, place):
     assert item_of(browser) == 3
     press(browser, Keys.ARROW_LEFT)
     assert chosen(browser) == ["knowledge"]
-
-
-def test_on_a_phone_answers_are_under_the_thumb(visit, place):
-    browser = visit(place, 375, 740)
-    begin(browser)
-    for _ in range(2):
-        boxes = browser.execute_script(
-            "return [...document.querySelectorAll('.option, #bar button')].map((b) => b.getBoundingClientRect().toJSON())"
-        )
-        assert all(
-            box["left"] >= 0 and box["right"] <= 375 and box["top"] >= 0 and box["bottom"] <= 740
-            for box in boxes
-        )
-        assert all(box["height"] >= 40 and box["width"] >= 40 for box in boxes)
-        browser.execute_script("scrollTo(0, document.documentElement.scrollHeight)")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= 375
-    covered = browser.execute_script(
-        "const n = document.getElementById('note').getBoundingClientRect(), o = document.querySelector('.options').getBoundingClientRect(); return n.bottom > o.top + 1"
-    )
-    assert not covered, "all that stands beside an item can be scrolled into view"
-    browser.find_element(By.CSS_SELECTOR, '[data-value="fooled"]').click()
-    assert item_of(browser) == 2
-    browser.find_element(By.ID, "back").click()
-    assert chosen(browser) == ["fooled"]
-
-
-def test_going_on_elsewhere(visit, place, tmp_path):
-    key = read_key(tmp_path / "sheet.key.json")
-    half = answers(key)[:5]
-    (tmp_path / "half.json").write_text(json.dumps(half), encoding="utf-8")
-    (tmp_path / "other.json").write_text(json.dumps([{**half[0], "sheet": "0"}]), encoding="utf-8")
-    (tmp_path / "odd.json").write_text(
-        json.dumps([half[0], {**half[1], "answer": "maybe"}]), encoding="utf-8"
-    )
-    (tmp_path / "none.json").write_text("{}", encoding="utf-8")
-    (tmp_path / "text.json").write_text("sheet", encoding="utf-8")
-    browser = visit(place)
-
-    def load(name):
-        before = browser.find_element(By.CLASS_NAME, "cover")
-        browser.find_element(By.ID, "import").send_keys(str(tmp_path / name))
-        WebDriverWait(browser, 5).until(
-            lambda driver: driver.find_element(By.CLASS_NAME, "cover") != before
-        )
-        return browser.find_element(By.ID, "said").text
-
-    for name, message in {
-        "other": "another sheet",
-        "odd": "none was taken over",
-        "none": "no labels",
-        "text": "not JSON",
-    }.items():
-        assert message in load(f"{name}.json")
-        assert not browser.find_elements(By.ID, "csv")
-    assert load("half.json") == "5 answers taken over."
-    assert browser.find_element(By.ID, "person").get_attribute("value") == "Ana"
-    exported = json.loads(downloaded(browser, tmp_path, "json").read_text(encoding="utf-8"))
-    assert [line["answer"] for line in exported] == [each["answer"] for each in half]
-
-
-def test_where_nothing_can_be_kept_the_page_says_so(visit, browser, place):
-    source = "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }"
-    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
-    try:
-        visit(place)
-        assert (
-            "export your answers before you close it" in browser.find_element(By.ID, "unkept").text
-        )
-        begin(browser)
-        press(browser, "1")
-        assert item_of(browser) == 2
-    finally:
-        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
-        press(browser, "m")
-        browser.find_element(By.ID, "csv").click()  # what was exported may be left
 
 
 @pytest.mark.parametrize("task", ["gen", "bio", "felm"])

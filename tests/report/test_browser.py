@@ -145,30 +145,6 @@ def test_every_page_is_quiet_fits_a_phone_and_is_readable_in_the_dark(visit, pag
     assert not browser.find_elements("css selector", "main img, iframe")
 
 
-def test_columns_sort_by_click_and_by_keyboard(visit):
-    browser = visit("factor.html")
-    table = "#factor-my_factor"
-
-    def first():
-        return texts(browser, f"{table} tbody th")
-
-    assert first() == ["org/model-1b", "org/model-7b", "org/model-30b"]
-    size = browser.find_elements("css selector", f"{table} thead button")[1]
-    size.click()
-    assert first() == ["org/model-30b", "org/model-7b", "org/model-1b"]
-    assert (
-        browser.find_elements("css selector", f"{table} thead th")[1].get_attribute("aria-sort")
-        == "descending"
-    )
-    size.send_keys("\ue007")  # Enter
-    assert first() == ["org/model-1b", "org/model-7b", "org/model-30b"]
-    size.send_keys(" ")
-    assert first() == ["org/model-30b", "org/model-7b", "org/model-1b"]
-    assert len(browser.find_elements("css selector", f"{table} [aria-sort]")) == 1
-    outline = browser.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"  # where the keyboard is can be seen
-
-
 def test_a_wide_table_says_that_it_goes_on_until_its_end_is_seen(visit):
     browser = visit("factor.html", 375)
     wide = "return document.querySelector('#factor-my_factor').closest('.scroll').classList.contains('wide')"
@@ -178,20 +154,6 @@ def test_a_wide_table_says_that_it_goes_on_until_its_end_is_seen(visit):
     )
     wait(browser, lambda: not browser.execute_script(wide))
     assert not visit("index.html", 2600).find_elements("css selector", ".scroll.wide")
-
-
-def test_tables_are_searched_and_filtered(visit):
-    browser = visit("index.html")
-    press(browser, "/")
-    field = browser.switch_to.active_element
-    assert field.get_attribute("data-search") == "figures"
-    field.send_keys("model-7")
-    assert [text.split("\n")[0] for text in texts(browser, "#figures tbody th") if text] == [
-        "org/model-7b"
-    ]
-    assert texts(browser, '[data-count="figures"]') == ["1 of 3 rows"]
-    choose(browser, "Task", "my_felm")
-    assert texts(browser, '[data-count="runs"]') == ["2 of 7 rows"]
 
 
 def test_plots_say_what_they_show_and_have_their_numbers_beneath(visit):
@@ -210,19 +172,6 @@ def test_plots_say_what_they_show_and_have_their_numbers_beneath(visit):
     assert "1B 70.0 59.5 – 78.7" in " ".join(texts(browser, ".plot:first-child tbody tr"))
     ids = browser.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert len(ids) == len(set(ids))
-
-
-def test_the_theme_button_turns_the_page_and_keeps_it(visit):
-    browser = visit("index.html")
-    light = browser.find_element("css selector", "html").value_of_css_property("background-color")
-    browser.find_element("css selector", ".theme").click()
-    dark = browser.find_element("css selector", "html").value_of_css_property("background-color")
-    assert dark != light
-    browser.find_element("link text", "FACTOR").click()
-    assert (
-        browser.find_element("css selector", "html").value_of_css_property("background-color")
-        == dark
-    )
 
 
 def test_samples_are_browsed_by_keyboard_in_pages(visit):
@@ -316,15 +265,3 @@ def test_judged_texts_are_coloured_and_not_by_colour_alone(visit):
         ["has an error", "flagged", "found"],
         ["factual"],
     ]
-
-
-def test_many_rows_stay_quick(browser, tmp_path, visit):
-    write_results(tmp_path / "r", {"my_factor": factor_task([True, False, True] * 1422)})
-    build_report([tmp_path / "r"], tmp_path / "out")
-    browser.get(f"{(tmp_path / 'out').as_uri()}/samples.html")
-    started = time.monotonic()
-    wait(browser, lambda: texts(browser, ".list output") == ["4,266 rows"])
-    press(browser, "/")
-    browser.switch_to.active_element.send_keys("1870. 4265.")
-    wait(browser, lambda: texts(browser, ".list output") == ["1 of 4,266 rows"])
-    assert time.monotonic() - started < 5

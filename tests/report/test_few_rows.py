@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import LEAST_ROWS, figure
+from lm_factuality.benchmarks.chosen import LEAST_ROWS
 from lm_factuality.cli import main
 from lm_factuality.report.build import build_report
-from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, felm_task, write_results
 from tests.report.test_build import read, text_of
 
@@ -35,17 +34,6 @@ def test_below_ten_rows_a_score_is_withheld_and_its_interval_is_not(tmp_path, ca
     assert "100.0   72.2 – 100.0" in output
 
 
-def test_a_score_has_one_interval_wherever_it_stands(tmp_path, capsys):
-    path = write_results(tmp_path / "r", {"my_factor": factor_task([True] * 30 + [False] * 10)})
-    found = figure(read_results_file(path).tasks[0], "factor_acc")
-    between = f"{100 * found.low:.1f} – {100 * found.high:.1f}"
-    build_report([path], tmp_path / "out")
-    for page in ("index.html", "factor.html"):
-        assert f"75.0 {between}" in text_of(read(tmp_path / "out", page))
-    assert main(["compare", str(path)]) == 0
-    assert between in capsys.readouterr().out
-
-
 def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_path):
     task = felm_task(["Answer: 2"] * 10 + ["I do not know."] * 3)
     task["results"] |= {"truncated,none": 1.0}
@@ -62,13 +50,3 @@ def test_reasons_of_unscored_rows_are_counted_and_notes_stand_on_the_page(tmp_pa
         "my_felm org/small-125m no answer line (try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N) 3"
         in text_of(read(tmp_path / "out", "felm.html"))
     )
-
-
-@pytest.mark.parametrize("has_browser", [True, False])
-def test_open_shows_the_report(has_browser, tmp_path, monkeypatch, capsys):
-    opened = []
-    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or has_browser)
-    write_results(tmp_path / "r", {"my_factor": factor_task([True] * 12)})
-    assert main(["report", str(tmp_path / "r"), "--out", str(tmp_path / "out"), "--open"]) == 0
-    assert opened == [(tmp_path / "out" / "index.html").as_uri()]
-    assert ("No browser was found" in capsys.readouterr().out) == (not has_browser)

@@ -7,7 +7,6 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure, headline
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.results.read import read_results_files
@@ -90,16 +89,6 @@ def test_a_variant_says_what_makes_another_model(backend, arguments, variant, tm
     assert file.variant == variant
 
 
-@pytest.mark.parametrize("metric", ["factor_acc", "acc_bytes"])
-def test_a_figure_has_an_interval_around_it(metric, short_run):
-    task = find(short_run, "sample_factor")
-    found = figure(task, metric)
-    assert 0 <= found.low < found.value < found.high <= 1
-    assert (found.n, found.unscored) == (12, 0)
-    assert headline(task) == "factor_acc"
-    assert figure(task, "no_such_metric") is None
-
-
 def test_samples_of_another_task_are_an_error(short_run):
     task = find(short_run, "sample_factor")
     with pytest.raises(
@@ -176,14 +165,3 @@ def test_a_line_that_is_no_sample_is_named(line, tmp_path):
     path.write_text(json.dumps({"doc_id": 0, "doc": {}}) + f"\n{line}\n", encoding="utf-8")
     with pytest.raises(DataError, match="samples.jsonl:2"):
         list(read_samples(path))
-
-
-def test_samples_of_two_filters_are_read_once(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    rows = [
-        {"doc_id": number, "doc": {}, "filter": name}
-        for name in ("one", "two")
-        for number in range(2)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert [each["filter"] for each in read_samples(path)] == ["one", "one"]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +41,6 @@ _FIGURE = (
 
 
 @dataclass(frozen=True)
-class LeaderboardRow:
-    """A model in a leaderboard."""
-
-    entry: LeaderboardEntry
-    """Its newest entry."""
-
-    ranks: dict[str, int | None]
-    """By task."""
-
-    twins: tuple[str, ...]
-    """Models of another name that gave the same answers to a whole task."""
-
-    @property
-    def scores(self) -> Mapping[str, RankedScore]:
-        return self.entry.scores
-
-
-@dataclass(frozen=True)
 class LeaderboardTable:
     """A leaderboard.
 
@@ -68,7 +50,8 @@ class LeaderboardTable:
 
     rules: Rules
     tasks: tuple[str, ...]
-    rows: tuple[LeaderboardRow, ...]
+    rows: tuple[LeaderboardEntry, ...]
+    """The newest entry of each model, with its ranks."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +161,11 @@ def pages(
     )
     for entries in board.models:
         newest = entries[0]
+        folders = {entry.folder for entry in entries}
         rows = [(table, row) for table in board.tables for row in table.rows]
         values = {
             "entries": entries,
-            "rows": [(table, row) for table, row in rows if row.entry in entries],
+            "rows": [(table, row) for table, row in rows if row.folder in folders],
             "report": (reports or {}).get(newest.slug),
             "metric_of": score_called,
         }
@@ -193,17 +177,20 @@ def _to_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leaderb
     for entry in newest_first:
         by_model.setdefault(entry.identity, entry)
     entries = list(by_model.values())
-    rows = [LeaderboardRow(entry, {}, _twins_of(entry, entries)) for entry in entries]
+    ranked: list[dict[str, RankedScore]] = [dict(entry.scores) for entry in entries]
     tasks = []
     for task in rules.headlines:
-        with_score = [row for row in rows if task in row.scores]
+        with_score = [scores for scores in ranked if task in scores]
         if not with_score:
             continue
         tasks.append(task)
-        intervals = [row.scores[task].interval for row in with_score]
-        places = ranks(intervals, with_score[0].scores[task].higher)
-        for row, rank in zip(with_score, places, strict=True):
-            row.ranks[task] = rank
+        intervals = [scores[task].interval for scores in with_score]
+        places = ranks(intervals, with_score[0][task].higher)
+        for scores, rank in zip(with_score, places, strict=True):
+            scores[task] = replace(scores[task], rank=rank)
+    rows = []
+    for entry, scores in zip(entries, ranked, strict=True):
+        rows.append(replace(entry, scores=scores, twins=_twins_of(entry, entries)))
     rows.sort(key=lambda row: _order(row, tasks))
     return LeaderboardTable(rules, tuple(tasks), tuple(rows))
 
@@ -219,38 +206,37 @@ def _twins_of(entry: LeaderboardEntry, entries: Sequence[LeaderboardEntry]) -> t
     return tuple(sorted(twins - {entry.model}))
 
 
-def _order(row: LeaderboardRow, tasks: Sequence[str]) -> tuple[Any, ...]:
+def _order(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
     keys: list[tuple[bool, float, float]] = []
     for task in tasks:
         score = row.scores.get(task)
         value = score.value_in_doubt if score else 0.0
         # Scores without a rank come behind the others, and before rows without a score.
-        rank = row.ranks.get(task) or math.inf
+        rank = (score.rank if score else None) or math.inf
         keys.append((score is None, rank, -value if score and score.higher else value))
-    return (*keys, row.entry.model, row.entry.folder)
+    return (*keys, row.model, row.folder)
 
 
-def _row_json(row: LeaderboardRow) -> dict[str, Any]:
-    entry = row.entry
+def _row_json(row: LeaderboardEntry) -> dict[str, Any]:
     scores = []
-    for task, score in row.scores.items():
+    for score in row.scores.values():
         figure = {name: getattr(score.figure, name) for name in _FIGURE}
         corrected = score.figure.corrected
         figure["corrected"] = corrected and asdict(corrected)
         fields = asdict(score)
         del fields["figure"]
-        scores.append({**figure, **fields, "rank": row.ranks[task]})
+        scores.append({**figure, **fields})
     return {
-        "model": entry.model,
-        "revision": entry.submission.model.revision,
-        "dtype": entry.dtype,
-        "backend": entry.backend,
-        "num_parameters": entry.num_parameters,
-        "weights": entry.access,
-        "folder": entry.folder,
-        "sha256": entry.digest,
-        "date": entry.date,
-        "rerun": entry.rerun or None,
+        "model": row.model,
+        "revision": row.submission.model.revision,
+        "dtype": row.dtype,
+        "backend": row.backend,
+        "num_parameters": row.num_parameters,
+        "weights": row.access,
+        "folder": row.folder,
+        "sha256": row.digest,
+        "date": row.date,
+        "rerun": row.rerun or None,
         "same_answers_as": list(row.twins),
         "scores": scores,
     }
@@ -267,6 +253,5 @@ def _values_of_table(table: LeaderboardTable) -> dict[str, Any]:
         "table": table,
         "shown": metrics,
         "judges": judges,
-        "filters": [(facet, label, f"entry.{facet}") for facet, label in SITE["filters"].items()],
         "rule": SITE["rule"],
     }

@@ -3,9 +3,7 @@
 Every submission is checked. One is accepted only if the site can show it, and is never an error.
 """
 
-import json
 import logging
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -26,6 +24,7 @@ from lm_factuality.leaderboard.site.entries import (
     digest_of,
     to_entry,
 )
+from lm_factuality.report.build import build_report
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +39,6 @@ class BuiltSite:
     models: int
     accepted: int
     refused: int
-    unreported: tuple[str, ...]
-    """The models without a report."""
 
 
 def build_site(
@@ -75,8 +72,8 @@ def build_site(
         accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
         refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
         board = to_board(accepted, refused, rules)
-        unreported = write_site(board, part, title, submissions if reports else None)
-    return BuiltSite(len(board.models), len(accepted), len(refused), unreported)
+        write_site(board, part, title, submissions if reports else None)
+    return BuiltSite(len(board.models), len(accepted), len(refused))
 
 
 def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardEntry | RefusedEntry:
@@ -102,11 +99,6 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         rules_of_entry = read_rules(checked.evidence.submission.leaderboard, rules)
         entry = to_entry(checked.evidence, rules_of_entry, name, digest)
         entry = replace(entry, rerun=describe_rerun(folder, digest))
-        # What cannot be written is found in a trial, where it costs only this submission.
-        board = to_board([entry], [], rules)
-        content = json.dumps(board_json(board), allow_nan=False, ensure_ascii=False)
-        for _, text in (*pages(board, ""), (MARK, content)):
-            text.encode()
     except Exception as error:
         # One folder that the site cannot cope with must not take the site away from all others.
         logger.exception("%s: cannot be shown", folder)
@@ -118,41 +110,23 @@ def _cannot_be_shown(name: str, problem: str) -> RefusedEntry:
     return RefusedEntry(printable(name), "not known", (("SUBMISSION_INVALID", problem),))
 
 
-def write_site(
-    board: Board, folder: Path, title: str, submissions: Path | None = None
-) -> tuple[str, ...]:
-    """Write the site, with reports if the folder of submissions is given.
-
-    Returns:
-        The models that have no report.
-    """
+def write_site(board: Board, folder: Path, title: str, submissions: Path | None = None) -> None:
+    """Write the site, with reports if the folder of submissions is given."""
     for name in (STYLE, SCRIPT):
         write_text(folder / "assets" / name, read_asset(name))
     write_text(folder / "assets" / "leaderboard.css", read_file(f"{__package__}/leaderboard.css"))
     reports: dict[str, str] = {}
-    unreported: list[str] = []
     for entries in board.models if submissions else ():
         newest = entries[0]
         runs = [Path(submissions or "", entry.folder) for entry in entries]
-        if _write_report(runs, folder / "reports" / newest.slug, newest.model):
-            reports[newest.slug] = f"../reports/{newest.slug}/index.html"
+        try:
+            build_report(runs, folder / "reports" / newest.slug, newest.model)
+        except ConfigError:
+            raise  # Something on this machine is wrong, not the submission.
+        except Exception:
+            logger.exception("%s: no report, its samples cannot be shown", newest.model)
         else:
-            unreported.append(newest.model)
+            reports[newest.slug] = f"../reports/{newest.slug}/index.html"
     for name, page in pages(board, title, reports):
         write_text(folder / name, page)
     write_json(folder / MARK, board_json(board))
-    return tuple(unreported)
-
-
-def _write_report(runs: Sequence[Path], folder: Path, title: str) -> bool:
-    """Write the report of a model's samples. Return whether that could be done."""
-    from lm_factuality.report.build import build_report  # takes long
-
-    try:
-        build_report(runs, folder, title)
-    except ConfigError:
-        raise  # Something on this machine is wrong, not the submission.
-    except Exception:
-        logger.exception("%s: no report of its samples", title)
-        return False
-    return True

@@ -59,6 +59,8 @@ class RankedScore:
     answers: str
     """A hash of what the model answered."""
 
+    rank: int | None = None
+
     @property
     def interval(self) -> Interval | None:
         """What the score is ranked by.
@@ -121,6 +123,9 @@ class LeaderboardEntry:
     rerun: str = ""
     """What came of running a part of it again; empty if nobody did."""
 
+    twins: tuple[str, ...] = ()
+    """Models of another name that gave the same answers to a whole task."""
+
     @property
     def model(self) -> str:
         return self.submission.model.name
@@ -152,11 +157,6 @@ class LeaderboardEntry:
             if self.submission.model.revision.startswith(start):
                 return str(name)
         return "open weights"
-
-    @property
-    def judge(self) -> str:
-        judges = {score.judge for score in self.scores.values() if score.judge}
-        return ", ".join(sorted(judges)) or "none"
 
     @property
     def about(self) -> str:

@@ -67,7 +67,6 @@ def entry(model: str, *scores: RankedScore, **changes: Any) -> LeaderboardEntry:
             revision=changes.pop("revision", "0123456789abcdef0123456789abcdef01234567"),
             dtype=changes.pop("dtype", "bfloat16"),
         ),
-        notes=changes.pop("notes", ""),
         files=(PackedFile(path="results_x.json", sha256="cd" * 32, bytes=1234),),
     )
     values: dict[str, Any] = {

@@ -9,7 +9,7 @@ def test_rows_are_ordered_by_rank_then_score() -> None:
         [entry("a/low", score(0.5)), entry("a/tied", score(0.8)), entry("a/best", score(0.81))]
     )
     (table,) = board.tables
-    assert [(row.entry.model, row.ranks["wiki_factor"]) for row in table.rows] == [
+    assert [(row.model, row.scores["wiki_factor"].rank) for row in table.rows] == [
         ("a/best", 1),
         ("a/tied", 1),
         ("a/low", 3),
@@ -24,9 +24,9 @@ def test_unscored_rows_win_no_rank() -> None:
         [entry("a/one", score(0.8, unscored=9, worst=0.72, best=0.81)), entry("a/two", score(0.75))]
     )
     assert [
-        [row.ranks["wiki_factor"] for row in board.tables[0].rows] for board in (sure, unsure)
+        [row.scores["wiki_factor"].rank for row in board.tables[0].rows] for board in (sure, unsure)
     ] == [[1, 2], [1, 2]]
-    assert [[row.entry.model for row in board.tables[0].rows] for board in (sure, unsure)] == [
+    assert [[row.model for row in board.tables[0].rows] for board in (sure, unsure)] == [
         ["a/one", "a/two"],
         ["a/two", "a/one"],
     ]
@@ -46,7 +46,7 @@ def test_of_one_model_the_newest_counts() -> None:
     old = entry("a/one", score(0.9), folder="old", date="2026-01-01T00:00:00+00:00")
     new = entry("a/one", score(0.8), folder="new", date="2026-02-01T00:00:00+00:00")
     board = board_of([old, new])
-    assert [row.entry.folder for row in board.tables[0].rows] == ["new"]
+    assert [row.folder for row in board.tables[0].rows] == ["new"]
     assert [each.folder for each in board.models[0]] == ["new", "old"]
 
 
@@ -70,7 +70,7 @@ def test_tasks_stand_as_in_the_rules_and_may_be_missing() -> None:
     full = entry("a/full", score(0.5, task="expert_factor"), score(0.5))
     board = board_of([entry("a/part", score(0.9, task="expert_factor")), full])
     assert board.tables[0].tasks == ("wiki_factor", "expert_factor")
-    assert [row.entry.model for row in board.tables[0].rows] == [
+    assert [row.model for row in board.tables[0].rows] == [
         "a/full",
         "a/part",
     ]  # without the first task it comes last
@@ -87,7 +87,7 @@ def test_lower_is_better_for_error_rates() -> None:
             entry("a/good", scores[0], leaderboard="felm_gen"),
         ]
     )
-    assert [(row.entry.model, row.ranks["felm_gen"]) for row in board.tables[0].rows] == [
+    assert [(row.model, row.scores["felm_gen"].rank) for row in board.tables[0].rows] == [
         ("a/good", 1),
         ("a/bad", 2),
     ]
@@ -95,7 +95,7 @@ def test_lower_is_better_for_error_rates() -> None:
 
 def test_refused_ones_are_never_ranked() -> None:
     board = board_of([entry("a/one", score(0.8)), refused("x", ("LIMIT_RUN", "run it whole"))])
-    assert [row.entry.model for row in board.tables[0].rows] == ["a/one"]
+    assert [row.model for row in board.tables[0].rows] == ["a/one"]
     assert [each.folder for each in board.refused] == ["x"]
 
 

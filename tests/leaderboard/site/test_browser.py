@@ -75,24 +75,6 @@ def test_sorts_with_the_mouse_and_the_keyboard(page: Any) -> None:
     assert shown(page)[0] == "org-4/model-099"
 
 
-def test_searches_and_filters(page: Any) -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    page.find_element("tag name", "body").send_keys("/")
-    page.switch_to.active_element.send_keys("org-3")
-    assert len(shown(page)) == NUM_MODELS // 5
-    page.find_element("css selector", "select[data-facet=backend]").send_keys(
-        "vllm"
-    )  # as with a keyboard
-    assert shown(page) == [
-        f"org-3/model-{number:03d}" for number in range(99, -1, -1) if number % 10 == 3
-    ]
-    search = page.find_element("css selector", "input[type=search]")
-    search.send_keys(Keys.CONTROL, "a")
-    search.send_keys(Keys.DELETE)
-    assert len(shown(page)) == NUM_MODELS // 2
-
-
 def test_a_model_leads_to_its_page_and_back(page: Any) -> None:
     page.find_element("link text", "org-4/model-099").click()
     assert page.find_element("tag name", "h1").text == "org-4/model-099"

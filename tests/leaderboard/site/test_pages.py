@@ -42,31 +42,10 @@ def test_a_score_without_an_interval_has_no_rank() -> None:
     assert "rank 1" not in page
 
 
-def test_the_floor_stands_beneath_a_score_that_has_one() -> None:
-    board = board_of([entry("a/one", score(0.8, floor=0.152)), entry("a/two", score(0.7))])
-    page = page_of(board, "index.html")
-    assert page.count(">floor 15.2</small>") == 1
-    one = next(row.entry for row in board.tables[0].rows if row.entry.model == "a/one")
-    assert "floor 15.2" in page_of(board, f"models/{one.slug}.html")
-
-
-def test_filters_by_what_differs() -> None:
-    revisions = ("0123456789abcdef0123456789abcdef01234567", "api:x-2026", f"sha256:{'a' * 64}")
-    entries = [entry(f"a/{text[:3]}", score(0.8), revision=text) for text in revisions]
-    page = page_of(board_of(entries), "index.html")
-    assert set(re.findall(r'data-access="([^"]+)"', page)) == {
-        "open weights",
-        "API",
-        "local weights",
-    }
-    assert 'data-facet="dtype"' not in page  # all alike
-
-
 def test_the_page_of_a_model() -> None:
     one = entry(
         "a/one",
         score(0.8, judge="strict", backend="lexical"),
-        notes="a remark",
         settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
     )
     board = board_of([one, entry("a/two", score(0.9))])
@@ -77,7 +56,6 @@ def test_the_page_of_a_model() -> None:
         "a/one",
         "1024",
         "strict",
-        "a remark",
         "2 of 2",
         one.digest,
         one.submission.model.revision,
@@ -112,7 +90,7 @@ def test_many_reasons_are_cut_and_counted() -> None:
     assert "and 5 more" in page
 
 
-@pytest.mark.parametrize("field", ["revision", "dtype", "backend", "notes", "folder"])
+@pytest.mark.parametrize("field", ["revision", "dtype", "backend", "folder"])
 def test_hostile_texts_are_only_text(field: str) -> None:
     settings = {"wiki_factor": {HOSTILE: HOSTILE}}
     hostile = entry("a/one", score(0.8, judge=HOSTILE), settings=settings, **{field: HOSTILE})
