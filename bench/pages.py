@@ -45,7 +45,7 @@ def measure(
             Judge.open(config, Path(folder) / "answers.sqlite") as judge,
         ):
             plan = judge.rehearse(partial(judge_pairs, pairs=pairs))
-        found[verify] = (plan.distinct, plan.estimate.prompt_tokens)
+        found[verify] = (plan.to_send, plan.estimate.prompt_tokens)
     return len(matched), sum(len(response.facts) for response, _ in matched), found
 
 

@@ -110,8 +110,9 @@ class FluencyModel:
 
     def _tokenise(self, text: str) -> list[int]:
         """Return the tokens of a text, without those that begin or end one."""
-        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        return tokens
+        return self._tokenizer.encode(  # type: ignore[no-any-return]
+            text, add_special_tokens=False, verbose=False
+        )
 
     def _means(self, rows: Sequence[EncodedText]) -> list[float]:
         if self._engine is None:

@@ -163,7 +163,7 @@ class FilterSettings:
     @property
     def is_on(self) -> bool:
         """Whether either filter is on."""
-        return self.nli is not None or self.fluency is not None
+        return self != FilterSettings(None, None)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
-IsAskedAgain = Callable[[Request, Answer], bool]
 # Seconds between two looks at what another process is asking: the first, and the longest.
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 1.0
@@ -163,26 +162,6 @@ class Judge(AbstractContextManager["Judge"]):
                 replies[place] = typed
         return _by_subject(replies, len(subjects))
 
-    def plan(
-        self,
-        prompt_name: str,
-        subjects: Subjects,
-        samples: int | None = None,
-        reply: type[R] | None = None,
-        check: Check[R] | None = None,
-        **decoding: Any,
-    ) -> Plan:
-        """What `ask` would send, or with ``reply`` the first questions of `ask_typed`."""
-        schema = self._schema(reply) if reply else ""
-        requests = self._requests(prompt_name, subjects, samples, decoding, schema)
-        if reply is None or not self.config.capabilities.reads_prompts:
-            return plan(self._backend, self._store, requests)
-
-        def is_asked_again(request: Request, answer: Answer) -> bool:
-            return is_worth_another_try(read_reply(answer, reply, request.subject, check))
-
-        return plan(self._backend, self._store, requests, is_asked_again)
-
     def silent(self) -> Judge:
         """This judge, answering from the store alone. All else gets an error."""
         return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
@@ -193,18 +172,15 @@ class Judge(AbstractContextManager["Judge"]):
         return isinstance(self._backend, _Silent)
 
     def rehearse(self, work: Callable[[Judge], object]) -> Plan:
-        """What ``work`` would ask first, found by letting it ask a silent judge."""
+        """Plan what ``work`` would ask first, by letting it ask a silent judge."""
         backend = _Silent(self._backend)
         judge = Judge(self.config, backend, self._store, self.prompts)
         work(judge)
         missing = backend.asked
-        most = None
+        estimate = at_most = self._backend.estimate(missing)
         if self.config.capabilities.reads_prompts:
-            most = self._backend.estimate([*missing, *map(longest_again, missing)])
-        stored = judge.usage.stored
-        total = stored + len(missing)
-        estimate = self._backend.estimate(missing)
-        return Plan(total, total, stored, len(missing), estimate, most)
+            at_most = self._backend.estimate([*missing, *map(longest_again, missing)])
+        return Plan(judge.usage.stored, len(missing), estimate, at_most)
 
     def close(self) -> None:
         """Close the connection and the store."""
@@ -304,56 +280,19 @@ class _Silent(Backend):
 
 @dataclass(frozen=True)
 class Plan:
-    """What asking would do."""
-
-    total: int
-    """Requests."""
-
-    distinct: int
-    """Requests that differ."""
+    """What asking would do. Each distinct request counts once."""
 
     stored: int
-    """Distinct requests that have an answer on disk."""
+    """Requests that have an answer on disk."""
 
     to_send: int
-    """Distinct requests that have none."""
+    """Requests that have none."""
 
     estimate: CostEstimate
+    """What it takes if each request succeeds at once."""
 
-    most: CostEstimate | None = None
-    """What it can come to, where that depends on the answers."""
-
-    @property
-    def at_most(self) -> CostEstimate:
-        """What it can come to."""
-        return self.most or self.estimate
-
-
-def plan(
-    backend: Backend,
-    store: AnswerStore,
-    requests: Sequence[Request],
-    is_asked_again: IsAskedAgain | None = None,
-) -> Plan:
-    """What `ask` would do with ``requests``. Nothing is sent.
-
-    Args:
-        is_asked_again: Whether a request with its answer on disk is asked once more. One without
-            an answer may be, too.
-    """
-    distinct = dict(zip(_keys(backend, requests), requests, strict=True))
-    stored = store.get_many(distinct)
-    missing = [request for key, request in distinct.items() if key not in stored]
-    most = None
-    if is_asked_again is not None:
-        again = [
-            longest_again(request)
-            for key, request in distinct.items()
-            if key not in stored or is_asked_again(request, stored[key])
-        ]
-        most = backend.estimate([*missing, *again])
-    estimate = backend.estimate(missing)
-    return Plan(len(requests), len(distinct), len(stored), len(missing), estimate, most)
+    at_most: CostEstimate
+    """What it takes if each request is asked once more."""
 
 
 def ask(

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from factor_gen.audit.baselines import classifier_scores, comparing, surface
 from factor_gen.audit.evaluate import estimate, evaluate, folds, group
 from factor_gen.audit.flags import contradictions_of, flag_rows, identity
-from factor_gen.audit.records import BenchmarkAudit, Distance
+from factor_gen.audit.records import BenchmarkAudit, ChoiceScores, Distance
 from factor_gen.audit.words import distance
 from lm_factuality.benchmarks.factor.metrics import floor_of
 from lm_factuality.benchmarks.factor.rows import Row
@@ -45,7 +45,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Benc
         )
         places = random.Random(f"{seed}/audit/sample").sample(range(len(sampled)), sample)
         sampled = [sampled[place] for place in sorted(places)]
-    scores = []
+    scores: list[ChoiceScores] = []
     if sampled:
         scores += surface(sampled)
         fold_of_row = folds(sampled, seed)

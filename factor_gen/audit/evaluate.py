@@ -38,7 +38,10 @@ def evaluate(
     """
     documents = group(rows)
     wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
-    picks = [_outcomes(baseline.values, rows, picked) for baseline in scores]
+    picks = [
+        _outcomes(baseline.values, rows, lambda values, gold: shares(values)[gold])
+        for baseline in scores
+    ]
     tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]
     estimates = estimate([*wins, *picks], documents, seed)
     p_values = _p_values(tested, documents, seed)
@@ -74,11 +77,6 @@ def won(values: Sequence[float], gold: int) -> float:
         if index != gold:
             points += (values[gold] > value) + (values[gold] == value) / 2
     return points / (len(values) - 1)
-
-
-def picked(values: Sequence[float], gold: int) -> float:
-    """Return how likely the true choice is picked for its value; ties are broken by lot."""
-    return shares(values)[gold]
 
 
 def _outcomes(
@@ -153,8 +151,7 @@ def _p_values(wins: Sequence[Outcomes], documents: Sequence[str], seed: int) -> 
         reached += (signs @ sums >= observed - 1e-9).sum(axis=0)
     p_values = (1 + reached) / (1 + _DRAWS)
     has_enough = (weights > 0).sum(axis=0) >= FEWEST
-    p_or_nan: list[float] = np.where(has_enough, p_values, math.nan).tolist()
-    return p_or_nan
+    return np.where(has_enough, p_values, math.nan).tolist()  # type: ignore[no-any-return]
 
 
 def folds(rows: Sequence[Row], seed: int, count: int = FOLDS) -> list[int]:

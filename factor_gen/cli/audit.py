@@ -1,7 +1,7 @@
 """``factor-gen audit``: what a FACTOR benchmark gives away."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -82,14 +82,14 @@ def audit(
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
     benchmark = read_benchmark(file)
     audited = audit_rows(benchmark.rows, seed, sample)
+    lines = conclusion(audited, file)
     problems = benchmark.problems
     if problems:
-        note = (
+        lines.append(
             f"lines that cannot be read and are left out: {len(problems):,}; the first:"
             f" {problems[0]}"
         )
-        audited = replace(audited, notes=(*audited.notes, note))
-    sys.stdout.writelines(f"{line}\n" for line in conclusion(audited, file))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
     if verbose:
         print_table(*baseline_table(audited, file))
         print_table(*flag_table(audited))

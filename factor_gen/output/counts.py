@@ -76,7 +76,7 @@ class BuiltBenchmark:
             documents = sum(count for number, count in self._draws.items() if number >= draw)
             draws.append({"draw": draw, "documents": documents, "rows": self._drawn[draw]})
         unused = sorted(self.unused, key=lambda key: (ALL_STAGES.index(key[0]), key))
-        chosen = dict.fromkeys(ERROR_TYPES, 0)
+        chosen: dict[str, int] = dict.fromkeys(ERROR_TYPES, 0)
         doubtful = {"0": 0, "1": 0, "2": 0}
         for (kind, degree), count in self._chosen.items():
             chosen[kind] += count

@@ -117,7 +117,14 @@ def write_benchmark(
         try:
             _write_rows(settings, items, part, built)
             if not built.rows:
-                raise DataError(_no_rows(built))
+                reasons = "; ".join(
+                    f"{count} x {stage}: {reason}"
+                    for (stage, reason), count in built.unused.most_common(_REASONS)
+                )
+                raise DataError(
+                    f"no rows: none of the {built.documents} documents gave one ({reasons}); a"
+                    " document needs some text and then a sentence that can be made wrong"
+                )
             _write_descriptions(settings, part, provenance, built.to_json())
             show(out)
         finally:
@@ -161,7 +168,14 @@ def _write_rows(
         for item in tqdm(items, desc="write", unit=" documents", delay=2):
             built.add(item)
             if isinstance(item, Example):
-                unused.write(_unused_line(item))
+                stage, reason = item.refusal
+                line = {
+                    "doc_id": whole(item.doc_id),
+                    "stage": stage,
+                    "reason": reason,
+                    "draws": item.draw.total,
+                }
+                unused.write(json.dumps(line, ensure_ascii=False) + "\n")
                 continue
             row = make_row(item)
             table.writerow(row)
@@ -189,24 +203,6 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
                 whole(value) if isinstance(value, str) else value
             )
     return row
-
-
-def _unused_line(example: Example) -> str:
-    stage, reason = example.refusal
-    doc_id = whole(example.doc_id)
-    line = {"doc_id": doc_id, "stage": stage, "reason": reason, "draws": example.draw.total}
-    return json.dumps(line, ensure_ascii=False) + "\n"
-
-
-def _no_rows(built: BuiltBenchmark) -> str:
-    reasons = [
-        f"{count} x {stage}: {reason}"
-        for (stage, reason), count in built.unused.most_common(_REASONS)
-    ]
-    return (
-        f"no rows: none of the {built.documents} documents gave one ({'; '.join(reasons)}); a"
-        " document needs some text and then a sentence that can be made wrong"
-    )
 
 
 def _write_descriptions(

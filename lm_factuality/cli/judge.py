@@ -322,8 +322,7 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     most = []
     for step, plan in steps:
         counts = (
-            plan.total,
-            plan.distinct,
+            plan.stored + plan.to_send,
             plan.stored,
             plan.to_send,
             plan.at_most.calls,
@@ -345,7 +344,6 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
     columns = (
         "step",
         "#requests",
-        "#distinct",
         "#on disk",
         "#to send",
         "#at most",

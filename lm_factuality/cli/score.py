@@ -53,7 +53,7 @@ def felm(
       lm-factuality score felm --outputs outputs.jsonl --data-dir my_folder --out metrics.json
       lm-factuality score felm --outputs outputs.jsonl --protocol code --out metrics.json
 
-    outputs.jsonl has a line {"index": "0", "domain": "math", "output": "Answer: 1,3"} for each row;
+    outputs.jsonl has a line {"index": "0", "output": "Answer: 1,3"} for each row;
     a list of texts for "output" is voted on. Rows without a readable output are left out of the
     scores and counted, with reasons, under "unscored".
     """

@@ -21,7 +21,6 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
 from lm_factuality.models.tree.logits import (
     Pick,
-    UnsupportedModelError,
     device_of,
 )
 
@@ -189,7 +188,7 @@ class EarlyExits:
                 transformers leave it out.
 
         Raises:
-            UnsupportedModelError: There are no such layers, or logits are not the last hidden
+            ConfigError: There are no such layers, or logits are not the last hidden
                 state times the output embedding.
         """
         config = model.config.get_text_config()
@@ -201,8 +200,9 @@ class EarlyExits:
         self._model = model
         self._vocabulary = model.get_output_embeddings()
         if not blocks or self._vocabulary is None:
-            raise UnsupportedModelError(
-                "its layers or its output embedding cannot be told from its other parts"
+            raise ConfigError(
+                "hf-dola: the model's layers or its output embedding cannot be told from its other"
+                " parts"
             )
         self._blocks = [blocks[0][layer] for layer in layers]
         self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
@@ -210,8 +210,9 @@ class EarlyExits:
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         if not _is_near(self.logits(output.hidden_states[-1]), output.logits):
-            raise UnsupportedModelError(
-                "its logits are not its last hidden state times its output embedding"
+            raise ConfigError(
+                "hf-dola: the model's logits are not its last hidden state times its output"
+                " embedding"
             )
         if norm:
             in_blocks = set(blocks[0].modules())
@@ -221,7 +222,7 @@ class EarlyExits:
                 if "norm" in type(module).__name__.lower() and module not in in_blocks
             ]
             if not norms:
-                raise UnsupportedModelError("norm: it has no final norm")
+                raise ConfigError("hf-dola: norm: the model has no final norm")
             self._norm = norms[-1]
 
     @contextlib.contextmanager

@@ -16,11 +16,12 @@ from torch.nn.functional import pad
 from transformers import AutoTokenizer, LogitsProcessorList
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.packages import loading
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.logits import Rescore, UnsupportedModelError, accepts
+from lm_factuality.models.tree.logits import Rescore, accepts
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import find_engine
 
@@ -55,13 +56,6 @@ class HFDecoding(HFTree):
         """Fit the method to the loaded model, and find what it is contrasted with."""
 
     @abc.abstractmethod
-    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
-        """Return an engine that also computes what the logits are contrasted with.
-
-        None stands for a model that cannot share positions.
-        """
-
-    @abc.abstractmethod
     def generating(self, mask: Tensor | None) -> AbstractContextManager[WeakerLogits]:
         """Provide the weaker logits at each step of ``generate``.
 
@@ -82,13 +76,8 @@ class HFDecoding(HFTree):
         """Return HFLM's information with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
-    def find_engine(self, vocabulary: int) -> PackedEngine:
-        """Return an engine that also computes what the logits are contrasted with.
-
-        Raises:
-            ConfigError: The model cannot share positions.
-        """
-        engine = self.find_contrasting_engine(vocabulary)
+    def require(self, engine: PackedEngine | None) -> PackedEngine:
+        """Refuse a model that cannot share positions."""
         if engine is None:
             raise ConfigError(
                 f"{self.name}: {type(self.model).__name__} cannot share positions between requests,"
@@ -146,17 +135,12 @@ class HFDoLa(HFDecoding):
         num_layers = self.config.get_text_config().num_hidden_layers
         chosen = choose_layers(layers, num_layers, bool(self.config.tie_word_embeddings))
         self.method = self.method.model_copy(update={"layers": chosen})
-        try:
-            self._exits = EarlyExits(self.model, chosen, self.method.norm)
-        except UnsupportedModelError as error:
-            raise ConfigError(
-                f"hf-dola: {type(self.model).__name__} cannot be contrasted with its layers:"
-                f" {error}"
-            ) from error
+        self._exits = EarlyExits(self.model, chosen, self.method.norm)
 
-    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
+    def find_engine(self, vocabulary: int) -> PackedEngine:
         """Return an engine that records hidden states too."""
-        return find_engine(self.model, vocabulary, self.max_length, self._exits.record)
+        record = self._exits.record
+        return self.require(find_engine(self.model, vocabulary, self.max_length, record))
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the logits of recorded hidden states."""
@@ -180,12 +164,8 @@ class HFContrastive(HFDecoding):
         """Check that both models have the same vocabulary, and load the amateur."""
         name = self.method.amateur
         trusted = bool(self._shared_options.get("trust_remote_code", False))
-        try:
+        with loading(f"hf-contrastive: the tokenizer of amateur={name}"):
             vocabulary = AutoTokenizer.from_pretrained(name, trust_remote_code=trusted).get_vocab()
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"hf-contrastive: amateur={name}: its tokenizer cannot be loaded: {error}"
-            ) from error
         if self.tokenizer.get_vocab() != vocabulary:
             raise ConfigError(
                 f"hf-contrastive: amateur={name} has another vocabulary ({len(vocabulary)} tokens);"
@@ -204,14 +184,13 @@ class HFContrastive(HFDecoding):
                 f" expert {self.max_length}; pass max_length={self._amateur.max_length}"
             )
 
-    def find_contrasting_engine(self, vocabulary: int) -> PackedEngine | None:
-        """Return an engine for both models if both can be trusted with theirs."""
+    def find_engine(self, vocabulary: int) -> PackedEngine:
+        """Return an engine for both models."""
         amateur = self._amateur.model
         vocabulary = min(vocabulary, len(amateur.get_input_embeddings().weight))
-        engine = find_engine(self.model, vocabulary, self.max_length)
-        if engine:
-            engine.amateur = find_engine(amateur, vocabulary, self.max_length)
-        return engine if engine and engine.amateur else None
+        engine = self.require(find_engine(self.model, vocabulary, self.max_length))
+        engine.amateur = self.require(find_engine(amateur, vocabulary, self.max_length))
+        return engine
 
     @contextmanager
     def generating(self, mask: Tensor | None) -> Iterator[WeakerLogits]:

@@ -181,5 +181,6 @@ def compare_with_truth(
         table = DataFrame({"judge": judge_table[name], "truth": truth_table[name]}).dropna()
         table = table.astype(float)
         pearson = table["judge"].corr(table["truth"])
-        comparisons.append(JudgeComparison(label, *table.mean(), pearson, len(table)))
+        judge_mean, true_mean = table.mean()
+        comparisons.append(JudgeComparison(label, judge_mean, true_mean, pearson, len(table)))
     return comparisons

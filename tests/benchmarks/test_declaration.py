@@ -12,7 +12,6 @@ from lm_factuality import benchmarks
 from lm_factuality.benchmarks import all_benchmarks, all_sources, find_benchmark
 from lm_factuality.benchmarks.declaration import Data, Page, Score
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.results.read import _kind
 
 FACTOR = find_benchmark("factor")
 
@@ -98,11 +97,3 @@ def test_no_package_replaces_prompts(tmp_path):
     with pytest.raises(ConfigError, match="take another prefix"):
         register_prompts("biographies", tmp_path)
     assert (Prompts().hash("biographies/decompose"), Prompts().hash("verify")) == before
-
-
-def test_the_kind_of_a_task_is_what_the_suite_wrote(caplog):
-    assert _kind({"benchmark": "factor"}) == "other"  # the task of another suite
-    assert _kind({"suite_version": "0.1.0"}) == "other"
-    assert _kind({"suite_version": "0.1.0", "benchmark": "factor"}) == "factor"
-    assert _kind({"suite_version": "0.1.0", "benchmark": "capitals"}) == "capitals"
-    assert "'capitals', which is not installed here" in caplog.text

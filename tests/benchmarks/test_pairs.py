@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm, ttest_rel
+from scipy.stats import norm
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.pairs import compare, compare_all, compared_scores, stderr_of
@@ -48,12 +48,8 @@ def test_a_difference_of_means_is_the_clustered_one():
     assert pair.detectable == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) * stderr)
 
 
-def test_with_one_row_a_cluster_it_is_the_paired_test():
-    rng = np.random.default_rng(2)
-    a = rng.normal(size=400)
-    b = a + rng.normal(0.05, 0.5, size=400)
-    pair = compare(scored(a.tolist()), scored(b.tolist()), ACCURACY)
-    assert pair.p == pytest.approx(ttest_rel(a, b).pvalue, abs=2e-3)
+def f1(hits, alarms, misses, passed):
+    return 2 * hits / (2 * hits + alarms + misses)
 
 
 def test_f1_differs_as_the_bootstrap_of_both_together_says():
@@ -71,21 +67,14 @@ def test_f1_differs_as_the_bootstrap_of_both_together_says():
         for name, counts in rows.items()
     }
     pair = compare(parts["a"], parts["b"], F1)
-    f1 = {
-        name: 2 * sum(c[0] for c in counts) / sum(2 * c[0] + c[1] + c[2] for c in counts)
-        for name, counts in rows.items()
-    }
-    assert (pair.a, pair.b) == (pytest.approx(f1["a"]), pytest.approx(f1["b"]))
+    a, b = (np.sum(rows[name], axis=0) for name in "ab")
+    assert (pair.a, pair.b) == pytest.approx((f1(*a), f1(*b)))
     draws = []
     both = np.hstack([np.array(rows["a"]), np.array(rows["b"])])
     for _ in range(1500):
-        sums = both[rng.integers(0, 150, 150)].sum(axis=0)
-        draws.append(
-            2 * sums[0] / (2 * sums[0] + sums[1] + sums[2])
-            - 2 * sums[4] / (2 * sums[4] + sums[5] + sums[6])
-        )
+        a, b = both[rng.integers(0, 150, 150)].sum(axis=0).reshape(2, 4)
+        draws.append(f1(*a) - f1(*b))
     assert (pair.high - pair.low) / 2 / 1.959964 == pytest.approx(np.std(draws), rel=0.12)
-    assert stderr_of(parts["a"], F1) < (pair.high - pair.low) / 2 / 1.959964 * 1.5
 
 
 def test_only_rows_that_both_have_a_score_on_count():

@@ -32,7 +32,7 @@ KINDS = {
         SOUND,
         ["t.yaml: cannot be loaded as a task's YAML: ParserError"],
     ),
-    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "utf-8"]),
+    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "UTF-8"]),
     "include that does not exist": (
         "include: gone.yaml\ntask: t\n",
         "rows.jsonl",
@@ -118,14 +118,14 @@ KINDS = {
         + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",
         "rows.jsonl",
         SOUND,
-        ["rows.jsonl:1: the gold index is 2, expected 0 to 1"],
+        ["rows.jsonl:1: the gold is no choice (found 2), expected an index from 0 to 1"],
     ),
     "gold that is no choice": (
         ON_ROWS
         + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: doc_id\n",
         "rows.jsonl",
         SOUND,
-        ["rows.jsonl:1: the gold is not a choice, expected an index from 0 to 1"],
+        ["rows.jsonl:1: the gold is no choice"],
     ),
     "demonstrations": (
         ON_ROWS + "num_fewshot: 5\n",

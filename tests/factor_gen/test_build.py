@@ -14,7 +14,6 @@ from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.command_line import run_command_line
-from lm_factuality.ground.errors import DataError
 from tests.factor_gen.corpora import write_corpus
 from tests.factor_gen.tiny_stages import TinyStage, open_tiny
 
@@ -48,18 +47,6 @@ def test_a_build_says_what_became_of_the_documents_and_what_to_type(
         in said
     )
     assert f"factor-gen audit {out}/corpus.csv" in said
-
-
-@pytest.mark.usefixtures("tiny")
-def test_another_benchmark_is_not_put_in_the_place_of_one(tmp_path: Path) -> None:
-    path, out = write_corpus(tmp_path, documents=5), tmp_path / "out"
-    assert run(str(path), "--out", str(out), "--workers", "1") == 0
-    path.with_name("others.jsonl").write_bytes(path.with_suffix(".jsonl").read_bytes() * 2)
-    other = path.with_name("other.yaml")
-    other.write_text(path.read_text().replace("corpus.jsonl", "others.jsonl"))
-    with pytest.raises(DataError, match=r"out: holds another benchmark, corpus; choose another"):
-        run(str(other), "--out", str(out), "--workers", "1")
-    assert (out / "corpus.csv").is_file()
 
 
 def test_what_the_generator_wrote_in_vain_is_told(

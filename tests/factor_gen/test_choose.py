@@ -67,27 +67,6 @@ def test_no_more_doubtful_than_the_settings_allow() -> None:
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_types_last_as_long_as_they_can(pick: str) -> None:
-    kinds = ["entity"] * 6 + ["predicate", "circumstance"]
-    rows = chosen(
-        [
-            example((candidate(f"It is {n}.", kind) for n, kind in enumerate(kinds)), str(m))
-            for m in range(20)
-        ],
-        pick=pick,
-    )
-    for row in rows:
-        assert isinstance(row, ChosenRow)
-        assert {each.type for each in row.contradictions} == {"entity", "predicate", "circumstance"}
-    two = chosen(
-        [example([*(candidate(f"It is {n}.") for n in range(5)), candidate("It was.", "link")])],
-        pick=pick,
-    )
-    assert isinstance(two[0], ChosenRow)
-    assert Counter(each.type for each in two[0].contradictions) == {"entity": 2, "link": 1}
-
-
-@pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_a_type_that_is_rare_among_many_lasts_too(pick: str) -> None:
     many = [candidate(f"It is {n}.", ("entity", "predicate")[n % 2]) for n in range(200)]
     rare = [

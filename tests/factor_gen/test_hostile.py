@@ -4,29 +4,15 @@ read back as a user reads them."""
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from factor_gen.choose import ChosenRow, choose_rows
 from factor_gen.config import load_build
-from factor_gen.corpus import distinct
-from factor_gen.output.write import make_row
 from factor_gen.pipeline import build
-from factor_gen.records import Example, whole
-from factor_gen.settings import (
-    BuildSettings,
-    ChooseSettings,
-    CorpusSettings,
-    FilterSettings,
-    GenerateSettings,
-)
-from factor_gen.stages import STAGES, Stage, open_stage
+from factor_gen.records import whole
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
@@ -143,46 +129,3 @@ def sound(prefix: str, choices: tuple[str, ...], text: str) -> None:
     for choice in choices:
         assert choice == choice.strip() == whole(choice)
         assert len(choice.splitlines()) == 1
-
-
-@pytest.fixture(scope="module")
-def stages() -> list[Stage]:
-    made = BuildSettings(
-        "x",
-        Path(),
-        CorpusSettings("x.txt"),
-        generate=GenerateSettings("rules"),
-        filter=FilterSettings(None, None),
-    )
-    return [open_stage(made, name) for name in STAGES]
-
-
-PIECES = st.sampled_from([START, END, *HOSTILE.values()]) | st.text(
-    st.characters(codec=None), max_size=12
-)
-
-
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.lists(PIECES, max_size=6), st.integers(0, 2**32), st.sampled_from(["", " ", "\n"]))
-def test_no_text_crashes_a_stage_or_comes_out_malformed(
-    stages: list[Stage], pieces: list[str], seed: int, between: str
-) -> None:
-    text = whole(between.join([*pieces, END]))
-    cut = random.Random(seed).randrange(len(text))
-    for each in (text, text[:cut], text[cut:]):
-        examples = list(distinct([Example("d", each)]))
-        for stage in stages:
-            examples = stage.run(examples)
-            assert [example.doc_id for example in examples] == ["d"]
-        for item in choose_rows(ChooseSettings(), 0, examples):
-            if isinstance(item, ChosenRow):
-                row = make_row(item)
-                choices = tuple(
-                    str(row[name])
-                    for name in ("completion", *(f"contradiction_{index}" for index in range(3)))
-                )
-                sound(str(row["full_prefix"]), choices, each)
-            else:
-                assert item.unused

@@ -14,12 +14,9 @@ import pytest
 import yaml
 
 from factor_gen.config import describe, load_build
-from factor_gen.corpus import distinct, read_documents
+from factor_gen.corpus import read_documents
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
-from factor_gen.records import Example
-from factor_gen.select import Select
-from factor_gen.settings import SelectSettings
 from lm_factuality.ground.errors import ConfigError, DataError
 from tests.conftest import REPOSITORY
 from tests.factor_gen.corpora import contents, town
@@ -117,7 +114,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
     [
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
-        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
+        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
         (
             {"text": "{{ title | nothing }}"},
             "corpus.text is not a usable template: No filter named 'nothing'",
@@ -245,28 +242,6 @@ def test_the_papers_recipes_on_stand_ins(tmp_path: Path, name: str) -> None:
     assert (dict(again.filtered), contents(tmp_path / "out")) == (filtered, first)
 
 
-def test_the_paper_and_the_recipes_agree() -> None:
-    for name in OUTSIDE:
-        settings = load_build(CONFIGS / f"{name}.yaml")
-        assert (
-            settings.select.min_words,
-            settings.choose.contradictions,
-            settings.choose.min_types,
-        ) == (10, 3, 1)
-        assert (settings.choose.pick, settings.choose.hide_centre) == ("random", False)
-        nli, fluency = settings.filter.nli, settings.filter.fluency
-        assert nli is not None
-        assert fluency is not None
-        assert (nli.model, nli.threshold, nli.coreference) == (
-            "microsoft/deberta-large-mnli",
-            0.6,
-            0.3,
-        )
-        assert (fluency.model, fluency.margin) == ("gpt2", 0.2)
-        assert len(settings.types.types) == 5
-        assert settings.generate.generator == "llm"
-
-
 def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> None:
     stand_in(tmp_path, "expert")
     found = list(
@@ -275,20 +250,6 @@ def test_expert_documents_read_as_the_published_prefixes_do(tmp_path: Path) -> N
     assert found[0].prefix == f"Question: What of validation, 0?\nAsnwer:{town(4)}"
     assert found[-1].prefix.startswith("Question: What of test, 3?\n")
     assert len({each.doc_id for each in found}) == 8
-
-
-def test_completions_of_expert_begin_behind_the_label(tmp_path: Path) -> None:
-    """As 69 of the published 236 do; none holds the label."""
-    stand_in(tmp_path, "expert")
-    documents = read_documents(
-        load_build(small(tmp_path, "expert", dataset="expert")), None, Counter()
-    )
-    rows = Select(SelectSettings(), 0).run(list(distinct(documents)))
-    assert len(rows) == 8
-    assert not any(row.unused or "Asnwer" in row.completion for row in rows)
-    text = "Question: How deep?\nAsnwer:The harbour of the town is deeper than the old lighthouse is high. It is old."
-    (row,) = Select(SelectSettings(), 0).run(list(distinct([Example("d", text)])))
-    assert (row.prefix, row.completion[:12]) == ("Question: How deep?\nAsnwer:", "The harbour ")
 
 
 @pytest.mark.parametrize(
@@ -308,39 +269,6 @@ def test_a_day_without_quotes_is_the_text_of_it(tmp_path: Path, said: str) -> No
     )
     assert [each.prefix for each in read_documents(load_build(config), None, Counter())] == ["A."]
     assert describe(load_build(config))["corpus"]["where"]
-
-
-def test_the_hub_is_read_as_a_stream_at_the_commit_of_the_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import datasets
-
-    real, asked = datasets.load_dataset, []
-    folder = stand_in(tmp_path, "news")
-
-    def load_dataset(
-        name: str, config: str | None, *, split: str, streaming: bool, revision: str
-    ) -> Any:
-        asked.append((name, config, split, streaming, revision))
-        return real(str(folder), config, split=split, streaming=streaming)
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    settings = load_build(CONFIGS / "news.yaml")
-    found = list(read_documents(settings, None, Counter()))
-    assert [each.doc_id for each in found] == [
-        f"{REUTERS}n{n}-{day}/"
-        for n, day in enumerate(["2021-10-05", "2022-08-01", "", ""] * 3)
-        if day
-    ]
-    assert asked == [
-        (
-            "tiiuae/falcon-refinedweb",
-            None,
-            "train",
-            True,
-            "c735840575b629292b41da8dde11dcd523d4f91c",
-        )
-    ]
 
 
 def test_a_corpus_without_documents_says_what_was_left_out(tmp_path: Path) -> None:

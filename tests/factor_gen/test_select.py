@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
 
 from factor_gen.corpus import distinct
 from factor_gen.records import Draw, Example
@@ -315,47 +314,3 @@ def check(text: str, chosen: Example) -> None:
     assert not set(chosen.completion) & set("\n\r\u2028\ufffd")
     assert "<b>" not in chosen.completion
     assert chosen.completion not in chosen.prefix
-
-
-WORDS = st.sampled_from(
-    [
-        "The",
-        "mill",
-        "was",
-        "sold",
-        "by",
-        "Osk",
-        "in",
-        "1871",
-        "U.S.",
-        "Mr.",
-        "e.g.",
-        "“so",
-        "it”",
-        "(is",
-        "too)",
-        "<b>",
-        "&amp;",
-        "\u05d0\u05d1",
-        "\u0644\u0627",
-        "\U0001f600",
-        "\U0001f468\u200d\U0001f469",
-        "\x00",
-        "\xa0A.",
-        "é",
-        "http://a.example",
-        "…",
-        ".",
-        "!",
-        "?",
-        "\n",
-        "\r\n",
-        "\u2028",
-        "\ud800",
-    ]
-)
-TEXTS = st.one_of(
-    st.text(st.characters(codec=None), max_size=300),
-    st.lists(WORDS, max_size=120).map(" ".join),
-    st.lists(WORDS, max_size=60).map("".join),
-)

@@ -16,7 +16,7 @@ import pytest
 from judges.answers import Answer, Decoding, Prices, Request
 from judges.backends import Backend
 from judges.backends.openai_http import OpenAIBackend
-from judges.judge import ask, plan
+from judges.judge import ask
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDown
 from tests.conftest import REPOSITORY
@@ -100,8 +100,6 @@ def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
         Request("the same", subject={"claim": claim, "passages": ("p",)})
         for claim in ("a", "b", "a")
     ]
-    assert plan(Reader(), store, requests).distinct == 2
-    assert plan(Echo(), store, requests).distinct == 1
     for backend, sent in ((Reader(), 2), (Reader(), 0)):
         assert quietly(backend, store, requests) == ["a", "b", "a"]
         assert len(backend.sent) == sent
@@ -167,24 +165,18 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
     assert server.attempts == {f"p{number}": 2 if number == 19 else 1 for number in range(20)}
 
 
-def test_a_plan_sends_nothing_and_counts_what_is_missing(server, config, store):
+def test_an_estimate_sends_nothing_and_says_what_asking_costs(server, config):
     priced = config(prices=Prices(2.0, 8.0))
-    requests = [Request("seven letters"[:7], Decoding(max_tokens=100)), *prompts(3), Request("p1")]
+    requests = [Request("seven l", Decoding(max_tokens=100)), *prompts(3)]
     with closing(OpenAIBackend(priced)) as backend:
-        made = plan(backend, store, requests)
-        assert (made.total, made.distinct, made.stored, made.to_send) == (5, 4, 0, 4)
-        assert made.estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
-        assert made.estimate.max_completion_tokens == 100 + 3 * 512
-        assert made.estimate.estimated_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
-        most = 13 + 4 * 32  # tokens of the prompts: one a byte, and 32 for each chat template
-        assert made.estimate.max_cost == pytest.approx((most * 2 + 1636 * 8) / 1e6)
-        assert not server.attempts
-        quietly(backend, store, prompts(2))
-        again = plan(backend, store, requests)
-        assert (again.stored, again.to_send, again.estimate.calls) == (2, 2, 2)
-    assert (
-        plan(Echo(), store, requests).estimate.prompt_tokens == 5
-    )  # a backend without an estimate of its own
+        estimate = backend.estimate(requests)
+    assert estimate.prompt_tokens == 2 + 3 * 1  # 7 bytes and 2, 3.5 a token
+    assert estimate.max_completion_tokens == 100 + 3 * 512
+    assert estimate.estimated_cost == pytest.approx((5 * 2 + 1636 * 8) / 1e6)
+    most = 13 + 4 * 32  # tokens of the prompts: one a byte, and 32 for each chat template
+    assert estimate.max_cost == pytest.approx((most * 2 + 1636 * 8) / 1e6)
+    assert not server.attempts
+    assert Echo().estimate(requests).prompt_tokens == 5  # it has no estimate of its own
 
 
 def _start(server: JudgeServer, store: Path, count: int, out: Path) -> subprocess.Popen[bytes]:

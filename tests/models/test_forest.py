@@ -106,27 +106,6 @@ def test_nothing_to_score_is_an_empty_forest():
     assert len(plant([], [])) == 0
 
 
-def test_trees_stand_on_what_all_inputs_begin_with():
-    forest = plant([[7, 8, 1, 2, 3], [7, 8, 1, 4, 5], [7, 8, 9, 6]], [4, 1, 1])
-    assert forest.stem == 2
-    first, second = forest.above_stem(2, 5), forest.above_stem(5, 6)
-    assert first.tokens.tolist() == [7, 8, 1, 2, 4]
-    assert first.end.tolist() == [5, 5, 5, 4, 5]
-    assert list(
-        zip(first.target_positions.tolist(), first.target_tokens.tolist(), strict=True)
-    ) == [
-        (0, 8),
-        (1, 1),
-        (2, 2),
-        (3, 3),
-        (4, 5),
-    ]
-    assert second.tokens.tolist() == [7, 8, 9]
-    assert second.depth.tolist() == [0, 1, 2]
-    assert second.end.tolist() == [3, 3, 3]
-    assert (second.target_positions.tolist(), second.target_tokens.tolist()) == ([2], [6])
-
-
 @pytest.mark.parametrize(
     ("sequences", "stem"),
     [([[1, 2], [3, 4]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3], [1, 4, 3]], 1), ([], 0)],

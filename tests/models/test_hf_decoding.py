@@ -11,7 +11,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
-from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.harness.requests import scored_loglikelihood
 from lm_factuality.models.decoding import DoLa, choose_layers
 from lm_factuality.models.hf_decoding import HFContrastive, HFDoLa
@@ -336,12 +336,12 @@ def test_layers_that_cannot_be_contrasted_are_refused(layers):
         (
             HFContrastive,
             {"amateur": "/nowhere/at/all"},
-            "amateur=/nowhere/at/all: its tokenizer cannot be loaded",
+            "the tokenizer of amateur=/nowhere/at/all cannot be loaded",
         ),
     ],
 )
 def test_options_are_refused(kind, options, said):
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(FactualityError, match=said):
         kind(pretrained=LARGER, device="cpu", **options)
 
 
@@ -360,7 +360,7 @@ def test_models_that_have_no_early_exits_are_refused(tmp_path, checkpoint):
 
     scaled.forward = forward
     with pytest.raises(
-        ConfigError, match="its logits are not its last hidden state times its output embedding"
+        ConfigError, match="logits are not its last hidden state times its output embedding"
     ):
         dola(scaled, checkpoint, layers=1)
 

@@ -181,34 +181,6 @@ def test_scores_are_those_of_one_request_a_window(index, insertion):
     assert found == pytest.approx(expected, abs=1e-3)
 
 
-def test_all_windows_are_searched_for_in_one_call_and_the_document_itself_is_not_found(
-    ralm, monkeypatch
-):
-    calls = []
-    retrieve = type(ralm._index).retrieve
-
-    def spy(self, queries, k, exclude=None):
-        hits = retrieve(self, queries, k, exclude)
-        calls.append((queries, hits))
-        return hits
-
-    monkeypatch.setattr(type(ralm._index), "retrieve", spy)
-    requests = instances(3)
-    ralm.loglikelihood(requests, disable_tqdm=True)
-    # The documents' own texts, to find their articles, and then all windows.
-    assert len(calls) == 2
-    queries, hits = calls[1]
-    cut, _ = windows_of(ralm, requests)
-    assert len(queries) < len(cut)  # choices share the windows before they part
-    assert {hit.passage.id for found in hits for hit in found}
-    by_query = {
-        query: {hit.passage.id for hit in found} for query, found in zip(queries, hits, strict=True)
-    }
-    for window in cut:
-        query = ralm.tok_decode(window.before[-32:], skip_special_tokens=True)
-        assert requests[window.request].doc["doc_id"] not in by_query[query]
-
-
 def test_retrieval_helps_the_checkpoint_that_reads(ralm, evaluate):
     plain = evaluate(HFTree(**OPTIONS), ["sample_factor"], log_samples=False)
     found = evaluate(ralm, ["sample_factor"], log_samples=False)

@@ -51,7 +51,7 @@ def test_every_architecture_has_hf_scores(name, checkpoint):
 def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, checkpoint, monkeypatch):
     sizes: list[int] = []
 
-    def batch_as_on_a_gpu(blocks, most_keys):
+    def batch_as_on_a_gpu(blocks, most_keys, device):
         assert most_keys == 0, "on a CPU each alone"
         batches, rows = batched(blocks, 2000)
         sizes.extend(batch.queries.shape[1] for batch in batches)

@@ -9,7 +9,14 @@ from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
 from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
-from lm_factuality.benchmarks.declaration import Checks, Data, Page, Sample, Samples, answered
+from lm_factuality.benchmarks.declaration import (
+    Checks,
+    Data,
+    Page,
+    Sample,
+    Samples,
+    answered,
+)
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
 from lm_factuality.harness.generation import JsonObject

@@ -35,7 +35,7 @@ BiographyScores: TypeAlias = JsonObject
 
 D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
 FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
-SCORES = (
+SCORES: tuple[Score, ...] = (
     D_FACTSCORE,
     FACTSCORE,
     Score(

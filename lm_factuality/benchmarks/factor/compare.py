@@ -15,7 +15,6 @@ from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
-from lm_factuality.ground.model_names import size_in_name
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
@@ -184,12 +183,12 @@ def disagreements(points: Sequence[ModelOnCorpus]) -> list[Disagreement]:
 
 
 def gains(points: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
-    """Return every model that was run with and without retrieval, small ones first.
+    """Return every model that was run with and without retrieval.
 
     The p-values are corrected for all models of a corpus.
     """
     by_task: dict[str, dict[tuple[str, str], ModelOnCorpus]] = defaultdict(dict)
-    for point in sorted(points, key=lambda point: (point.task, _size(point), point.model)):
+    for point in points:
         file = point.run.file
         by_task[point.task][file.model, file.variant] = point
     result: list[RetrievalGain] = []
@@ -200,10 +199,6 @@ def gains(points: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
         }
         result += [RetrievalGain(*runs, pair) for runs, pair in adjusted(pairs).items()]
     return result
-
-
-def _size(point: ModelOnCorpus) -> float:
-    return point.run.file.num_parameters or size_in_name(point.run.file.model) or 0
 
 
 _TAU = (

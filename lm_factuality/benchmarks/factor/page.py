@@ -38,12 +38,6 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 def _section(chosen: Chosen, task: str) -> Markup:
     entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
-    likely = {
-        entry.model.id: chosen.find(entry.model, task + PERPLEXITY_SUFFIX) for entry in entries
-    }
-    # Per token, where a run has it, before per byte.
-    likely_runs = [run for run in likely.values() if run]
-    likely_scores = [score for score in shown_scores(likely_runs) if score.measure == PERPLEXITY]
     scores = shown_scores(entries)
     names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
@@ -53,11 +47,9 @@ def _section(chosen: Chosen, task: str) -> Markup:
         entries=entries,
         scores=[score for score in scores if score.name not in FINER],
         finer=[score for score in scores if score.name in FINER],
-        likely=likely,
-        likely_scores=likely_scores,
         by_size=_scatter(f"{task} accuracy by model size", "parameters", entries, sizes),
         by_type=[score for score in map(_score_by_type, sorted(names)) if score],
-        by_perplexity=_by_perplexity(task, entries, likely, likely_scores),
+        by_perplexity=_by_perplexity(chosen, task, entries),
     )
 
 
@@ -66,13 +58,12 @@ def _headline_value(entry: Entry) -> float:
     return figure.value if figure else -1.0
 
 
-def _by_perplexity(
-    task: str, entries: Sequence[Entry], likely: Mapping[str, Entry | None], scores: Sequence[Score]
-) -> Plot | None:
+def _by_perplexity(chosen: Chosen, task: str, entries: Sequence[Entry]) -> Plot | None:
     """Draw accuracy against perplexity per token or, where no run has it, per byte."""
-    for score in scores:
-        perplexities = {model: run.dot(score) if run else None for model, run in likely.items()}
-        if any(perplexities.values()):
+    perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
+    for score in shown_scores(perplexity_runs):
+        perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
+        if score.measure == PERPLEXITY and any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
             return _scatter(title, score.label.lower(), entries, perplexities)
     return None

@@ -85,13 +85,11 @@ def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) ->
         texts.append(choice.strip())
     if SURROGATE.search("".join([prefix, *texts])):
         return HALF_A_PAIR
-    if gold == -1:
-        return (
-            f"the gold is not a choice, expected an index from 0 to {len(texts) - 1} or the text of"
-            " a choice"
-        )
     if not 0 <= gold < len(texts):
-        return f"the gold index is {gold}, expected 0 to {len(texts) - 1}"
+        return (
+            f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
+            " the text of a choice"
+        )
     if len(set(texts)) < 2:
         return f"{len(set(texts))} distinct choice, expected at least 2"
     if texts.count(texts[gold]) > 1:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import ACCURACY as ACCURACY_MEASURE
 from lm_factuality.benchmarks.declaration import SHARE, Score, bounds_of
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, NEUTRAL, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
@@ -80,12 +79,12 @@ def add(rows: Iterable[RowTally]) -> Sums:
     return totals
 
 
-def by_document(rows: Iterable[RowTally]) -> list[Floats]:
+def by_document(rows: Iterable[RowTally]) -> list[Sums]:
     """Return the sums over the rows of each document, which intervals draw whole."""
     sums: dict[str, Floats] = {}
     for row in rows:
         sums[row.doc_id] = sums.get(row.doc_id, 0) + row.sums()
-    return list(sums.values())
+    return [numbers.tolist() for numbers in sums.values()]
 
 
 def weight_of(sums: Sums) -> float:
@@ -189,12 +188,11 @@ def _mark_scores() -> Iterator[Score]:
             (NEUTRAL, "Neither", None),
         ):
             aggregation = aggregation_of(partial(score, subset=subset, name=name))
-            measure = ACCURACY_MEASURE if name == ACCURACY else SHARE
             if subset != WEIGHTED:
-                yield Score(f"{name}_{subset}", aggregation, measure, higher=higher)
+                yield Score(f"{name}_{subset}", aggregation, SHARE, higher=higher)
                 continue
             note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
-            yield Score(name, aggregation, measure, label, higher, note=note)
+            yield Score(name, aggregation, SHARE, label, higher, note=note)
 
 
 _MARK_SCORES = tuple(_mark_scores())
@@ -205,7 +203,7 @@ SCORES = (
         for name, mark in bounds_of(ACCURACY, FALSE, TRUE).items()
     ),
     Score("pairs_right", aggregation_of(weight_of), SHARE),
-    Score("factor_acc", MEAN, ACCURACY_MEASURE),
+    Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher=False),
     Score("without_fact", Aggregation(how_many), higher=False),
 )

@@ -159,6 +159,7 @@ class FactorGenerationTask(JudgedTask):
                 scored[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
             else:
                 generations.append(instance)
+        copies = []
         for instance in generations:
             doc = instance.doc
             row = score_row(
@@ -168,16 +169,15 @@ class FactorGenerationTask(JudgedTask):
                 doc["problem"],
                 self._corpus.metadata.protocol,
             )
-            self._scores[instance.doc_id] = {
+            scores = {
                 "mean_logprob": list(row.mean_logprob),
                 "factor_acc": row.correct.get("factor_acc"),
             }
-        # The copies share the dictionary of filtered responses; the documents themselves stay the
-        # same for every model.
-        self._instances = [
-            replace(instance, doc=instance.doc | self._scores[instance.doc_id])
-            for instance in generations
-        ]
+            self._scores[instance.doc_id] = scores
+            # The copies share the dictionary of filtered responses; the documents themselves stay
+            # the same for every model.
+            copies.append(replace(instance, doc=doc | scores))
+        self._instances = copies
         if self.only_predicts:
             for instance in self._instances:
                 instance.filtered_resps["none"] = instance.resps

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model
+from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, figure
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -26,18 +26,17 @@ from lm_factuality.benchmarks.declaration import (
     Samples,
     Score,
     Scoring,
-    find_score,
 )
 from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
-from lm_factuality.benchmarks.felm.questions import Questioner
+from lm_factuality.benchmarks.felm.questions import FelmSettings
 from lm_factuality.benchmarks.felm.rows import FELM, RULES
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.harness.samples import responses_of, texts
+from lm_factuality.harness.samples import texts
 
 FACTUAL = "factual"
 TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
@@ -45,16 +44,10 @@ _SHOWN = tuple(score for score in SCORES if score.label)
 
 
 def keep(sample: Sample) -> Row:
-    """Keep the response that is judged and what the model wrote about it.
-
-    Raises:
-        ValueError: The responses are not as the task writes them.
-    """
-    outputs = texts(sample["filtered_resps"])
-    if outputs != responses_of(sample)[: len(outputs)]:
-        raise ValueError("'filtered_resps' are not 'resps'")
+    """Keep the response that is judged and what the model wrote about it."""
     keys = ("index", "domain", "labels", "owners", "problem", "mode")
-    return {"doc": {key: sample["doc"][key] for key in keys}, "outputs": outputs}
+    doc = {key: sample["doc"][key] for key in keys}
+    return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
 
 
 def recount(task: TaskResult, rows: Rows) -> Recount:
@@ -103,7 +96,7 @@ def sections(chosen: Chosen) -> Sequence[Markup]:
 
 def _setting(task: TaskResult, name: str) -> str:
     """Return what a run says of ``protocol``, ``unit`` or ``mode``."""
-    return str(task.metadata.get(name, getattr(Questioner, name)))
+    return str(task.metadata.get(name, getattr(FelmSettings, name)))
 
 
 def _method_in_words(task: TaskResult) -> str:
@@ -146,7 +139,7 @@ def _cell(entry: Entry, domain: str, level: str) -> JsonObject | None:
     figures = {}
     for name in TABLE4["scores"]:
         suffix = "" if domain == "all" else f"_{domain}"
-        figures[name] = entry.figure(find_score(SCORES, f"{level}_{name}{suffix}"))
+        figures[name] = figure(entry.result, f"{level}_{name}{suffix}")
     return figures if figures["f1"] else None
 
 
@@ -215,17 +208,7 @@ BENCHMARK = Benchmark(
     ),
     data=Data(
         sources=(FELM,),
-        settings=(
-            "protocol",
-            "unit",
-            "mode",
-            "claims",
-            "claims_from",
-            "references",
-            "chunk_tokenizer",
-            "prompts",
-            "prompt_hashes",
-        ),
+        settings=(*vars(FelmSettings()), "claims_from", "prompt_hashes"),
     ),
     page=Page(
         lead="Can the model find the factual errors in somebody else's answer?",
@@ -235,7 +218,6 @@ BENCHMARK = Benchmark(
             ("all segments right", "some wrong", "unscored", "other"),
             margin="share judged wrongly",
             facet="Domain",
-            is_partition=True,
             right="Responses judged rightly throughout",
             script=Path(__file__).with_name("page.js"),
         ),

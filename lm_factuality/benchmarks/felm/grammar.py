@@ -31,15 +31,15 @@ def read(text: str, num_units: int, is_cut_off: bool = False) -> Reading:
     """Read which units an output, made plain, says are wrong."""
     text = _PATTERNS["latex_text"].sub(r"\1", text)
     answers = list(_answers(text))
-    if answers:
-        start, _ = answers[0]
-        example = _PATTERNS["example"].search(text, start)
-        if example and not _PATTERNS["example"].search(text, 0, start):
-            # A model that goes on writes further questions and answers them.
-            answers = list(_answers(text[: example.start()]))
-            is_cut_off = False
-    elif "\n" not in text and (
-        _PATTERNS["all_correct"].match(text) or _PATTERNS["bare"].fullmatch(text)
+    example = _PATTERNS["example"].search(text)
+    if answers and example and example.start() >= answers[0][0]:
+        # A model that goes on writes further questions and answers them.
+        answers = list(_answers(text[: example.start()]))
+        is_cut_off = False
+    elif (
+        not answers
+        and "\n" not in text
+        and (_PATTERNS["all_correct"].match(text) or _PATTERNS["bare"].fullmatch(text))
     ):
         answers = [(0, text)]  # what was asked for, without the word
     if not answers:
@@ -93,24 +93,19 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> Reading:
         rest = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", body[end:])
         is_contradicted = bool(_PATTERNS["contrary"].search(rest))
     else:
-        listed, end = _listed(body, num_units, is_below)
-        if isinstance(listed, str):
-            return listed
-        flagged = listed
+        ids, end = _leading_ids(body, num_units, is_below)
+        if isinstance(ids, str):
+            return ids
+        flagged = ids
         if wrong := _PATTERNS["wrong"].match(body, end):
             end = wrong.end()
-        is_called_sound = bool(_PATTERNS["sound"].search(body, end)) and not _PATTERNS[
-            "others"
-        ].search(body, end)
+        is_called_sound = _PATTERNS["sound"].match(body, end)
         # Notes on all units retell the answer.
         has_notes = len(flagged) == num_units and re.search(r"\([^\W\d]", body[:end])
         is_contradicted = bool(_PATTERNS["cleared"].search(body) or is_called_sound or has_notes)
     rest = body[end:]
-    named = set()
-    for word, digits in _PATTERNS["number"].findall(rest):
-        number = int(digits[:_DIGITS])
-        if word or 1 <= number <= num_units:
-            named.add(number)
+    numbers = [(word, int(digits[:_DIGITS])) for word, digits in _PATTERNS["number"].findall(rest)]
+    named = {number for word, number in numbers if word or 1 <= number <= num_units}
     is_contradicted = is_contradicted or bool(_PATTERNS["nth"].search(rest))
     if not _PATTERNS["end"].match(rest) or is_contradicted or named - flagged:
         return MORE
@@ -119,7 +114,7 @@ def _read_one(body: str, num_units: int, is_cut_off: bool) -> Reading:
     return CUT_WITHIN if is_cut_off and not _PATTERNS["goes_on"].match(rest) else flagged
 
 
-def _listed(body: str, num_units: int, is_below: bool) -> tuple[Reading, int]:
+def _leading_ids(body: str, num_units: int, is_below: bool) -> tuple[Reading, int]:
     """Return the ids at the beginning of an answer, or why there are none, and where they end.
 
     Below "Answer:" (``is_below``) they may be one a line.

@@ -14,7 +14,6 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
-from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -27,12 +26,21 @@ from lm_factuality.benchmarks.felm.metrics import (
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
+    FelmSettings,
     Mode,
-    Questioner,
     Unit,
     extraction_subject,
 )
-from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
+from lm_factuality.benchmarks.felm.rows import (
+    FELM,
+    RULES,
+    ClaimsReply,
+    FelmRow,
+    RowClaims,
+    check_claims,
+    read_rows,
+    to_claims,
+)
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown
@@ -45,38 +53,6 @@ CLAIM_PROMPT = "felm/extract_claims"
 CLAIM_TOKENS = 1500  # that a judge may write for a row, as in appendix D
 
 
-def judge_rows(
-    judge: Judge,
-    rows: Sequence[FelmRow],
-    questioner: Questioner,
-    claims: Mapping[str, RowClaims],
-) -> list[JudgedResponse]:
-    """Return the judge's verdict on every row; several samples are voted on."""
-    subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        question = questioner.ask(row, claims.get(row.index))
-        if question is not None:
-            subjects.setdefault(question.prompt, {})[row.index] = question.subject
-    answers: dict[str, Sequence[Answer]] = {}
-    for prompt, subject_of in subjects.items():
-        replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
-        answers |= zip(subject_of, replies, strict=True)
-    judged = []
-    for row in rows:
-        problem = "" if row.index in answers else "no claims for this row"
-        owners = claims[row.index].owners() if row.index in claims else ()
-        response = judge_response(
-            row.domain,
-            row.labels,
-            answers.get(row.index, ()),
-            owners,
-            problem,
-            questioner.protocol,
-        )
-        judged.append(response)
-    return judged
-
-
 def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     """Return the claims of every row, or its problem.
 
@@ -86,17 +62,14 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     """
     replies = judge.ask_typed(
         CLAIM_PROMPT,
-        felm_rows.ClaimsReply,
+        ClaimsReply,
         [extraction_subject(row) for row in rows],
         "claims",
-        felm_rows.check_claims,
+        check_claims,
         samples=1,
         max_tokens=CLAIM_TOKENS,
     )
-    return [
-        felm_rows.to_claims(row, reply, judge.name)
-        for row, (reply,) in zip(rows, replies, strict=True)
-    ]
+    return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, replies, strict=True)]
 
 
 def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
@@ -118,7 +91,10 @@ def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
 
 
 _BINS = 10
-_SHOWN = ("f1", "precision", "recall", "balanced_accuracy")
+_CALIBRATED = (
+    "segments with references and a probability of {low:.1f} to {high:.1f}: {units}, {supported}"
+    " supported by the labels, {wrong} wrong verdicts"
+)
 
 
 class FelmTrial:
@@ -132,13 +108,34 @@ class FelmTrial:
         """
         sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
         path, self.data = find_data(sample, FELM, wanted.data_dir)
-        self._rows = felm_rows.read_rows(path)
-        self._questioner = Questioner(unit, mode)
-        source = str(wanted.claims or felm_rows.RULES)
-        self._claims = self._questioner.claims_of(self._rows, source)
+        self._rows = read_rows(path)
+        claims = str(wanted.claims or RULES)
+        self._settings = FelmSettings(unit, mode, claims=claims)
+        self._claims = self._settings.claims_of(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
-        return judge_rows(judge, self._rows, self._questioner, self._claims)
+        """Return the judge's verdict on every row; several samples are voted on."""
+        subjects: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for row in self._rows:
+            question = self._settings.ask(row, self._claims.get(row.index))
+            if question is not None:
+                subjects.setdefault(question.prompt, {})[row.index] = question.subject
+        answers: dict[str, Sequence[Answer]] = {}
+        for prompt, subject_of in subjects.items():
+            replies = judge.ask(prompt, list(subject_of.values()), f"FELM, {prompt}")
+            answers |= zip(subject_of, replies, strict=True)
+        judged = []
+        for row in self._rows:
+            claims = self._claims.get(row.index)
+            response = judge_response(
+                row.domain,
+                row.labels,
+                answers.get(row.index, ()),
+                owners=claims.owners() if claims else (),
+                problem="" if row.index in answers else "no claims for this row",
+            )
+            judged.append(response)
+        return judged
 
     def measure(self, judge: Judge) -> JsonObject:
         """Return the scores, their intervals, and those of judges that do not read.
@@ -170,16 +167,16 @@ class FelmTrial:
         return measured
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
-        unit, mode = self._questioner.unit, self._questioner.mode
+        unit, mode = self._settings.unit, self._settings.mode
         without_references = "cot" if mode == "cot" else "vanilla"
         used = {f"felm/{unit}_{mode}", f"felm/segment_{without_references}"}
         return judge.prompts.hashes(used)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        scores = dict(certificate["scores"])
-        unscored, everything = scores.pop("unscored"), scores.pop(ALL)
-        parts = {judge: everything}
-        parts |= {f"  {domain}": part for domain, part in scores.items()}
+        scores = certificate["scores"]
+        unscored = scores["unscored"]
+        parts = {judge: scores[ALL]}
+        parts |= {f"  {name}": scores[name] for name in unscored["domains"]}
         parts |= certificate["baselines"]
         if unscored["responses"]:
             for name, part in certificate["baselines_where_scored"].items():
@@ -188,23 +185,16 @@ class FelmTrial:
         for level in LEVELS:
             for name, part in parts.items():
                 ends = interval(certificate["intervals"][level]["f1"]) if name == judge else ""
-                cells = [shown(part[level][key]) for key in _SHOWN]
+                cells = [shown(part[level][measure]) for measure in MEASURES]
                 rows.append((f"{name}, {level}", *cells, ends))
         notes = [
             f"unscored: {unscored['responses']} of the responses, {unscored['segments']} segments"
         ]
         notes += [f"  {count} x {reason}" for reason, count in unscored["reasons"].items()]
-        if bins := certificate.get("calibration"):
-            notes.append(
-                "Calibration, segments with references by the probability given (supported by the"
-                " labels, wrong verdicts):"
-            )
-            line = (
-                "  {low:.1f} - {high:.1f}: {units} segments, {supported} supported, {wrong} wrong"
-            )
-            notes += [line.format(**counts) for counts in bins]
-        names = ("F1", "precision", "recall", "balanced accuracy", "95% interval of F1")
-        return ("judge, level", *(f"#{name}" for name in names)), rows, notes
+        for counts in certificate.get("calibration", ()):
+            notes.append(_CALIBRATED.format(**counts))
+        names = [f"#{measure.replace('_', ' ')}" for measure in MEASURES]
+        return ("judge, level", *names, "#95% interval of F1"), rows, notes
 
 
 def _setting(unit: Unit, mode: Mode) -> Certifiable:
@@ -235,11 +225,11 @@ def calibrate(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObject]:
         For each tenth the number of ``units``, how many are ``supported`` by the labels, and on how
         many the judge's verdict is ``wrong``. Only segments with references count.
     """
-    questioner = Questioner("segment", "doc")
+    settings = FelmSettings("segment", "doc")
     pairs = []
     is_factual: list[bool] = []
     for row in rows:
-        question = questioner.ask(row)
+        question = settings.ask(row)
         if question and question.subject["passages"]:
             evidence = tuple(question.subject["passages"])
             pairs += [Pair(unit, evidence) for unit in question.subject["units"]]

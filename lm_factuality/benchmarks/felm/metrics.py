@@ -8,7 +8,6 @@ pooled over responses, never averaged. A response without a verdict is in no cou
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from judges.answers import Answer
 from lm_factuality.benchmarks.declaration import (
@@ -26,40 +25,12 @@ from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_man
 
 LEVELS = ("segment", "response")
 ALL = "ALL"
+SUFFIXES = ("", *(f"_{domain}" for domain in DOMAINS))
+"""Of the names of scores: those of everything, and those of each domain."""
 
 
-class DetectionCounts(NamedTuple):
-    """Of segments or responses: errors found, false alarms, errors missed, and the rest."""
-
-    tp: int = 0
-    fp: int = 0
-    fn: int = 0
-    tn: int = 0
-
-    @property
-    def precision(self) -> float:
-        """Of what was flagged, the share that holds an error; NaN if nothing was flagged."""
-        return ratio(self.tp, self.tp + self.fp)
-
-    @property
-    def recall(self) -> float:
-        """Of what holds an error, the share that was flagged; NaN if nothing does."""
-        return ratio(self.tp, self.tp + self.fn)
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if errors exist and none was found, NaN if none
-        exists or was flagged."""
-        if not self.tp:
-            return 0.0 if self.fp or self.fn else math.nan
-        return 2 * self.precision * self.recall / (self.precision + self.recall)
-
-    @property
-    def balanced_accuracy(self) -> float:
-        """Mean of the recalls of both classes (Brodersen et al. 2010); NaN if one of them is
-        empty."""
-        return (self.recall + ratio(self.tn, self.tn + self.fp)) / 2
-
+COUNTS = ("tp", "fp", "fn", "tn")
+"""Of segments or responses: errors found, false alarms, errors missed, and the rest."""
 
 MEASURES = {
     "precision": PRECISION,
@@ -69,10 +40,26 @@ MEASURES = {
 }
 
 
-def count_response(
-    response: JudgedResponse, level: str, is_right: bool | None = None
-) -> DetectionCounts:
-    """Count the units of one response.
+def detection_scores(counts: Sequence[float]) -> dict[str, float]:
+    """Return how well errors are found, by ``COUNTS``. NaN stands for what is not defined.
+
+    - ``precision``: of what was flagged, the share that holds an error
+    - ``recall``: of what holds an error, the share that was flagged
+    - ``f1``: their harmonic mean, 0 if errors exist and none was found
+    - ``balanced_accuracy``: the mean of the recalls of both classes (Brodersen et al. 2010)
+    """
+    tp, fp, fn, tn = counts
+    precision = ratio(tp, tp + fp)
+    recall = ratio(tp, tp + fn)
+    f1 = 0.0 if fp or fn else math.nan
+    if tp:
+        f1 = 2 * precision * recall / (precision + recall)
+    balanced_accuracy = (recall + ratio(tn, tn + fp)) / 2
+    return dict(zip(MEASURES, (precision, recall, f1, balanced_accuracy), strict=True))
+
+
+def count_response(response: JudgedResponse, level: str, is_right: bool | None = None) -> list[int]:
+    """Count the units of one response, as ``COUNTS``.
 
     Args:
         response: The response.
@@ -85,12 +72,10 @@ def count_response(
         errors, flagged = (any(errors),), flagged and (any(flagged),)
     if flagged is None:
         if is_right is None:
-            return DetectionCounts()
+            return [0] * len(COUNTS)
         flagged = tuple(error == is_right for error in errors)
     pairs = Counter(zip(errors, flagged, strict=True))
-    return DetectionCounts(
-        tp=pairs[True, True], fp=pairs[False, True], fn=pairs[True, False], tn=pairs[False, False]
-    )
+    return [pairs[True, True], pairs[False, True], pairs[True, False], pairs[False, False]]
 
 
 def to_report(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
@@ -103,7 +88,7 @@ def to_report(responses: Sequence[JudgedResponse], protocol: str) -> JsonObject:
     """
     unscored = [response for response in responses if response.flagged is None]
     unscored_by_domain = Counter(response.domain for response in unscored)
-    report = {ALL: pooled_scores(responses)}
+    report: JsonObject = {ALL: pooled_scores(responses)}
     domains = {}
     for domain in sorted({response.domain for response in responses}):
         members = [response for response in responses if response.domain == domain]
@@ -128,12 +113,13 @@ def pooled_scores(
 
     Responses without a verdict count as `count_response` has it.
     """
-    scores = {}
+    scores: dict[str, JsonObject] = {}
     for level in LEVELS:
         rows = [count_response(response, level, is_right) for response in responses]
-        counts = DetectionCounts(*map(sum, zip(*rows, strict=True)))
-        defined_scores = {name: defined(getattr(counts, name)) for name in MEASURES}
-        scores[level] = {**counts._asdict(), **defined_scores}
+        totals = [sum(column) for column in zip([0] * len(COUNTS), *rows, strict=True)]
+        scores[level] = dict(zip(COUNTS, totals, strict=True))
+        for name, score in detection_scores(totals).items():
+            scores[level][name] = defined(score)
     return scores
 
 
@@ -147,20 +133,19 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> Jso
         mode: The task's.
     """
     response = judge_document(doc, texts, protocol)
-    parts = {"": True, **{f"_{domain}": domain == response.domain for domain in DOMAINS}}
+    suffixes = ("", f"_{response.domain}")
     metrics: JsonObject = {}
-    for suffix, is_member in parts.items():
-        metrics[f"unscored{suffix}"] = response.reason if is_member else None
+    for suffix in SUFFIXES:
+        metrics[f"unscored{suffix}"] = response.reason if suffix in suffixes else None
     if mode in MODES_WITH_REFERENCES:  # math and reasoning have none in any mode
         has_none = doc["mode"] not in MODES_WITH_REFERENCES
         metrics["without_references"] = float(has_none and doc["domain"] not in WITHOUT_REFERENCES)
-    no_units = DetectionCounts()
     for level in LEVELS:
         counts = count_response(response, level)
-        for suffix, is_member in parts.items():
-            for score in MEASURES:
-                metrics[f"{level}_{score}{suffix}"] = list(counts if is_member else no_units)
-        ends = (list(count_response(response, level, is_right)) for is_right in (False, True))
+        for suffix in SUFFIXES:
+            part = counts if suffix in suffixes else [0] * len(COUNTS)
+            metrics |= {f"{level}_{measure}{suffix}": part for measure in MEASURES}
+        ends = (count_response(response, level, is_right) for is_right in (False, True))
         metrics |= bounds_of(f"{level}_f1", *ends)
     return metrics
 
@@ -173,9 +158,9 @@ def judge_document(doc: Doc, texts: Sequence[str], protocol: str) -> JudgedRespo
     )
 
 
-def of_totals(score: str) -> Callable[[Sequence[float]], float]:
-    """Return how a score follows from the sums of `DetectionCounts`."""
-    return lambda totals: float(getattr(DetectionCounts(*totals), score))  # type: ignore[arg-type]
+def of_totals(measure: str) -> Callable[[Sequence[float]], float]:
+    """Return how a score follows from the sums of counts."""
+    return lambda totals: detection_scores(totals)[measure]
 
 
 def _scores() -> Iterator[Score]:
@@ -185,7 +170,7 @@ def _scores() -> Iterator[Score]:
         for level in LEVELS:
             name = f"{level}_{score}"
             yield Score(name, aggregations[score], MEASURES[score], f"{label}, {level}s")
-    for suffix in ("", *(f"_{domain}" for domain in DOMAINS)):
+    for suffix in SUFFIXES:
         for level in LEVELS:
             for score, measure in MEASURES.items():
                 if suffix or score not in shown:

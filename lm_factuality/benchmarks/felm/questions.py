@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from lm_factuality.benchmarks.biographies.generations import nearest
 from lm_factuality.benchmarks.felm.rows import (
     MODES_WITH_REFERENCES,
+    PUBLISHED,
     RULES,
     WITHOUT_REFERENCES,
     FelmRow,
@@ -35,6 +36,7 @@ Mode = Literal["vanilla", "cot", "link", "doc"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 MODES: tuple[Mode, ...] = get_args(Mode)
 CHUNK_TOKENS = 512
+PROMPTS = "eval/prompt"  # in the authors' repository
 WORDS, _TIKTOKEN = "words", "tiktoken:"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -52,40 +54,39 @@ class RowQuestion:
     subject: Mapping[str, Any]
     """What the prompt is about."""
 
-    instructions: str
-    """The mode whose instructions the authors give.
-
-    Their script (protocol ``code``) gives those about references though it shows none.
-    """
-
 
 @dataclass(frozen=True)
-class Questioner:
-    """Makes the questions of one setting."""
+class FelmSettings:
+    """How a judge is asked about rows, and what it is told, as the metadata of a task has it."""
 
     unit: Unit = "segment"
     mode: Mode = "vanilla"
     protocol: Literal["paper", "code"] = "paper"
     chunk_tokenizer: str = WORDS
 
+    claims: str = RULES
+    """``rules``, or a file of ``lm-factuality claims extract``."""
+
+    prompts: str | None = None
+    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
+
+    references: str = PUBLISHED
+    """``published``, or the folder of ``lm-factuality data fetch-references``."""
+
     def unit_of(self, row: FelmRow) -> str:
         """Math and reasoning are judged by segments in every setting, as in the paper."""
         return "segment" if row.domain in WITHOUT_REFERENCES else self.unit
 
-    def claims_of(self, rows: Sequence[FelmRow], source: str = RULES) -> dict[str, RowClaims]:
+    def claims_of(self, rows: Sequence[FelmRow]) -> dict[str, RowClaims]:
         """Return the claims of the rows that are judged by claims, by the index of the row.
 
-        Args:
-            rows: All rows.
-            source: The file of the claims, or ``rules``.
-
         Raises:
-            DataError: The file cannot be read.
+            DataError: The file of claims cannot be read.
         """
         judged = [row for row in rows if self.unit_of(row) == "claim"]
-        if source == RULES:
+        if self.claims == RULES:
             return {row.index: split_claims(row) for row in judged}
-        claims = read_claims(Path(source), rows) if judged else {}
+        claims = read_claims(Path(self.claims), rows) if judged else {}
         return {row.index: claims[row.index] for row in judged if row.index in claims}
 
     def ask(
@@ -110,20 +111,17 @@ class Questioner:
         links: list[str] = []
         passages: list[str] = []
         shows_references = self.mode in MODES_WITH_REFERENCES
-        has_references = row.domain not in WITHOUT_REFERENCES
-        # The authors' script shows no references, but gives the instructions about them.
-        is_script = self.protocol == "code"
-        if shows_references and has_references and not is_script:
-            query = "\n".join([row.prompt, *units])
+        # The authors' script shows no references.
+        if shows_references and row.domain not in WITHOUT_REFERENCES and self.protocol != "code":
             if self.mode == "link":
                 links = [link.strip().rstrip(",") for link in row.references if link.strip()]
             else:
+                query = "\n".join([row.prompt, *units])
                 texts = row.reference_texts if texts is None else texts
                 passages = choose(texts, query, self.chunk_tokenizer)
         mode = "vanilla" if shows_references and not (links or passages) else self.mode
         subject = {**_subject(f"{unit}s", row, units), "links": links, "passages": passages}
-        instructions = self.mode if has_references and is_script else mode
-        return RowQuestion(f"felm/{unit}_{mode}", mode, subject, instructions)
+        return RowQuestion(f"felm/{unit}_{mode}", mode, subject)
 
 
 def extraction_subject(row: FelmRow) -> JsonObject:
@@ -139,7 +137,7 @@ def _subject(kind: str, row: FelmRow, units: Sequence[str]) -> JsonObject:
         "kind": kind,
         "question": row.prompt.strip(),
         "units": units,
-        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["wk"]),
+        "demonstration": _DEMONSTRATIONS.get(row.domain, _DEMONSTRATIONS["world"]),
     }
 
 
@@ -212,48 +210,49 @@ def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list
 _FILES = load_yaml(__package__, "authors.yaml")  # of their prompts
 
 
-class AuthorsPrompts:
-    """The prompts of a checkout of the authors' repository, followed by the row as their script
-    writes it."""
+def authors_prompt(
+    checkout: str, row: FelmRow, question: RowQuestion, settings: FelmSettings
+) -> str:
+    """Render the authors' instructions for a row and mode, then the row.
 
-    def __init__(self, checkout: Path) -> None:
-        self._folder = checkout / "eval" / "prompt"
-        if not self._folder.is_dir():
-            raise ConfigError(
-                f"{checkout}: has no folder eval/prompt; expected a checkout of hkust-nlp/felm"
-            )
+    The question and its segments are byte for byte as their script writes them, segments without a
+    letter blank. Claims and references, which it never writes, stand as in their examples.
 
-    def render(self, row: FelmRow, question: RowQuestion) -> str:
-        """Render the authors' instructions for this row and mode, then the row.
+    Args:
+        checkout: The folder of their repository.
+        row: The row.
+        question: What is asked about it.
+        settings: How it is asked.
 
-        The question and its segments are byte for byte as their script writes them, segments
-        without a letter blank. Claims and references, which it never writes, stand as in their
-        examples.
+    Raises:
+        DataError: The checkout lacks the file.
+    """
+    subject = question.subject
+    is_claim = subject["kind"] == "claims"
+    files = _FILES["claim" if is_claim else "segment"]
+    # Their script gives the instructions about references though it shows none.
+    is_script = settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES
+    mode = settings.mode if is_script else question.mode
+    file = files.get(row.domain, files["wk"])[mode]
+    text = read_text(Path(checkout, PROMPTS, file), "expected a checkout of hkust-nlp/felm")
+    units = [segment_text(segment, "code") for segment in row.segments]
+    heading, asked = "Segments: ", row.prompt
+    if is_claim:
+        units, heading, asked = subject["units"], "Claims: \n", subject["question"]
+    numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
+    text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
+    if subject["links"]:
+        text += f"Reference Links:\n{', '.join(subject['links'])}\n"
+    if subject["passages"]:
+        text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
+    return text
 
-        Raises:
-            DataError: The checkout lacks the file.
-        """
-        subject = question.subject
-        is_claim = subject["kind"] == "claims"
-        files = _FILES["claim" if is_claim else "segment"]
-        file = files.get(row.domain, files["wk"])[question.instructions]
-        text = read_text(self._folder / file, "expected a whole checkout of hkust-nlp/felm")
-        units = [segment_text(segment, "code") for segment in row.segments]
-        heading, asked = "Segments: ", row.prompt
-        if is_claim:
-            units, heading, asked = subject["units"], "Claims: \n", subject["question"]
-        numbered = "".join(f"{number}. {unit}\n" for number, unit in enumerate(units, 1))
-        text += f"\n\nQuestion: {asked}\n{heading}{numbered}"
-        if subject["links"]:
-            text += f"Reference Links:\n{', '.join(subject['links'])}\n"
-        if subject["passages"]:
-            text += "Reference doc:\n" + "\n".join(subject["passages"]) + "\n"
-        return text
 
-    def hash(self) -> str:
-        """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files."""
-        digest = hashlib.sha256()
-        for path in sorted(self._folder.rglob("*.txt")):
-            name = path.relative_to(self._folder).as_posix()
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-        return digest.hexdigest()[:16]
+def authors_hash(checkout: str) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of all prompt files of a checkout."""
+    folder = Path(checkout, PROMPTS)
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.txt")):
+        name = path.relative_to(folder).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

@@ -198,10 +198,7 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
     segments = {row.index: len(row.segments) for row in rows}
 
     def parse(record: Any) -> RowClaims:
-        try:
-            claims = to_model(RowClaims, record)
-        except ValueError as error:
-            raise ValueError(f"not a line of 'lm-factuality claims extract': {error}") from error
+        claims = to_model(RowClaims, record)
         expected = segments.get(claims.index, len(claims.claims))
         if claims.problem is None and len(claims.claims) != expected:
             raise ValueError(
@@ -210,7 +207,8 @@ def read_claims(path: Path, rows: Iterable[FelmRow]) -> dict[str, RowClaims]:
             )
         return claims
 
-    lines = read_lines(path, parse, f"make it with: lm-factuality claims extract --out {path}")
+    advice = f"make it with: lm-factuality claims extract --out {path}"
+    lines = read_lines(path, parse, advice, advice)
     return {claims.index: claims for claims in lines}
 
 

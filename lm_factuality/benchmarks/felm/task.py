@@ -1,43 +1,31 @@
 """The lm_eval tasks of FELM: the evaluated model is the judge."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.felm import metrics
-from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
-from lm_factuality.benchmarks.felm.questions import AuthorsPrompts, Questioner
+from lm_factuality.benchmarks.felm.questions import FelmSettings, authors_hash, authors_prompt
 from lm_factuality.benchmarks.felm.rows import (
+    FELM,
     MODES_WITH_REFERENCES,
-    PUBLISHED,
     RULES,
     WITHOUT_REFERENCES,
     FelmRow,
     RowClaims,
+    provenance,
+    read_rows,
+    reference_texts,
 )
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data
 from lm_factuality.harness.samples import texts
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
-
-
-@dataclass(frozen=True)
-class FelmSettings(Questioner):
-    """What ``metadata`` says of a task: how rows are asked about, and where that comes from."""
-
-    claims: str = RULES
-    """``rules``, or a file of ``lm-factuality claims extract``."""
-
-    prompts: str | None = None
-    """A checkout of the authors' repository, whose prompts are used. None for the suite's."""
-
-    references: str = PUBLISHED
-    """``published``, or the folder of ``lm-factuality data fetch-references``."""
 
 
 class FelmTask(SuiteTask):
@@ -68,35 +56,29 @@ class FelmTask(SuiteTask):
     def read_documents(self) -> list[JsonObject]:
         """Read the rows, as samples show them, each with the prompt that the model sees."""
         settings, metadata = self._settings, self.config.metadata
-        path, metadata["data"] = find_data(self._own_data, felm_rows.FELM, self._data_dir)
-        rows = felm_rows.read_rows(path)
-        claims = settings.claims_of(rows, settings.claims)
+        path, metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
+        rows = read_rows(path)
+        claims = settings.claims_of(rows)
         if claims:
-            metadata["claims_from"] = felm_rows.provenance(claims.values())
-        reference_texts = felm_rows.reference_texts(settings.references, rows)
-        self._open_prompts()
+            metadata["claims_from"] = provenance(claims.values())
+        texts_of_rows = reference_texts(settings.references, rows)
+        self._prompts = Prompts()
+        if settings.prompts:
+            metadata["prompts"] = "authors"
+            metadata["prompt_hashes"] = {"authors": authors_hash(settings.prompts)}
+        else:
+            used = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
+            metadata["prompt_hashes"] = self._prompts.hashes(used)
         docs = [
-            self._document(row, claims.get(row.index), reference_texts[row.index]) for row in rows
+            self._document(row, claims.get(row.index), texts_of_rows[row.index]) for row in rows
         ]
         cautions = " ".join(self._cautions(docs, claims))
         if cautions:
             metadata["caution"] = cautions
         return docs
 
-    def _open_prompts(self) -> None:
-        """Find the prompts, and state their hashes."""
-        settings, metadata = self._settings, self.config.metadata
-        self._authors = AuthorsPrompts(Path(settings.prompts)) if settings.prompts else None
-        self._prompts = Prompts()
-        if self._authors:
-            metadata["prompts"] = "authors"
-            metadata["prompt_hashes"] = {"authors": self._authors.hash()}
-        else:
-            used = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
-            metadata["prompt_hashes"] = self._prompts.hashes(used)
-
     def _document(
-        self, row: FelmRow, claims: RowClaims | None, reference_texts: tuple[str, ...]
+        self, row: FelmRow, claims: RowClaims | None, texts_of_references: tuple[str, ...]
     ) -> JsonObject:
         """Return a row as samples show it.
 
@@ -115,14 +97,15 @@ class FelmTask(SuiteTask):
             "claims": claims.numbered() if claims else [],
             "owners": claims.owners() if claims else [],
         }
-        question = self._settings.ask(row, claims, reference_texts)
+        settings = self._settings
+        question = settings.ask(row, claims, texts_of_references)
         if question is None:
             problem = "not in the claims file"
             if claims:
                 problem = claims.problem or "none in any segment"
             return doc | {"problem": f"no claims: {problem}"}
-        if self._authors:
-            text = self._authors.render(row, question)
+        if settings.prompts:
+            text = authors_prompt(settings.prompts, row, question, settings)
         else:
             text = self._prompts.render(question.prompt, question.subject)
         return doc | {"text": text, "mode": question.mode}

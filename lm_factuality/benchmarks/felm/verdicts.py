@@ -1,5 +1,5 @@
 """What a judge's output says: which segments (or claims) hold errors, or why it is unscored; and
-saved outputs of a judge, lm_eval's samples or JSONL of ``index, domain, output``.
+saved outputs of a judge, lm_eval's samples or JSONL of ``index, output``.
 
 ``paper`` reads by the grammar that the prompts state (``grammar.py``) and leaves all else unscored,
 with the reason. ``code`` reads as the authors' script: what it cannot find is "no errors", ids
@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import UNFINISHED, plain, without_thinking
 
 PROTOCOLS = ("paper", "code")
 EMPTY = "empty output"
-_EXPECTED = "expected lm_eval's samples or lines with index, domain and output"
+_EXPECTED = "expected lm_eval's samples or lines with index and output"
 # The most that Python reads into one number. The script itself fails on longer ones.
 _SCRIPT_DIGITS = 4000
 
@@ -147,7 +147,6 @@ class JudgeOutput(BaseModel):
         validation_alias=AliasChoices("index", AliasPath("doc", "index")),
         coerce_numbers_to_str=True,
     )
-    domain: str = Field(validation_alias=AliasChoices("domain", AliasPath("doc", "domain")))
     outputs: Annotated[list[str], BeforeValidator(_to_texts)] = Field(
         validation_alias=AliasChoices("output", "resps")
     )
@@ -160,7 +159,7 @@ def judge_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> list[Ju
 
     Raises:
         DataError: The file cannot be read, or has lines that are neither form, or about rows that
-            do not exist, are of another domain, or come twice. All of them are named.
+            do not exist, or come twice. All of them are named.
     """
     row_by_index = {row.index: row for row in rows}
     judged: dict[str, JudgedResponse] = {}
@@ -170,8 +169,6 @@ def judge_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> list[Ju
         row = row_by_index.get(line.index)
         if row is None:
             raise ValueError(f"no row has the index {line.index!r}; the data has {len(rows)} rows")
-        if line.domain != row.domain:
-            raise ValueError(f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}")
         if line.index in judged:
             raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
         answers = map(Answer, line.outputs)

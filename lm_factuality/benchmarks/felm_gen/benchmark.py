@@ -1,40 +1,18 @@
 """FELM-gen as the rest of the suite knows it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from markupsafe import Markup
-
 from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import Data, Page, Sample, Samples
-from lm_factuality.benchmarks.felm.benchmark import TABLE4, segments_row
+from lm_factuality.benchmarks.felm.benchmark import segments_row
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, SCORES
 from lm_factuality.benchmarks.judged import judged_benchmark
 from lm_factuality.benchmarks.rows import SampleRow
-from lm_factuality.ground.html import render
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, verdict_of
-
-_NOTE = (
-    "Error rates of the models' own answers to FELM's prompts, as the judge sees them; lower is"
-    " better."
-)
-
-
-def sections(chosen: Chosen) -> Sequence[Markup]:
-    labels = {f"segment_error_rate_{domain}": label for domain, label in TABLE4["domains"].items()}
-    by_domain = [
-        replace(score, label=labels[score.name]) for score in SCORES if score.name in labels
-    ]
-    page = f"{__package__}/page.html"
-    return [
-        scores_section(chosen, FELM_GEN.name, note=_NOTE),
-        render(page, entries=chosen.of_kind(FELM_GEN.name), scores=by_domain),
-    ]
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -68,13 +46,11 @@ BENCHMARK = judged_benchmark(
     page=Page(
         lead="How many segments of the model's own answers to FELM's prompts have errors?",
         name="felm",
-        sections=sections,
         samples=Samples(
             sample_row,
             ("no error", "has errors", "unscored", "no answer"),
             margin="share of errors",
             facet="Domain",
-            is_partition=True,
             right="Responses without an error",
             script=Path(__file__).with_name("page.js"),
         ),

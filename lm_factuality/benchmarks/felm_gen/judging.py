@@ -21,14 +21,58 @@ from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm_gen import steps
-from lm_factuality.benchmarks.felm_gen.steps import CutReply, MarksReply
-from lm_factuality.benchmarks.judged import JudgedMethod, count, in_their_places
+from lm_factuality.benchmarks.felm_gen.steps import (
+    BY_JUDGE,
+    CUT_PROMPT,
+    CUT_TOKENS,
+    MARK_PROMPT,
+    TYPES,
+    UNTYPED,
+    CutReply,
+    MarksReply,
+    check_cut,
+    check_marks,
+    cut,
+    cut_by_rules,
+    cut_subject,
+    mark_subject,
+    no_answer,
+    pieces_of,
+    read_marks,
+    to_answer,
+)
+from lm_factuality.benchmarks.judged import JudgedMethod, count
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
 
-ERROR_KINDS = (*steps.TYPES, steps.UNTYPED)
+ERROR_KINDS = (*TYPES, UNTYPED)
+
+
+def error_rate(totals: Sequence[float]) -> float:
+    """Return the share of units with an error, or NaN where there are none."""
+    errors, units = totals
+    return ratio(errors, units)
+
+
+def _scores() -> Iterator[Score]:
+    rate = pooled(error_rate)
+    rates = [
+        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
+        for level in LEVELS
+    ]
+    yield from rates
+    for score in rates:
+        for domain in DOMAINS:
+            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
+        yield from score.bounds()
+    for kind in ERROR_KINDS:
+        yield Score(f"errors_{kind}", TOTAL, higher=False)
+    for name in ("no_answer", "unscored"):
+        yield Score(name, Aggregation(how_many), higher=False)
+
+
+SCORES = tuple(_scores())
 
 
 class PromptDocument(BaseModel):
@@ -50,50 +94,39 @@ class FelmGen(JudgedMethod):
 
     name = "felm_gen"
     kinds = ("marks",)
-    prompt_names = (steps.CUT_PROMPT, steps.MARK_PROMPT)
+    prompt_names = (CUT_PROMPT, MARK_PROMPT)
     document: ClassVar[type] = PromptDocument
     identity = ("index", "domain")
-
-    @property
-    def scores(self) -> tuple[Score, ...]:
-        return SCORES
+    scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
+        answers = [to_answer(text) for (text,) in responses]
         records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        answers = [steps.to_answer(text) for (text,) in responses]
-        can_cut = judge.config.capabilities.can_answer("cut")
-        to_cut = [
-            steps.cut_subject(answer) if can_cut and _has_to_be_cut(record, answer) else None
-            for record, answer in zip(records, answers, strict=True)
-        ]
-        cuts = in_their_places(
-            to_cut,
-            lambda subjects: judge.ask_typed(
-                steps.CUT_PROMPT,
-                CutReply,
-                subjects,
-                "cutting responses",
-                steps.check_cut,
-                samples=1,
-                max_tokens=steps.CUT_TOKENS,
-            ),
+        judged = [place for place, record in enumerate(records) if record["unscored"] is None]
+        uncut = []
+        if judge.config.capabilities.can_answer("cut"):
+            uncut = [place for place in judged if _is_cut_by_judge(docs[place], answers[place])]
+        cuts = judge.ask_typed(
+            CUT_PROMPT,
+            CutReply,
+            [cut_subject(answers[place]) for place in uncut],
+            "cutting responses",
+            check_cut,
+            samples=1,
+            max_tokens=CUT_TOKENS,
         )
-        to_mark: list[JsonObject | None] = []
-        for doc, record, answer, replies in zip(docs, records, answers, cuts, strict=True):
-            if replies:
-                record |= vars(steps.cut(answer, doc["domain"], replies[0]))
-            is_answer = record["unscored"] is None
-            to_mark.append(steps.mark_subject(doc, record["segments"]) if is_answer else None)
-        marked = in_their_places(
-            to_mark,
-            lambda subjects: judge.ask_typed(
-                steps.MARK_PROMPT, MarksReply, subjects, "marking segments", steps.check_marks
-            ),
+        for place, (reply,) in zip(uncut, cuts, strict=True):
+            records[place] |= vars(cut(answers[place], docs[place]["domain"], reply))
+        marks = judge.ask_typed(
+            MARK_PROMPT,
+            MarksReply,
+            [mark_subject(docs[place], records[place]["segments"]) for place in judged],
+            "marking segments",
+            check_marks,
         )
-        return [
-            record if marks is None else record | _marked(record, marks)
-            for record, marks in zip(records, marked, strict=True)
-        ]
+        for place, replies in zip(judged, marks, strict=True):
+            records[place] |= _marked(records[place], replies)
+        return list(records)
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         record = _begin(doc, responses[0])
@@ -158,10 +191,8 @@ class FelmGen(JudgedMethod):
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
 
     def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        errors: list[str | None] = []
-        for answer in answers:
-            error = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else answer
-            errors.append(None if answer == FACTUAL else error)
+        only_kind = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else ""
+        errors = [None if answer == FACTUAL else only_kind or answer for answer in answers]
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
 
@@ -173,65 +204,35 @@ def _begin(doc: Doc, response: str) -> JsonObject:
 
     A response that is no answer is never judged. An unfinished thought does not decline to answer.
     """
-    problem = steps.no_answer(response)
-    no_answer = None if problem == UNFINISHED else problem
+    problem = no_answer(response)
+    refusal = None if problem == UNFINISHED else problem
     record = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
-        "no_answer": no_answer,
-        "unscored": f"no answer: {problem}" if no_answer else problem,
+        "no_answer": refusal,
+        "unscored": f"no answer: {problem}" if refusal else problem,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
     }
     if problem is None:
-        record |= vars(steps.cut_by_rules(steps.to_answer(response), doc["domain"]))
+        record |= vars(cut_by_rules(to_answer(response), doc["domain"]))
     return record
 
 
-def _has_to_be_cut(record: Verdict, answer: str) -> bool:
+def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
     """Tell whether a judge is to cut an answer. One piece has nothing to group."""
-    return (
-        record["unscored"] is None
-        and record["domain"] in steps.BY_JUDGE
-        and len(steps.pieces_of(answer)) > 1
-    )
+    return doc["domain"] in BY_JUDGE and len(pieces_of(answer)) > 1
 
 
 def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
     """Return what the judge's replies make of a record."""
-    marks = steps.read_marks(replies, len(record["segments"]), record["domain"])
+    marks = read_marks(replies, len(record["segments"]), record["domain"])
     is_read = not isinstance(marks, str)
     return {
         "errors": list(marks) if is_read else None,
         "unscored": None if is_read else marks,
         "outputs": [reply.answer.text or "" for reply in replies],
     }
-
-
-def error_rate(totals: Sequence[float]) -> float:
-    """Return the share of units with an error, or NaN where there are none."""
-    errors, units = totals
-    return ratio(errors, units)
-
-
-def _scores() -> Iterator[Score]:
-    rate = pooled(error_rate)
-    rates = [
-        Score(f"{level}_error_rate", rate, ERROR_RATE, f"{level.capitalize()}s with errors", False)
-        for level in LEVELS
-    ]
-    yield from rates
-    for score in rates:
-        for domain in DOMAINS:
-            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
-        yield from score.bounds()
-    for kind in ERROR_KINDS:
-        yield Score(f"errors_{kind}", TOTAL, higher=False)
-    for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher=False)
-
-
-SCORES = tuple(_scores())

@@ -147,11 +147,6 @@ class MarksReply(Reply):
     wrong: list[WrongSegment]
 
 
-Marks = tuple[str | None, ...] | str
-"""One entry a segment: the type of its error (section 3.6), None if factual; or the reason why
-there are none."""
-
-
 def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
     """What the prompt is about: the question, the segments, and of each reference the chunk nearest
     to them."""
@@ -174,11 +169,17 @@ def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
     return misnumbered(numbers, len(subject["units"]), "segment", is_whole=False)
 
 
-def read_marks(replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str) -> Marks:
+def read_marks(
+    replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str
+) -> tuple[str | None, ...] | str:
     """Return the majority of what replies say, as ``felm.verdicts.vote`` has it.
 
     Of the types that they give to a segment it takes the commonest, the first of equals. All errors
     in math and reasoning are reasoning errors, as in the paper.
+
+    Returns:
+        For each segment the type of its error (section 3.6), None if it is factual; or the reason
+        why there are none.
     """
     verdicts: list[frozenset[int] | str] = []
     types: Counter[tuple[int, str]] = Counter()

@@ -24,7 +24,6 @@ from lm_factuality.benchmarks.biographies.types import (
     to_record,
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.chosen import scores_section
 from lm_factuality.benchmarks.declaration import (
     Data,
     Page,
@@ -33,8 +32,8 @@ from lm_factuality.benchmarks.declaration import (
     answered,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
-from lm_factuality.benchmarks.longform.metrics import SCORES, Tally, row_metrics, unscored
-from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, Metadata
+from lm_factuality.benchmarks.longform.metrics import SCORES, FactTally, row_metrics, unscored
+from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, LongFormMetadata
 from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
@@ -134,7 +133,7 @@ class LongForm(AmbigBio):
         judged = [from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
-            facts.update(vars(Tally.of(response)))
+            facts.update(vars(FactTally.of(response)))
         return {
             **JudgedMethod.counts(self, docs, verdicts),
             "k": list(self.k),
@@ -155,7 +154,7 @@ def generation(metadata: Mapping[str, Any]) -> LongForm:
         ConfigError: A setting is wrong.
         DataError: The index cannot be used.
     """
-    read = read_settings(Metadata, dict(metadata), "metadata")
+    read = read_settings(LongFormMetadata, dict(metadata), "metadata")
     path = Path(read.knowledge or DOCUMENTS)
     has_index = bool(read.knowledge) and path.is_dir() and not read.kind
     return LongForm(
@@ -189,17 +188,11 @@ def prose(response: str) -> str:
     return "\n".join(lines)
 
 
-_NOTE = (
-    "F1@K balances the share of supported facts with their number. Compare models at one K, one"
-    " knowledge source and one judge."
-)
-
-
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
     judged = from_record(record)
-    outcome = "wrong" if Tally.of(judged).not_supported else "right"
+    outcome = "wrong" if FactTally.of(judged).not_supported else "right"
     if judged.abstained:
         outcome = "none"
     elif f1 is None or record["unscored"]:
@@ -233,25 +226,15 @@ BENCHMARK = judged_benchmark(
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,
-        settings=(
-            "k",
-            "knowledge",
-            "knowledge_identity",
-            "passages",
-            "entities",
-            "entity_kind",
-            "linking",
-        ),
+        settings=tuple(LongForm().about),
     ),
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",
-        sections=lambda chosen: [scores_section(chosen, LongForm.name, note=_NOTE)],
         samples=Samples(
             sample_row,
             ("all supported", "unsupported facts", "unscored", "declined"),
             margin="F1@K",
             facet="Topic",
-            is_partition=True,
             right="Responses without an unsupported fact",
             script=Path(__file__).with_name("page.js"),
         ),

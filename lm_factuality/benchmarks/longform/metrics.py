@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from lm_factuality.benchmarks.biographies import scores as biographies
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
     D_FACTSCORE,
@@ -22,38 +23,37 @@ from lm_factuality.benchmarks.biographies.scores import (
     why_unscored,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.declaration import DIFFERENCE, F1, PRECISION, RECALL, SHARE, Score
+from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, Score
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject
-from lm_factuality.scores.statistics import MEAN, Aggregation, how_many
+from lm_factuality.scores.statistics import MEAN, defined, ratio
 
 _OF_ENTITIES = ("d_factscore", "difference", "num_entities", "one_bio_many_entities")
 _BOUNDED = ("f1_at_k", "precision", "factscore")
 
 
 @dataclass(frozen=True)
-class Tally:
+class FactTally:
     """The distinct facts of a response by verdict."""
 
-    supported: int
-    not_supported: int
+    supported: int = 0
+    not_supported: int = 0
     irrelevant: int = 0
     unscored: int = 0
 
     @classmethod
-    def of(cls, judged: JudgedBiography) -> "Tally":
-        facts = (" ".join(fact.text.casefold().split()) for fact in judged.facts)
-        found = Counter(dict(zip(facts, map(of_any, judged.matrix), strict=True)).values())
-        return cls(
-            found["supported"], found["not_supported"], found["irrelevant"], found["unscored"]
-        )
+    def of(cls, judged: JudgedBiography) -> "FactTally":
+        outcomes: dict[str, str] = {}
+        for fact, cells in zip(judged.facts, judged.matrix, strict=True):
+            outcomes[" ".join(fact.text.casefold().split())] = of_any(cells)
+        return cls(**Counter(outcomes.values()))
 
     @property
     def facts(self) -> int:
-        return self.supported + self.not_supported + self.irrelevant + self.unscored
+        return sum(vars(self).values())
 
     def f1_at(self, k: int) -> float | None:
-        """F1@K; None if there are facts and none has a verdict."""
+        """Return F1@K, or None if there are facts and none has a verdict."""
         if not self.supported:
             return None if self.unscored and not self.not_supported else 0.0
         precision = self.supported / (self.supported + self.not_supported)
@@ -61,99 +61,83 @@ class Tally:
         return 2 * precision * recall / (precision + recall)
 
     def scores(self, k: int) -> dict[str, float | None]:
+        f1 = self.f1_at(k)
         relevant = self.supported + self.not_supported
-        scored = relevant + self.irrelevant
-        plain, f1 = self.supported / scored if scored else None, self.f1_at(k)
+        factscore = defined(ratio(self.supported, relevant + self.irrelevant))
         return {
             "f1_at_k": f1,
-            "precision": self.supported / relevant if relevant else None,
+            "precision": defined(ratio(self.supported, relevant)),
             "recall_at_k": None if f1 is None else min(self.supported / k, 1.0),
-            "factscore": plain,
-            "factscore_penalised": None if plain is None else plain * length_penalty(self.facts),
+            "factscore": factscore,
+            "factscore_penalised": factscore and factscore * length_penalty(self.facts),
         }
 
 
 def unscored(judged: JudgedBiography) -> str | None:
-    """Why a response has not all scores; None if it has, as one has that states nothing."""
+    """Say why a response has not all scores. One that states nothing has them, and None."""
     says_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
     return None if says_nothing else why_unscored(judged, score(judged))
 
 
 def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
-    """A response's part in every mean, by the first of ``ks``, and in F1 at the others; None where
-    it has none. ``kind`` is of the entities, empty where they are not told apart."""
-    reason, tally = unscored(judged), Tally.of(judged)
+    """Return a response's part in every mean; None where it has none.
+
+    Args:
+        judged: The response.
+        kind: What its entities are. Empty where they are not told apart.
+        ks: The K of all scores, and others of F1 alone.
+    """
+    reason = unscored(judged)
+    tally = FactTally.of(judged)
+    k, *further = ks
+    metrics = tally.scores(k) | {f"f1_at_{other_k}": tally.f1_at(other_k) for other_k in further}
+    metrics["facts_per_response"] = None if judged.abstained else float(tally.facts)
+    bounded = list(_BOUNDED)
     of_entities = metrics_of(score(judged))
+    if kind:
+        bounded.append("d_factscore")
+        metrics |= {name: of_entities.get(name) for name in _OF_ENTITIES}
+    is_lost = reason is not None and not judged.facts
+    if is_lost:
+        metrics = dict.fromkeys(metrics)
     ends = {
         "worst": replace(tally, not_supported=tally.not_supported + tally.unscored, unscored=0),
         "best": replace(tally, supported=tally.supported + tally.unscored, unscored=0),
     }
-    is_lost = reason is not None and not judged.facts
-    found: dict[str, float | None] = tally.scores(ks[0]) | {
-        f"f1_at_{k}": tally.f1_at(k) for k in ks[1:]
-    }
-    found["facts_per_response"] = None if judged.abstained else float(tally.facts)
-    for name in _OF_ENTITIES if kind else ():
-        found[name] = of_entities.get(name)
-    found = dict.fromkeys(found) if is_lost else found
-    for which, end in ends.items():
-        found |= {
-            f"{name}_{which}": float(which == "best") if is_lost else end.scores(ks[0])[name]
-            for name in _BOUNDED
-        }
-        if kind:
-            key = f"d_factscore_{which}"
-            found[key] = of_entities.get(key, float(which == "best") if is_lost else None)
-    found["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
-    return {**to_outcomes(found, judged.generation.index), "unscored": reason}
+    for end, tally_of_end in ends.items():
+        scores = {"d_factscore": of_entities.get(f"d_factscore_{end}"), **tally_of_end.scores(k)}
+        for name in bounded:
+            metrics[f"{name}_{end}"] = float(end == "best") if is_lost else scores[name]
+    metrics["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
+    return {**to_outcomes(metrics, judged.generation.index), "unscored": reason}
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
 _PRECISION = Score(
     "precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"
 )
-_FACTSCORE = Score(
-    "factscore", MEAN, PRECISION, "FActScore", note="supported facts; irrelevant ones are not"
-)
+_SHARED = {score.name: score for score in biographies.SCORES}
+_FACTSCORE = replace(_SHARED["factscore"], note="supported facts; irrelevant ones are not")
 SCORES = (
     _F1,
     D_FACTSCORE,
     _PRECISION,
     _FACTSCORE,
-    Score(
-        "difference",
-        MEAN,
-        DIFFERENCE,
-        "Gap",
-        False,
-        note="FActScore minus D-FActScore",
-    ),
+    _SHARED["difference"],
     Score("recall_at_k", MEAN, RECALL, "Recall@K"),
-    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
-    Score(
-        "num_entities",
-        MEAN,
-        None,
-        "Entities",
-        None,
-        1,
-        2,
-        note="entities about which a response says something true",
-    ),
-    Score(
-        "one_bio_many_entities",
-        MEAN,
-        SHARE,
-        "Merged",
-        False,
+    _SHARED["facts_per_response"],
+    replace(_SHARED["num_entities"], note="entities about which a response says something true"),
+    replace(
+        _SHARED["one_bio_many_entities"],
+        label="Merged",
         note="responses that merge several entities into one",
     ),
-    Score("respond_ratio", MEAN, SHARE, "Answered"),
-    Score("factscore_penalised", MEAN, PRECISION),
+    _SHARED["respond_ratio"],
+    _SHARED["factscore_penalised"],
     *_F1.bounds(),
     *_PRECISION.bounds(),
     *_FACTSCORE.bounds(),
     *D_FACTSCORE.bounds(),
     Score("f1_at_*", MEAN, F1),
-    Score("unscored", Aggregation(how_many), higher=False),
+    _SHARED["unscored"],
 )

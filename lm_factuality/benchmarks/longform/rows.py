@@ -3,19 +3,20 @@ passages that facts are verified by, unless an index finds those. Besides a user
 (Wei et al., 2024): 30 prompts on each of 38 topics, for objects and for concepts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from jinja2 import TemplateError
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
+from lm_factuality.benchmarks import find_source
 from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
-from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml, read_yaml
-from lm_factuality.benchmarks.factor.load import column_names, find_table
+from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml
+from lm_factuality.benchmarks.factor.load import column_names, find_table, require_column
 from lm_factuality.benchmarks.factor.rows import cell_text, renderer
-from lm_factuality.ground.errors import ConfigError, did_you_mean, refuse, short
+from lm_factuality.ground.errors import refuse
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source, locate
@@ -27,51 +28,50 @@ from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 from lm_factuality.retrieval.knowledge import Knowledge
 
-_PROMPTS = "expected one source of prompts: dataset_path or metadata.longfact"
-_KNOWN = (
-    "expected one thing to verify facts against: metadata.knowledge (an index, or pages) or"
-    " metadata.columns.passages"
-)
 K = (64,)  # facts that are enough, unless a task says otherwise: the median of LongFact's responses
 _Count = Annotated[int, Field(ge=1)]
 
 
-def listed(value: Any) -> Any:
-    """``--metadata k=64`` arrives as one value."""
+def in_tuple(value: Any) -> Any:
+    """Read one value, as ``--metadata k=64`` has it, in place of a list."""
     return value if isinstance(value, list | tuple) or value is None else (value,)
 
 
-def is_true(value: Any) -> Any:
-    """``--metadata entities=true`` arrives as text."""
-    return {"true": True, "false": False}.get(str(value).lower(), value)
+class PromptColumns(Strict):
+    """Which column holds what."""
 
-
-class Columns(Strict):
-    """Which column holds what; ``title`` is one, or a list of those that may be confused."""
-
-    prompt: Annotated[str, Field(description="a column name")] = "prompt"
+    prompt: str = "prompt"
     id: Column = None
+
     title: Column = None
+    """The title of a page, or a list of those that may be confused."""
+
     passages: Column = None
 
 
-class Metadata(TableMetadata):
-    """Of a task. ``passages`` is how many a judge sees of a fact."""
+class LongFormMetadata(TableMetadata):
+    """The settings of a task."""
 
-    columns: Columns = Columns()
+    columns: PromptColumns = PromptColumns()
     longfact: Literal["concepts", "objects"] | None = None
     topics: Annotated[
-        Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(listed)
+        Annotated[tuple[str, ...], Field(strict=False)] | None, BeforeValidator(in_tuple)
     ] = None
     knowledge: str | None = None
+
     passages: _Count = EVIDENCE
-    k: Annotated[tuple[_Count, ...], BeforeValidator(listed), Field(strict=False, min_length=1)] = K
-    entities: Annotated[bool, BeforeValidator(is_true)] = False
+    """How many a judge sees of a fact."""
+
+    k: Annotated[
+        tuple[_Count, ...], BeforeValidator(in_tuple), Field(strict=False, min_length=1)
+    ] = K
+    entities: Annotated[bool, Field(strict=False)] = False
     entity_kind: Annotated[str, Field(min_length=1)] = "entity"
     linking: Literal["greedy", "hungarian"] = "greedy"
 
     @property
     def kind(self) -> str:
+        """What the entities are that may be confused. Empty where there is one subject."""
         return self.entity_kind if self.entities else ""
 
 
@@ -83,7 +83,19 @@ class LongFormYaml(TableYaml):
     doc_to_target: Literal["index"] = "index"
     generation_kwargs: Any = None
     repeats: Literal[1] | None = None
-    metadata: Metadata
+    metadata: LongFormMetadata
+
+    @model_validator(mode="after")
+    def _has_prompts_and_knowledge(self) -> "LongFormYaml":
+        metadata = self.metadata
+        if bool(self.dataset_path) == bool(metadata.longfact):
+            raise ValueError("expected one source of prompts: dataset_path or metadata.longfact")
+        if bool(metadata.knowledge) == bool(metadata.columns.passages):
+            raise ValueError(
+                "expected one thing to verify facts against: metadata.knowledge (an index, or"
+                " pages) or metadata.columns.passages"
+            )
+        return self
 
     @property
     def template(self) -> Any:
@@ -101,24 +113,6 @@ class LongFormYaml(TableYaml):
         path = Path(self.metadata.knowledge).expanduser()
         from_yaml = (self.folder or Path()) / path
         return from_yaml if from_yaml.exists() else path
-
-
-def parse_task(config: Mapping[str, Any]) -> LongFormYaml:
-    """Read the YAML of a task.
-
-    Raises:
-        ConfigError: Keys are unknown, missing or of the wrong type, each of which is named.
-    """
-    yaml = read_yaml(LongFormYaml, config)
-    metadata = yaml.metadata
-    problems = []
-    if bool(yaml.dataset_path) == bool(metadata.longfact):
-        problems.append(_PROMPTS)
-    if bool(metadata.knowledge) == bool(metadata.columns.passages):
-        problems.append(_KNOWN)
-    if problems:
-        raise ConfigError("\n".join(f"{yaml.where}: {problem}" for problem in problems))
-    return yaml
 
 
 _BRACKET = re.compile(r"\s*\([^()]*\)\s*$")
@@ -142,9 +136,32 @@ SOURCES = tuple(
 )
 
 
-class _Page(BaseModel):
+def _items(cell: Any) -> list[Any]:
+    """Return one value or a list of them, which a CSV file has as JSON."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        cell = parse_json(cell)
+    if isinstance(cell, list | tuple):
+        return list(cell)
+    return [] if cell is None else [cell]
+
+
+class KnownPage(BaseModel):
+    """A passage that is given with a prompt: a text, with or without a title."""
+
     title: str = ""
     text: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text_or_mapping(cls, cell: Any) -> Any:
+        return {"text": cell} if isinstance(cell, str) else cell
+
+
+class PromptCells(BaseModel):
+    """The cells of a row that may hold lists."""
+
+    title: Annotated[list[str], BeforeValidator(_items)] = []
+    passages: Annotated[list[KnownPage], BeforeValidator(_items)] = []
 
 
 def open_knowledge(path: Path) -> Knowledge | Index:
@@ -169,100 +186,75 @@ def read_rows(
         ConfigError: A column is not there, or a template fails.
         DataError: Rows cannot be used, each of which is named.
     """
-    if task.metadata.longfact:
-        table, about = _longfact(task, task.metadata.longfact, data_dir)
+    metadata = task.metadata
+    if metadata.longfact:
+        topics = metadata.topics or _BLOBS[metadata.longfact]
+        table, about = _longfact(metadata.longfact, topics, data_dir)
     else:
         table, about = find_table(task)
     refuse(table.problems)
-    names, where = column_names(table), task.where
-    for part, name in task.metadata.columns:
-        if name and name not in names and (part != "prompt" or task.template == name):
-            columns = ", ".join(map(repr, names))
-            raise ConfigError(
-                f"{where}: metadata.columns.{part}: no column {name!r}; the table has {columns}"
-            )
-    render = renderer(where, "doc_to_text", task.template, names)
+    for part, name in metadata.columns:
+        if name and (part != "prompt" or task.template == name):
+            require_column(task.where, f"metadata.columns.{part}", name, table)
+    render = renderer(task.where, "doc_to_text", task.template, column_names(table))
     docs: list[JsonObject] = []
     problems = []
-    for number, record in enumerate(table.records):
+    for number, row in enumerate(table.records):
         try:
-            text = (cell_text(render(record.values)) or "").strip()
-            docs.append(_document(task, record.values, text, known, str(number)))
+            text = (cell_text(render(row.values)) or "").strip()
+            docs.append(_document(metadata, row.values, text, known, str(number)))
         except (ValueError, TypeError, TemplateError) as error:
-            problems.append(f"{record.location}: {error}")
+            problems.append(f"{row.location}: {error}")
     refuse(problems, "rows")
     return docs, about
 
 
 def _document(
-    task: LongFormYaml, values: Mapping[str, Any], text: str, known: Known, number: str
+    metadata: LongFormMetadata, values: Mapping[str, Any], text: str, known: Known, number: str
 ) -> JsonObject:
     """Return the document of a row, whose prompt is ``text``."""
     if not text:
         raise ValueError("the prompt is empty, expected a text")
-    columns, kind = task.metadata.columns, task.metadata.kind
+    columns, kind = metadata.columns, metadata.kind
+    cells = to_model(PromptCells, {part: values.get(name) for part, name in columns})
+    titles = cells.title
     # What is asked, without what the template adds.
     question = (cell_text(values.get(columns.prompt)) or text).strip()
-    titles = _items(values.get(columns.title or ""))
-    if not all(isinstance(title, str) for title in titles):
-        found = short(values[columns.title or ""])
-        raise ValueError(f"the title is {found}, expected a text or a list of texts")
     name = " / ".join(titles)
     if kind:  # what the candidates have in common, for a reader who does not know of several
         name = _BRACKET.sub("", titles[0]) if titles else question
-    passages: list[RetrievedPassage] = []
-    if isinstance(known, Index):
-        if kind:  # the candidates are found by the prompt
-            (hits,) = known.retrieve([" ".join(titles) or question], task.metadata.passages)
-            passages = [RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits]
-    elif known is None:
-        for cell in _items(values[columns.passages or ""]):
-            page = _Page(text=cell) if isinstance(cell, str) else to_model(_Page, cell)
-            if page.text.strip():
-                passages.append(RetrievedPassage(page.title, page.text))
-    elif titles:
+    pages = [(page.title, page.text) for page in cells.passages if page.text.strip()]
+    if isinstance(known, Index) and kind:  # the candidates are found by the prompt
+        (hits,) = known.retrieve([" ".join(titles) or question], metadata.passages)
+        pages = [(hit.passage.title, hit.passage.text) for hit in hits]
+    elif isinstance(known, Knowledge):
+        if not titles:
+            raise ValueError(
+                "no title: pages are found by title, so metadata.columns.title has to name the"
+                " column with it"
+            )
         for title in titles:
-            passages += [RetrievedPassage(title, page) for page in known.passages(title) or ()]
-    else:
-        raise ValueError(
-            "no title: pages are found by title, so metadata.columns.title has to name the column"
-            " with it"
-        )
+            pages += [(title, page) for page in known.passages(title) or ()]
     index = cell_text(values.get(columns.id or "")) or number
+    passages = tuple(RetrievedPassage(*page) for page in pages)
     return {
-        **to_doc(GeneratedText(index, question, name, "", tuple(passages))),
+        **to_doc(GeneratedText(index, question, name, "", passages)),
         "text": text,
         "topic": cell_text(values.get("topic")) or "",
         "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,
     }
 
 
-def _items(cell: Any) -> list[Any]:
-    """Return one value or a list of them, which a CSV file has as JSON."""
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        cell = parse_json(cell)
-    if isinstance(cell, list | tuple):
-        return list(cell)
-    return [] if cell is None else [cell]
-
-
-def _longfact(task: LongFormYaml, which: str, data_dir: str | None) -> tuple[Table, JsonObject]:
-    """Read LongFact's prompts on the topics of a task."""
-    sources = {source.name: source for source in SOURCES}
-    records: list[TableRow] = []
-    problems: list[str] = []
+def _longfact(which: str, topics: Iterable[str], data_dir: str | None) -> tuple[Table, JsonObject]:
+    """Read LongFact's prompts on some topics."""
+    rows = []
     is_published = True
-    for topic in task.metadata.topics or _BLOBS[which]:
-        if topic not in _BLOBS[which]:
-            hint = did_you_mean(topic, _BLOBS[which]) or f"; known: {', '.join(_BLOBS[which])}"
-            raise ConfigError(f"{task.where}: metadata.topics: found {topic!r}{hint}")
-        located = locate(sources[f"longfact_{which}_{topic}"], data_dir)
+    for topic in topics:
+        located = locate(find_source(f"longfact_{which}_{topic}"), data_dir)
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
-        problems += table.problems
-        for number, record in enumerate(table.records):
-            prompt = record.values.get("prompt")
-            values = {"prompt": prompt, "topic": topic, "id": f"{topic}-{number}"}
-            records.append(TableRow(record.location, values))
-    about = {"source": f"longfact_{which}", "is_published": is_published}
-    return Table(tuple(records), tuple(problems)), about
+        refuse(table.problems)
+        for number, row in enumerate(table.records):
+            values = {"prompt": row.values.get("prompt"), "topic": topic, "id": f"{topic}-{number}"}
+            rows.append(TableRow(row.location, values))
+    return Table(tuple(rows), ()), {"source": f"longfact_{which}", "is_published": is_published}

@@ -5,10 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from lm_factuality.benchmarks.audit import requests_of
-from lm_factuality.benchmarks.chosen import Chosen, scores_section
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
@@ -22,7 +19,6 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
     load_scores,
 )
-from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
@@ -125,15 +121,6 @@ def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
 _DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
-    """The tasks without a FACTOR task beside them, whose table shows theirs."""
-    tasks = chosen.tasks_of_kind("perplexity")
-    beside = {task + PERPLEXITY_SUFFIX for task in chosen.tasks}
-    return [
-        scores_section(chosen, "perplexity", tasks=[task for task in tasks if task not in beside])
-    ]
-
-
 def row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, logprob, bits = sample["doc"], sample.get("logprob"), sample.get("bits_per_byte")
     return SampleRow(
@@ -175,7 +162,6 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="How well does the model predict the documents that FACTOR's rows come from?",
         name="factor",
-        sections=sections,
         samples=SAMPLES,
     ),
     comparing=Comparing(

@@ -7,7 +7,7 @@ and would compute the padding for nothing, so there each block is a batch of its
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,6 @@ class Batch:
     is_chain: bool
     """Whether every block is an unbranched path from its input's first token."""
 
-    def to(self, device: torch.device) -> "Batch":
-        """Return the batch with its tensors on a device."""
-        return replace(self, queries=self.queries.to(device), keys=self.keys.to(device))
-
     def mask(self, visibility: Callable[..., Any], dtype: torch.dtype) -> Tensor | None:
         """Return what each query may not see.
 
@@ -77,11 +73,14 @@ class Batch:
         return is_ancestor
 
 
-def batched(blocks: Sequence[QueryBlock], most_keys: int) -> tuple[list[Batch], Tensor]:
+def batched(
+    blocks: Sequence[QueryBlock], most_keys: int, device: torch.device | str = "cpu"
+) -> tuple[list[Batch], Tensor]:
     """Put blocks into batches.
 
     Args:
         most_keys: How many keys a batch may have. With 0, each block is a batch.
+        device: Where the batches are used.
 
     Returns:
         The batches, and for each query of the blocks its row among the queries of all batches.
@@ -103,8 +102,10 @@ def batched(blocks: Sequence[QueryBlock], most_keys: int) -> tuple[list[Batch], 
             total += width
         queries = [_padded(block.queries, width, block.queries[:, :1]) for block in group]
         keys = [_padded(block.keys, num_keys, _PADDED_KEY) for block in group]
-        batches.append(Batch(torch.stack(queries, dim=1), torch.stack(keys, dim=1), is_chain))
-    return batches, torch.from_numpy(rows)
+        queries_table = torch.stack(queries, dim=1).to(device)
+        keys_table = torch.stack(keys, dim=1).to(device)
+        batches.append(Batch(queries_table, keys_table, is_chain))
+    return batches, torch.from_numpy(rows).to(device)
 
 
 def _groups(blocks: Sequence[QueryBlock], most_keys: int) -> Iterator[list[QueryBlock]]:

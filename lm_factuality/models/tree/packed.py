@@ -39,51 +39,32 @@ KeysAndValues = dict[int, tuple[Tensor, Tensor]]
 """By layer, each of shape [1, heads, positions, head size]."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Which positions attend to which."""
+@dataclass
+class _Pass:
+    """What attention has to know of the forward pass under way."""
 
     batches: list[Batch]
+    """Which positions attend to which."""
+
     rows: Tensor
     """For each position of the stretch, its row among the queries of all batches."""
 
     kept: Tensor
     """The positions whose keys and values the next pass needs, numbered from the path on."""
 
-    def to(self, device: torch.device) -> "_Layout":
-        """Return the layout with its tensors on a device."""
-        batches = [batch.to(device) for batch in self.batches]
-        return _Layout(batches, self.rows.to(device), self.kept.to(device))
-
-
-@dataclass
-class _Pass:
-    """What attention has to know of the forward pass under way."""
-
-    layout: _Layout
     num_before: int
     before: KeysAndValues
     after: KeysAndValues = field(default_factory=dict)
-    layouts: dict[torch.device, _Layout] = field(default_factory=dict)
     masks: dict[tuple[int, int], Tensor | None] = field(default_factory=dict)
 
-    def layout_on(self, device: torch.device) -> _Layout:
-        """Return the layout on a device.
-
-        It is moved once a pass, because each move waits until the device has done all its work.
-        """
-        if device not in self.layouts:
-            self.layouts[device] = self.layout.to(device)
-        return self.layouts[device]
-
-    def mask(self, number: int, visibility: Callable[..., Any], query: Tensor) -> Tensor | None:
+    def mask(
+        self, number: int, visibility: Callable[..., Any], dtype: torch.dtype
+    ) -> Tensor | None:
         """Return the mask of a batch, which is computed once for all layers that see the same."""
         key = (number, id(visibility))
         if key not in self.masks:
-            batch = self.layout_on(query.device).batches[number]
-            self.masks[key] = batch.mask(visibility, query.dtype)
-        mask = self.masks[key]
-        return None if mask is None else mask.to(query.device)
+            self.masks[key] = self.batches[number].mask(visibility, dtype)
+        return self.masks[key]
 
 
 # Each thread has its own.
@@ -115,9 +96,10 @@ class PackedEngine:
         positions = np.concatenate([stretch.path, np.arange(stretch.start, stretch.stop)])
         kept = torch.from_numpy(np.flatnonzero(forest.end[positions] > stretch.stop))
         most_keys = 0 if device.type == "cpu" else MOST_KEYS
-        layout = _Layout(*batched(blocks(forest, stretch), most_keys), kept)
+        batches, rows = batched(blocks(forest, stretch), most_keys, device)
         num_before = len(stretch.path)
-        forward_pass = _Pass(layout, num_before, self._before if num_before else {})
+        before = self._before if num_before else {}
+        forward_pass = _Pass(batches, rows, kept.to(device), num_before, before)
         depth = torch.from_numpy(forest.depth[stretch.start : stretch.stop])[None].to(device)
         token = _current.set(forward_pass)
         try:
@@ -203,17 +185,16 @@ def _attention(
         key_before, value_before = forward_pass.before[layer]
         key = torch.cat([key_before, key], dim=2)
         value = torch.cat([value_before, value], dim=2)
-    layout = forward_pass.layout_on(query.device)
-    kept_key = key.index_select(2, layout.kept)
-    forward_pass.after[layer] = (kept_key, value.index_select(2, layout.kept))
+    kept = forward_pass.kept
+    forward_pass.after[layer] = (key.index_select(2, kept), value.index_select(2, kept))
     # PyTorch's attention has neither soft caps nor sinks.
     is_plain = others.get("softcap") is None and others.get("s_aux") is None
     outputs = []
-    for number, batch in enumerate(layout.batches):
+    for number, batch in enumerate(forward_pass.batches):
         queries = _gather(query, batch.queries[0] - forward_pass.num_before)
         keys = _gather(key, batch.keys[0])
         values = _gather(value, batch.keys[0])
-        mask = forward_pass.mask(number, attention_mask, query)
+        mask = forward_pass.mask(number, attention_mask, query.dtype)
         if is_plain:
             shares = queries.shape[1] // keys.shape[1]
             if shares > 1:
@@ -229,7 +210,7 @@ def _attention(
             compute = sys.modules[type(module).__module__].eager_attention_forward
             output, _ = compute(module, queries, keys, values, mask, scaling=scaling, **others)
         outputs.append(output.flatten(0, 1))
-    return torch.cat(outputs).index_select(0, layout.rows)[None], None
+    return torch.cat(outputs).index_select(0, forward_pass.rows)[None], None
 
 
 def _gather(states: Tensor, numbers: Tensor) -> Tensor:

@@ -99,7 +99,7 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
         [[each.output] for each in generations],
     )
     plan = AMBIGBIO.plan(lexical, docs, responses)
-    assert [(step, each.total) for step, each in plan] == [
+    assert [(step, each.stored + each.to_send) for step, each in plan] == [
         ("decomposing", 7),
         ("grouping", 2),
         ("verifying", 12),  # two pairs of the same words

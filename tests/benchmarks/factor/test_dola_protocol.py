@@ -270,16 +270,3 @@ def test_figures_are_subtracted_from_runs_of_the_same_protocol_and_method_only(
     assert re.search(rf"wiki_factor +huggyllama/llama-7b {method} +factor_acc +62\.2", output)
     assert ("decoding: method DoLa, layers [0, 2]" in output) == (backend == "hf-dola")
     assert ("protocol dola: scored as by DoLa's script" in output) == (protocol == "dola")
-
-
-def test_the_papers_figures_are_not_subtracted_from_other_protocols(tmp_path, capsys):
-    path = results(tmp_path, "facebook/opt-66b", ONE, 9.0)
-    text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
-    path.write_text(
-        text.replace('"window": 1024,', '"window": 1024, "protocol": "dola",'), encoding="utf-8"
-    )
-    paper = str(REPOSITORY / "configs" / "reproduce" / "factor_figures.yaml")
-    assert main(["compare", str(path), "--with", paper]) == 0
-    output = capsys.readouterr().out
-    assert re.search(r"facebook/opt-66b, protocol dola +40\.0 +[\d.]+ – [\d.]+ +10", output)
-    assert re.search(r"news_factor +facebook/opt-66b +factor_acc +68\.1", output)

@@ -9,7 +9,6 @@ from itertools import combinations
 
 import pytest
 
-from factor_gen.audit.read import read_benchmark
 from lm_factuality.benchmarks.chosen import figure
 from lm_factuality.benchmarks.factor.metrics import LOTS, floor, floor_of
 from lm_factuality.report.build import build_report
@@ -53,18 +52,6 @@ def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) ->
     assert sum(drawn) / 200 == pytest.approx(
         share, abs=3 * (share * (1 - share) / (200 * LOTS)) ** 0.5
     )
-
-
-def test_the_floor_of_a_published_file_is_that_of_the_closed_form(shared) -> None:
-    rows = read_benchmark(str(shared / "data" / "factor" / "news_factor.csv")).rows[:300]
-    rows = [
-        row for row in rows if len({tuple(sorted(each.split())) for each in row.choices}) == 4
-    ]  # not the same words twice
-    lots = sum(floor_of(row.choices, row.gold) for row in rows) / len(rows)
-    assert lots == pytest.approx(
-        sum(closed(list(row.choices), row.gold) for row in rows) / len(rows), abs=0.01
-    )
-    assert lots == pytest.approx(0.15, abs=0.01)
 
 
 def test_words_in_another_order_tie_and_one_choice_among_two_is_a_half() -> None:

@@ -30,14 +30,11 @@ from lm_factuality.benchmarks.factor_generation.facts import (
 )
 from lm_factuality.benchmarks.factor_generation.judging import (
     FACTOR_GENERATION,
-    PROMPT,
-    mark_subject,
 )
 from lm_factuality.benchmarks.factor_generation.tally import (
     RIGHT,
     WEIGHTED,
     WRONG,
-    add,
     bound,
     by_document,
     score,
@@ -179,19 +176,27 @@ def row(prefix, *choices, types=("entity", "predicate")):
     return make_row("rows.csv:2", "d1", prefix, choices, 0, ("", *types)[: len(choices)])
 
 
+BAKER = "Its first keeper was a baker from the north."
+
+
 @pytest.mark.parametrize(
-    ("prefix", "prompt"),
+    ("prefix", "true", "false", "prompt"),
     [
-        ("It opened in 1870. ", "It opened in 1870. Its first keeper was a"),
-        ("It opened in 1870.\n", "It opened in 1870.\nIts first keeper was a"),
-        ("It opened in 1870.  ", "It opened in 1870.  Its first keeper was a"),
-        ("Answer:", "Answer:Its first keeper was a"),  # the authors' script joins so
-        ("", "Its first keeper was a"),
+        ("It opened in 1870. ", KEEPER, BAKER, "It opened in 1870. Its first keeper was a"),
+        ("It opened in 1870.\n", KEEPER, BAKER, "It opened in 1870.\nIts first keeper was a"),
+        ("It opened in 1870.  ", KEEPER, BAKER, "It opened in 1870.  Its first keeper was a"),
+        ("Answer:", KEEPER, BAKER, "Answer:Its first keeper was a"),  # as the authors join
+        ("", KEEPER, BAKER, "Its first keeper was a"),
+        # Nothing is common, so the prompt is the prefix alone.
+        ("It rained.  ", "She left.", "He left.", "It rained."),
+        ("It rained.\n", "She left.", "He left.", "It rained.\n"),
+        ("  ", "She left.", "He left.", ""),
     ],
 )
-def test_prompts_are_joined_as_for_scoring(prefix, prompt):
-    fact = find_fact(row(prefix, KEEPER, "Its first keeper was a baker from the north."))
+def test_prompts_are_joined_as_for_scoring(prefix, true, false, prompt):
+    fact = find_fact(row(prefix, true, false))
     assert fact.prompt == prompt
+    assert bool(fact.no_fact) == (not prompt)
 
 
 @pytest.mark.parametrize(
@@ -220,28 +225,6 @@ def test_which_contradiction(choice, expected):
         assert expected in fact.no_fact
     else:
         assert (fact.contradiction, fact.error_type, fact.true_edit, fact.prompt) == expected
-
-
-@pytest.mark.parametrize(
-    ("prefix", "prompt"),
-    [("It rained.  ", "It rained."), ("It rained.\n", "It rained.\n"), ("It", "It")],
-)
-def test_an_edit_of_the_first_word_is_asked_with_the_prefix_alone(prefix, prompt):
-    fact = find_fact(row(prefix, "She left.", "He left."))
-    assert (fact.prompt, fact.stem) == (prompt, "")
-
-
-@pytest.mark.parametrize("prefix", ["", "  "])
-def test_without_a_prefix_an_edit_of_the_first_word_leaves_no_prompt(prefix):
-    assert (
-        find_fact(row(prefix, "She left.", "He left.")).no_fact
-        == "the prefix is empty, and the completions differ from the first word on"
-    )
-    assert find_fact(row(prefix, "She left.", "He left.", "She came.")).prompt
-
-
-def test_a_row_that_cannot_be_scored_says_why():
-    assert find_fact(row("It opened. ", KEEPER, "")).no_fact == "choice 1 is empty"
 
 
 @pytest.mark.parametrize(
@@ -477,16 +460,6 @@ def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
     assert tally_row(document(problem="choice 3 is empty", no_fact="x"), verdict())[3:] == (0, 0)
 
 
-def test_nothing_judged_has_no_score():
-    assert math.isnan(score(add([]), WEIGHTED, "accuracy"))
-    assert FACTOR_GENERATION.summarise([document()], [verdict()])["true"]["interval"] is None
-    only_right = add([tally_row(document(means=(-1, -2, 0, 0)), verdict(TRUE))])
-    assert score(only_right, RIGHT, "accuracy") == 1
-    assert math.isnan(
-        score(only_right, WEIGHTED, "accuracy")
-    )  # of the other pairs nothing is known
-
-
 def test_documents_are_drawn_whole():
     tallies = [
         tally_row(document(0), verdict(TRUE)),
@@ -568,13 +541,3 @@ def test_a_judge_that_is_down_leaves_a_record():
 )
 def test_samples_that_cannot_be_judged(changes, responses, problem):
     assert problem in FACTOR_GENERATION.check(document(**changes), responses)
-
-
-def test_the_prompt_says_what_is_asked():
-    from judges.templates import Prompts
-
-    prompt = Prompts().render(
-        PROMPT, mark_subject(document(prefix=""), "Its first keeper was a cook.")
-    )
-    assert "(none)" in prompt
-    assert prompt.endswith('{"reason": "...", "mark": "true", "false" or "neutral"}')

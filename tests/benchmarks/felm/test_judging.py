@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from judges.judge import Judge
-from lm_factuality.benchmarks.felm.judging import judge_rows
-from lm_factuality.benchmarks.felm.questions import Questioner
-from lm_factuality.benchmarks.felm.rows import FelmRow
+from lm_factuality.benchmarks.certifiable import Wanted
+from lm_factuality.benchmarks.felm.judging import FelmTrial
 from tests.judges.server import Act
 
 
-def row(index: str, *segments: str) -> FelmRow:
-    return FelmRow(index, "wk", f"Why {index}?", segments, (True,) * len(segments), (), ())
+def line(index: str, *segments: str) -> str:
+    row = {"index": index, "domain": "wk", "prompt": f"Why {index}?"}
+    row |= {"segmented_response": segments, "labels": [True] * len(segments)}
+    return json.dumps(row)
 
 
 @pytest.mark.parametrize(
@@ -35,13 +37,15 @@ def test_a_list_that_may_be_cut_off_is_no_verdict(
         )
 
     server.script = script
-    rows = [
-        row("first", "Iron rusts.", "Gold rusts.", "Salt melts."),
-        row("second", "One.", "Two.", "Three."),
+    lines = [
+        line("first", "Iron rusts.", "Gold rusts.", "Salt melts."),
+        line("second", "One.", "Two.", "Three."),
     ]
+    (tmp_path / "all.jsonl").write_text("\n".join(lines))
+    trial = FelmTrial("segment", "vanilla", Wanted(data_dir=str(tmp_path)))
     for _ in range(2):  # the second time out of the store
         with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
-            first, second = judge_rows(judge, rows, Questioner("segment", "vanilla"), {})
+            first, second = trial.ask(judge)
         assert (first.flagged, first.reason) == (flagged, reason)
         assert (second.flagged, second.reason) == ((False, False, True), None)
     assert len(server.bodies) == 2

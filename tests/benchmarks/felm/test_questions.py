@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from judges.templates import Prompts, prompt_names
+from judges.templates import Prompts
 from lm_factuality.benchmarks.felm.questions import (
     MODES,
     UNITS,
-    AuthorsPrompts,
-    Questioner,
+    FelmSettings,
+    authors_prompt,
     choose,
     chunk,
     segment_text,
@@ -36,7 +36,7 @@ ROW = FelmRow(
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
-    question = Questioner(unit, mode).ask(ROW, split_claims(ROW))
+    question = FelmSettings(unit, mode).ask(ROW, split_claims(ROW))
     text = Prompts().render(question.prompt, question.subject)
     asked = text.split("Now the one to judge:")[1]
     assert f"{unit.capitalize()}s:\n1. Mars has two moons.\n2. They are big." in asked
@@ -50,12 +50,12 @@ def test_a_prompt_holds_what_its_setting_promises(unit: str, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["link", "doc"])
 def test_without_references_the_prompt_is_the_plain_one(mode: str) -> None:
     bare = replace(ROW, references=(), reference_texts=())
-    assert Questioner("segment", mode).ask(bare).prompt == "felm/segment_vanilla"
+    assert FelmSettings("segment", mode).ask(bare).prompt == "felm/segment_vanilla"
 
 
 @pytest.mark.parametrize("domain", ["math", "reasoning"])
 def test_math_and_reasoning_are_judged_by_segments(domain: str) -> None:
-    question = Questioner("claim", "cot").ask(replace(ROW, domain=domain))
+    question = FelmSettings("claim", "cot").ask(replace(ROW, domain=domain))
     assert question.prompt == "felm/segment_cot"
     assert Prompts().render(question.prompt, question.subject)
 
@@ -64,7 +64,7 @@ def test_protocol_code_blanks_segments_without_letters_and_shows_no_references()
     assert segment_text("1. 3 + 4 = 7", "code") == ""
     assert segment_text("1. So x = 7", "code") == "So x = 7"
     assert segment_text("1. 3 + 4 = 7") == "1. 3 + 4 = 7"
-    assert Questioner("segment", "doc", "code").ask(ROW).mode == "vanilla"
+    assert FelmSettings("segment", "doc", "code").ask(ROW).mode == "vanilla"
 
 
 def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: Path) -> None:
@@ -74,9 +74,6 @@ def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: P
         for segment in row.segments
     ]
     assert sum(segment_text(each, "code") == "" for each in segments) == 124
-    assert sum(segment_text(each) == "(no text)" for each in segments) == sum(
-        not each.strip() for each in segments
-    )
 
 
 def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
@@ -117,18 +114,15 @@ def test_prompts_of_a_checkout_are_read_from_there(tmp_path: Path) -> None:
     folder = tmp_path / "eval" / "prompt" / "segment" / "wk"
     folder.mkdir(parents=True)
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
-    authors = AuthorsPrompts(tmp_path)
-    text = authors.render(ROW, Questioner("segment", "vanilla").ask(ROW))
-    assert (
-        text
-        == "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n2. They  are big.\n"
+    checkout = str(tmp_path)
+    vanilla, cot = FelmSettings(mode="vanilla"), FelmSettings(mode="cot")
+    text = authors_prompt(checkout, ROW, vanilla.ask(ROW), vanilla)
+    assert text == (
+        "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n"
+        "2. They  are big.\n"
     )
-    with pytest.raises(
-        DataError, match=r"prompt_wk_cot\.txt: no such file; expected a whole checkout"
-    ):
-        authors.render(ROW, Questioner("segment", "cot").ask(ROW))
-    with pytest.raises(ConfigError, match="expected a checkout"):
-        AuthorsPrompts(folder)
+    with pytest.raises(DataError, match=r"prompt_wk_cot\.txt: no such file; expected a checkout"):
+        authors_prompt(checkout, ROW, cot.ask(ROW), cot)
 
 
 _THEIRS = {  # the file of each of the script's methods, for its domains
@@ -168,7 +162,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
     follow what the script writes."""
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
-    authors, questioner = AuthorsPrompts(tmp_path), Questioner("segment", mode, protocol)
+    settings = FelmSettings("segment", mode, protocol)
     rows = read_rows(shared / "data" / "felm" / "all.jsonl")
     for row, line in zip(
         rows,
@@ -177,7 +171,7 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
     ):
         raw = json.loads(line)
         domain = "wk" if raw["domain"] == "writing_rec" else raw["domain"]
-        question = questioner.ask(row)
+        question = settings.ask(row)
         used = mode if protocol == "code" or question.mode == mode else "vanilla"
         expected = (
             tmp_path / "eval" / "prompt" / "segment" / f"{_THEIRS[used][domain]}.txt"
@@ -186,47 +180,9 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
         for number, segment in enumerate(raw["segmented_response"]):
             letters = [place for place, sign in enumerate(segment) if sign in string.ascii_letters]
             expected += f"{number + 1}. {segment[letters[0] :] if letters else ''}\n"
-        text = authors.render(row, question)
+        text = authors_prompt(str(tmp_path), row, question, settings)
         assert text == expected or (
             used in ("link", "doc")
             and protocol == "paper"
             and text.startswith(expected + "Reference ")
         )
-
-
-def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jinja"
-    path.write_text("{{ question }} {{ units | join('|') }}")
-    question = Questioner("segment", "vanilla").ask(ROW)
-    mine = Prompts({"felm/segment_vanilla": path})
-    assert (
-        mine.render(question.prompt, question.subject)
-        == "How many moons has Mars? Mars has two moons.|They are big."
-    )
-    assert mine.hash(question.prompt) != Prompts().hash(question.prompt)
-    assert mine.hash("felm/segment_cot") == Prompts().hash("felm/segment_cot")
-
-
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
-        ("{{ nothing }}", "'nothing' is undefined"),
-        ("{{ ''.__class__.__mro__ }}", "unsafe"),
-        ("{% if %}", "Expected an expression"),
-    ],
-)
-def test_bad_prompts_are_errors_and_cannot_reach_out(
-    template: str, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "mine.jinja"
-    path.write_text(template)
-    with pytest.raises(ConfigError, match=message):
-        Prompts({"felm/segment_vanilla": path}).render("felm/segment_vanilla", {"question": "?"})
-
-
-def test_unknown_prompts_name_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="did you mean felm/segment_cot"):
-        Prompts({"felm/segment_cott": tmp_path})
-    with pytest.raises(ConfigError, match="no prompt is called"):
-        Prompts().render("../../etc/passwd", {})
-    assert {f"felm/{unit}_{mode}" for unit in UNITS for mode in MODES} <= set(prompt_names())

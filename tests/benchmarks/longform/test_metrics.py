@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.biographies.types import (
     JudgedBiography,
     Judgement,
 )
-from lm_factuality.benchmarks.longform.metrics import Tally, row_metrics
+from lm_factuality.benchmarks.longform.metrics import FactTally, row_metrics
 from lm_factuality.ground.thinking import UNFINISHED
 
 
@@ -52,7 +52,7 @@ def test_f1_at_k_is_that_of_the_paper():
             draw.randrange(50),
             draw.choice((1, 7, 64, 178)),
         )
-        tally = Tally(supported, not_supported)
+        tally = FactTally(supported, not_supported)
         if supported + not_supported:
             assert tally.f1_at(k) == pytest.approx(f1_at(supported, not_supported, k))
 

@@ -8,9 +8,11 @@ import shutil
 
 import pytest
 
-from lm_factuality.benchmarks.longform.rows import SOURCES, open_knowledge, parse_task, read_rows
+from lm_factuality.benchmarks.factor.corpus import read_yaml
+from lm_factuality.benchmarks.longform.rows import SOURCES, LongFormYaml, open_knowledge, read_rows
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.published import blob_id
+from lm_factuality.ground.tables import write_table
 from lm_factuality.retrieval.build import build_index, build_knowledge
 
 PAGE = {"title": "Grayport", "text": "Grayport is a harbour town in Eastmark."}
@@ -33,7 +35,7 @@ def read(tmp_path):
             for key, value in (("dataset_path", path), ("doc_to_text", doc_to_text))
             if value
         }
-        task = parse_task(config)
+        task = read_yaml(LongFormYaml, config)
         knowledge = open_knowledge(task.knowledge) if task.knowledge else None
         return read_rows(task, knowledge, data_dir)[0]
 
@@ -68,38 +70,24 @@ def test_an_index_is_asked_about_facts_and_where_names_are_shared_about_the_prom
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 @pytest.mark.parametrize(
-    "cell",
+    ("cell", "passages"),
     [
-        "It is old.",
-        ["It is old.", {"text": "It is big."}],
-        [{"title": "Hill", "text": "It is old."}],
+        ("It is old.", [("", "It is old.")]),
+        (["It is old.", {"text": "It is big."}], [("", "It is old."), ("", "It is big.")]),
+        ([{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")]),
     ],
 )
-def test_passages_come_in_a_column(read, tmp_path, cell, ending):
-    from lm_factuality.ground.tables import write_table
-
-    write_table(
-        tmp_path / f"own{ending}",
-        [{"ask": "Grayport", "known": cell, "key": "g1"}],
-        ["ask", "known", "key"],
-    )
-    template = "Write about {{ ask }} at length."
+def test_passages_come_in_a_column(read, tmp_path, cell, passages, ending):
+    row = {"ask": "Grayport", "known": cell, "key": "g1"}
+    write_table(tmp_path / f"own{ending}", [row], list(row))
     (doc,) = read(
         path=f"own{ending}",
-        doc_to_text=template,
+        doc_to_text="Write about {{ ask }} at length.",
         columns={"prompt": "ask", "passages": "known", "id": "key"},
     )
-    assert (doc["text"], doc["question"], doc["index"]) == (
-        "Write about Grayport at length.",
-        "Grayport",
-        "g1",
-    )
-    assert [each["text"] for each in doc["passages"]] == ["It is old.", "It is big."][
-        : len(doc["passages"])
-    ]
-    assert doc["passages"][0]["title"] == (
-        "Hill" if isinstance(cell, list) and len(cell) == 1 else ""
-    )
+    assert doc["text"] == "Write about Grayport at length."
+    assert (doc["question"], doc["index"]) == ("Grayport", "g1")
+    assert [(page["title"], page["text"]) for page in doc["passages"]] == passages
 
 
 def test_several_titles_are_candidates(read, tmp_path):
@@ -131,7 +119,7 @@ def test_several_titles_are_candidates(read, tmp_path):
         ),
         (
             {"longfact": "objects", "path": None, "topics": "astronmy"},
-            "topics: found 'astronmy'; did you mean astronomy",
+            "did you mean longfact_objects_astronomy",
         ),
         ({"columns": {"passages": "p"}}, "expected one thing to verify facts against"),
         (
@@ -140,13 +128,13 @@ def test_several_titles_are_candidates(read, tmp_path):
         ),
         (
             {"columns": {"title": "name"}},
-            "metadata.columns.title: no column 'name'; the table has 'prompt', 'title'",
+            "metadata.columns.title: no column 'name'; the table has the columns 'prompt', 'title'",
         ),
         (
             {"columns": {"prompt": "ask", "title": "title"}},
             "metadata.columns.prompt: no column 'ask'",
         ),
-        ({"doc_to_text": "asks"}, "doc_to_text is 'asks', expected a column"),
+        ({"doc_to_text": "asks"}, "doc_to_text: no column 'asks'; expected a column"),
         ({"k": [0]}, "metadata.k[0] is 0; expected greater than or equal to 1"),
         (
             {"linking": "greed"},
@@ -173,12 +161,12 @@ def test_a_yaml_that_cannot_be_used(read, pages, given, message):
         (
             [{**PROMPT, "title": [3]}],
             {},
-            r"rows.jsonl:1: the title is \[3\], expected a text or a list of texts",
+            r"rows.jsonl:1: title\[0\] is 3; expected a valid string",
         ),
         (
             [{**PROMPT, "p": [{"titel": "x"}]}],
             {"columns": {"passages": "p"}, "knowledge": None},
-            "rows.jsonl:1: text is missing",
+            r"rows.jsonl:1: passages\[0\].text is missing",
         ),
         (
             [PROMPT],

@@ -92,21 +92,6 @@ def test_few_documents_do_not_tell_however_much_their_rows_give_away(
     assert math.isnan(found.picks.low) == (documents == 1)
 
 
-def test_documents_that_differ_and_are_alike_within_count_as_so_many_rows() -> None:
-    """Of 20 documents 13 are right in all rows: as 13 of 20 rows."""
-    rows = _rows(400, each=20)
-
-    def scores(right: int, count: int) -> ChoiceScores:
-        return ChoiceScores(
-            "test",
-            SURFACE,
-            [[2.0, 1, 0, 0] if number < right else [0.0, 2, 1, 1] for number in range(count)],
-        )
-
-    (many,), (few,) = evaluate([scores(260, 400)], rows), evaluate([scores(13, 20)], _rows(20))
-    assert many.p == pytest.approx(few.p, abs=0.02)
-
-
 def test_copies_under_other_names_are_one_document() -> None:
     rows = [row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
     (found,) = evaluate([_scores(40)], rows)

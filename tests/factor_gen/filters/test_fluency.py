@@ -35,23 +35,7 @@ def alone(model, texts):
     return model.mean_logprobs(texts, [""] * len(texts))
 
 
-def expected(folder, text):
-    """Token by token: the log-probability of each after those before it and the token that begins a
-    text."""
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForCausalLM.from_pretrained(folder).eval(),
-    )
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    found = []
-    with torch.inference_mode():
-        for place, token in enumerate(ids):
-            before = torch.tensor([[tokenizer.bos_token_id, *ids[:place]]])
-            found.append(model(before).logits[0, -1].log_softmax(-1)[token].item())
-    return sum(found) / len(ids)
-
-
-def expected_after(folder, context, text):
+def expected(folder, text, context=""):
     """The same of the text's tokens alone, in one pass, after as much of the context as the window
     leaves room for."""
     tokenizer, model = (
@@ -64,9 +48,9 @@ def expected_after(folder, context, text):
         else []
     )
     ids = tokenizer(f" {text}" if before else text, add_special_tokens=False)["input_ids"]
-    before = before[max(0, len(before) - (model.config.n_positions - 1 - len(ids))) :]
+    before = before[max(0, len(before) - (model.config.max_position_embeddings - 1 - len(ids))) :]
     row = torch.tensor([[tokenizer.bos_token_id, *before, *ids]])
-    assert row.shape[1] <= model.config.n_positions
+    assert row.shape[1] <= model.config.max_position_embeddings
     with torch.inference_mode():
         found = model(row).logits[0, :-1].log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
     return found[len(before) :].mean().item()
@@ -94,7 +78,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(checkpoint, mon
     pairs = [(text, context) for text in TEXTS for context in CONTEXTS]
     found = FluencyModel(FluencySettings(str(checkpoint))).mean_logprobs(*zip(*pairs, strict=True))
     assert found == pytest.approx(
-        [expected_after(checkpoint, context, text) for text, context in pairs], abs=1e-5
+        [expected(checkpoint, text, context) for text, context in pairs], abs=1e-5
     )
     for text, (first, empty, blank, last) in zip(
         TEXTS, zip(*[iter(found)] * 4, strict=True), strict=True
@@ -112,7 +96,7 @@ def test_a_context_is_cut_from_the_left_at_the_window(checkpoint):
     assert row == whole  # the beginning is what is cut
     assert size == len(model.encode([f" {TEXTS[0]}"], [""])[0].tokens) - 1
     assert model.mean_logprobs([TEXTS[0]], [long]) == pytest.approx(
-        [expected_after(checkpoint, long, TEXTS[0])], abs=1e-5
+        [expected(checkpoint, TEXTS[0], long)], abs=1e-5
     )
     nearly = "the" + " the" * (window - 3)
     ((row, size),) = model.encode([nearly], [long])

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from factor_gen.filter_models import ContradictionPair, NliModel
 from factor_gen.settings import NliSettings
 from lm_factuality.ground.errors import ModelError
-from tests.factor_gen.tiny import MNLI, save_deberta
+from tests.factor_gen.tiny import save_deberta
 from tests.tiny_models import save_gpt2
 
 CONTEXT = "The academy stands on a hill. Its members wear brown gowns, and they meet in the hall every spring. "
@@ -146,10 +146,3 @@ def test_a_model_that_is_no_classifier_is_refused(checkpoint, tmp_path):
         NliModel(NliSettings(str(causal)))
     with pytest.raises(ModelError, match="cannot be loaded"):
         NliModel(NliSettings(str(tmp_path / "nowhere")))
-
-
-def test_labels_are_named_as_in_mnli(folder):
-    assert (
-        tuple(AutoModelForSequenceClassification.from_pretrained(folder).config.id2label.values())
-        == MNLI
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-import torch
 
 from factor_gen.filter_models import DTYPE, ContradictionPair, FluencyModel, NliModel
 from factor_gen.filters import Filters
@@ -102,58 +101,26 @@ def test_the_sample_checkpoint_rejects_scrambled_words(checkpoint):
 
 
 def test_of_each_type_the_likeliest_are_kept(checkpoint):
-    seasons = [
-        candidate(COMPLETION.replace("spring", each))
-        for each in ("autumn", "winter", "summer", "keeper")
-    ]
-    others = [
-        candidate(COMPLETION.replace("meet", each), COREFERENCE) for each in ("stand", "live")
-    ]
+    seasons = [candidate(COMPLETION.replace("spring", word)) for word in ("autumn", "winter")]
+    others = [candidate(COMPLETION.replace("meet", "stand"), COREFERENCE)]
     example = Example("a", PREFIX, COMPLETION, (ENTITY,), (*seasons, *others))
-    folder = str(checkpoint)
-    free = flat(Filters(FilterSettings(None, FluencySettings(folder, margin=9))).run([example]))
-    for best in (1, 2, 99):
-        found = flat(
-            Filters(FilterSettings(None, FluencySettings(folder, margin=9, best=best))).run(
-                [example]
-            )
-        )
-        assert [each.fluency for each in found] == [each.fluency for each in free]
-        for kind in (ENTITY, COREFERENCE):
-            passed = sorted(
-                (each.fluency for each in free if each.type == kind and not each.rejected),
-                reverse=True,
-            )
-            kept = [each.fluency for each in found if each.type == kind and not each.rejected]
-            assert sorted(kept, reverse=True) == passed[:best]
-        assert {each.rejected for each in found} <= {
-            "",
-            "not fluent",
-            "less fluent than others of its type",
-        }
-    assert sum(not each.rejected for each in free) > 4
-    assert "best" in Filters(FilterSettings(None, FluencySettings(folder))).fingerprint["fluency"]
+    fluency = FluencySettings(str(checkpoint), margin=9, best=1)
+    first, second, other = flat(Filters(FilterSettings(None, fluency)).run([example]))
+    better, worse = (first, second) if first.fluency > second.fluency else (second, first)
+    assert (better.rejected, other.rejected) == ("", "")
+    assert worse.rejected == "less fluent than others of its type"
 
 
 def test_sentences_are_read_in_their_context_where_asked(checkpoint):
-    folder = str(checkpoint)
-    model = FluencyModel(FluencySettings(folder))
-    for count, context in ((0, ""), (2, "brown gowns. "), (99, PREFIX)):
-        stage = Filters(FilterSettings(None, FluencySettings(folder, context=count)))
-        assert stage.fingerprint["fluency"]["context"] == count
-        for each in EXAMPLES[:1]:
-            texts = [each.completion, *(one.text for one in each.candidates)]
-            original, *scores = model.mean_logprobs(texts, [context] * len(texts))
-            found = [one.fluency for one in flat(stage.run([each]))]
-            assert found == pytest.approx([score - original for score in scores], abs=1e-4)
     alone, near = (
-        flat(Filters(FilterSettings(None, FluencySettings(folder, context=n))).run(EXAMPLES))
+        flat(
+            Filters(FilterSettings(None, FluencySettings(str(checkpoint), context=n))).run(EXAMPLES)
+        )
         for n in (0, 60)
     )
     assert alone[0].fluency != pytest.approx(near[0].fluency, abs=1e-3)
-    assert alone[-1].fluency == pytest.approx(
-        near[-1].fluency, abs=1e-5
-    )  # of a document without a prefix
+    # of a document without a prefix
+    assert alone[-1].fluency == pytest.approx(near[-1].fluency, abs=1e-5)
 
 
 def test_thresholds_are_strict(checkpoint):
@@ -184,30 +151,6 @@ def test_scores_of_a_document_do_not_depend_on_the_others(deberta, checkpoint):
     assert stage.run(EXAMPLES) == [stage.run([each])[0] for each in EXAMPLES]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "completion", "text"),
-    [
-        ("\0" * 50, "\0\0", "\0"),
-        (
-            "\u05e9\u05dc\u05d5\u05dd ",
-            "\u05e2\u05d5\u05dc\u05dd \u200f.",
-            "\u202e\u05e2\u05d5\u05dc\u05dd.",
-        ),
-        ("\U0001f600 " * 300, "\U0001f600", "\U0001f9d1\u200d\U0001f680"),
-        ("<p>", "<b>It rained.</b>", "&nbsp;"),
-        ("word " * 200_000, "It rained.", "It snowed."),
-        ("w" * 1_000_000, "It rained.", "It snowed."),
-        ("", " ", "\n"),
-    ],
-)
-def test_no_text_breaks_the_filters(deberta, checkpoint, prefix, completion, text):
-    settings = FilterSettings(NliSettings(deberta), FluencySettings(str(checkpoint)))
-    (found,) = Filters(settings).run(
-        [Example("a", prefix, completion, (ENTITY,), (candidate(text),))]
-    )
-    assert found.candidates[0].rejected in ("", "not contradictory", "not fluent", "not scored")
-
-
 def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_path):
     import shutil
 
@@ -226,14 +169,6 @@ def test_the_fingerprint_knows_what_a_checkpoint_holds(deberta, checkpoint, tmp_
         Filters(FilterSettings(NliSettings(deberta), FluencySettings(str(copy)))).fingerprint
         != one.fingerprint
     )
-
-
-def test_models_compute_in_float32_whatever_others_do_there(deberta, checkpoint, monkeypatch):
-    """On a GPU, judges' models compute in bfloat16, whose scores differ from batch to batch by a
-    twentieth of the margin."""
-    monkeypatch.setattr("judges.inference.models.dtype_of", lambda device: torch.bfloat16)
-    models = [NliModel(NliSettings(deberta)), FluencyModel(FluencySettings(str(checkpoint)))]
-    assert {model.model.dtype for model in models} == {torch.float32}
 
 
 def test_a_model_that_cannot_be_had_is_named():

@@ -146,25 +146,6 @@ def test_a_failure_leaves_no_files_and_keeps_earlier_ones(tmp_path, items, prove
     assert contents(tmp_path / "old") == before
 
 
-def test_files_are_out_of_sight_until_all_are_written(tmp_path, items, provenance):
-    seen = []
-
-    def look():
-        for item in items:
-            seen.append({path.name for path in tmp_path.iterdir() if path.is_file()})
-            yield item
-
-    write_benchmark(make_settings(), look(), tmp_path, provenance)
-    assert seen == [set()] * len(items)
-
-
-def test_what_a_killed_build_left_is_cleared_away(tmp_path, items, provenance):
-    (tmp_path / ".output.part").mkdir()
-    (tmp_path / ".output.part" / "stale.csv").write_text("half", encoding="utf-8")
-    write_benchmark(make_settings(), items, tmp_path, provenance)
-    assert set(contents(tmp_path)) == NAMES
-
-
 def test_no_rows_is_an_error_that_says_why(tmp_path, provenance):
     unused = [Example("a").drop("select", "empty"), Example("b").drop("select", "empty")]
     with pytest.raises(DataError, match=r"none of the 2 documents gave one \(2 x select: empty\)"):
@@ -236,13 +217,6 @@ def test_the_cut_prefix_is_the_end_of_the_whole():
 )
 def test_the_last_words_are_the_end_of_the_text(text, count, end):
     assert last_words(text, count) == end
-
-
-@given(st.text(max_size=40), st.integers(1, 5))
-def test_the_last_words_are_the_last_of_all_words(text, count):
-    cut = last_words(text, count)
-    assert text.endswith(cut)
-    assert cut.split() == text.split()[-count:]
 
 
 # what is in the way
