@@ -249,7 +249,8 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
         figure = {"value": defined(value), "stderr": defined(stderr), "interval": ends}
         for end in ("worst", "best"):
             bound = find_score(scores, f"{name}_{end}")
-            if bound is not None:
+            # A score such as f1_at_* stands for this name too, but is no bound.
+            if bound is not None and bound.name == f"{name}_{end}":
                 figure[end] = defined(bound.aggregation.value([row[bound.name] for row in rows]))
         figures[name] = {**figure, "rows": len(values)}
     return figures
