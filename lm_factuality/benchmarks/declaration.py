@@ -207,9 +207,6 @@ class Samples:
     facet: str = "Facet"
     """What the facets of rows are called."""
 
-    is_partition: bool = False
-    """Whether every row has exactly one facet."""
-
     right: str = "Rows right"
     """What the number of rows that a model has right is called."""
 

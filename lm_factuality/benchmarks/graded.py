@@ -157,7 +157,6 @@ def _samples(answers: GradedAnswers) -> Samples:
         row,
         (right, wrong, "unscored", ", ".join(others) or "other"),
         facet="Topic",
-        is_partition=True,
         right=f"Answers graded {right}",
     )
 

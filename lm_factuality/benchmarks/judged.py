@@ -232,7 +232,7 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
 
     Returns:
         By the name of the score its ``value``, ``stderr``, 95% ``interval``, the number of ``rows``
-        that it is of, and ``worst`` and ``best`` where the benchmark declares them.
+        with a part in it, and ``worst`` and ``best`` where the benchmark declares them.
     """
     figures: JsonObject = {}
     for name in dict.fromkeys(chain.from_iterable(rows)):
@@ -249,7 +249,8 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
         figure = {"value": defined(value), "stderr": defined(stderr), "interval": ends}
         for end in ("worst", "best"):
             bound = find_score(scores, f"{name}_{end}")
-            if bound is not None:
+            # A score such as f1_at_* stands for this name too, but is no bound.
+            if bound is not None and bound.name == f"{name}_{end}":
                 figure[end] = defined(bound.aggregation.value([row[bound.name] for row in rows]))
         figures[name] = {**figure, "rows": len(values)}
     return figures

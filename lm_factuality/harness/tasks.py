@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 ENTRY_POINTS = "lm_factuality.benchmarks"  # by which packages of others bring benchmarks
 
 _YAML = (".yaml", ".yml")
-_BUILD_SECTIONS = {"corpus", "generate", "select", "choose"}  # of factor-gen's configs
 _NEAR = 0.8  # of difflib, by which a key of a YAML is taken for a misspelt one
 
 # The keys of metadata that all tasks of the suite read.
@@ -273,15 +272,11 @@ def _load_checked(path: Path, may_import: bool) -> Config:
         config: Config = loader.load_yaml(path, resolve_func=True)
     if num_values(config, MOST_VALUES) > MOST_VALUES:
         raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
-    if "corpus" in config or len(_BUILD_SECTIONS.intersection(config)) > 1:
-        raise ConfigError(
-            f"{path}: no task: it is a build of factor-gen: lm-factuality gen build {path} --out"
-            " DIR, then run the YAML that it writes"
-        )
     if "task" not in config and "group" not in config:
         keys = ", ".join(sorted(config)[:8])
         raise ConfigError(
-            f"{path}: no task: found the keys {keys}; a task's YAML names it under 'task'"
+            f"{path}: no task: found the keys {keys}; a task's YAML names it under 'task'. Of a"
+            " build of factor-gen, run the YAML that it writes"
         )
     metadata = config.get("metadata") or {}
     if not isinstance(metadata, dict):

@@ -156,7 +156,7 @@ def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
                 "scale": score.times,
                 "unit": "%" if score.times == 100 else "",
             }
-            for score in scores_of(task_data)
+            for score in compared_scores(task_data.benchmark, list(task_data.scored))
         ]
         pages = {}
         for (task, model), place in chosen.own_pages.items():
@@ -187,19 +187,6 @@ def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
     }
 
 
-def scores_of(data: TaskData) -> list[Score]:
-    """Return the scores of a task that are compared.
-
-    If all rows are of one domain, the scores of that domain repeat those of all rows and are left
-    out.
-    """
-    names = list(data.scored)
-    facets = data.facets
-    if len(facets) == 1 and data.samples.is_partition:
-        names = [name for name in names if not name.endswith(f"_{facets[0]}")]
-    return compared_scores(data.benchmark, names)
-
-
 def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path) -> None:
     """Write ``pairs.ID.js`` for each model but the last: its difference from each later model.
 
@@ -212,7 +199,7 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
         for first, second in combinations(ids, 2):
             content[first].setdefault(second, {})[task_data.id] = []
         metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
-        for score in scores_of(task_data):
+        for score in compared_scores(task_data.benchmark, list(task_data.scored)):
             models_scored = task_data.scored[score.name]
             scored = {model: models_scored[model] for model in ids if model in models_scored}
             for (first, second), pair in compare_all(scored, score, metrics).items():

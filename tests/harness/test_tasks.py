@@ -48,7 +48,7 @@ def said(capsys, monkeypatch):
         (["--tasks", "a.yaml"], "a.yaml: no such file"),
         (
             ["--tasks", str(REPOSITORY / "configs/corpora/sample.yaml")],
-            "it is a build of factor-gen",
+            "a build of factor-gen, run the YAML that it writes",
         ),
         (["--tasks", "sample_factor", "--metadata", "windoww=4096"], "did you mean window?"),
         (

@@ -218,7 +218,6 @@ BENCHMARK = Benchmark(
             ("all segments right", "some wrong", "unscored", "other"),
             margin="share judged wrongly",
             facet="Domain",
-            is_partition=True,
             right="Responses judged rightly throughout",
             script=Path(__file__).with_name("page.js"),
         ),

@@ -51,7 +51,6 @@ BENCHMARK = judged_benchmark(
             ("no error", "has errors", "unscored", "no answer"),
             margin="share of errors",
             facet="Domain",
-            is_partition=True,
             right="Responses without an error",
             script=Path(__file__).with_name("page.js"),
         ),

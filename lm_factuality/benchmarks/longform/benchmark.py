@@ -235,7 +235,6 @@ BENCHMARK = judged_benchmark(
             ("all supported", "unsupported facts", "unscored", "declined"),
             margin="F1@K",
             facet="Topic",
-            is_partition=True,
             right="Responses without an unsupported fact",
             script=Path(__file__).with_name("page.js"),
         ),
