@@ -206,6 +206,12 @@ class Encoder:
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
     """Answer requests in order, from lm_eval's response cache where it has them."""
     score_rest = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
+    # Some versions give log-probabilities of other positions there (vLLM's issues 42019, 42245).
+    if is_a(lm, "VLLM") and getattr(lm, "model_args", {}).get("enable_prefix_caching") is not False:
+        logger.warning(
+            "vLLM's prefix cache changes log-probabilities in some versions; pass"
+            " enable_prefix_caching=False in --model_args"
+        )
     return with_cache(
         lm,
         "loglikelihood",

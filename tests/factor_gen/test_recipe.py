@@ -114,7 +114,7 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
     [
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
-        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least.int is 'ten'"),
+        ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
         (
             {"text": "{{ title | nothing }}"},
             "corpus.text is not a usable template: No filter named 'nothing'",

@@ -72,7 +72,7 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
-                name=_DISAMBIGUATION.sub(" ", row.name or "").strip() or name_in(row.question),
+                name=name_in(row.name or row.question),
                 output=said(row.output or "") if outputs else "",
                 passages=_passages(row.docs),
             )

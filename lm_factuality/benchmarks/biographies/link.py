@@ -6,7 +6,7 @@ the first in the alphabet. ``hungarian`` (appendix C.1) gives an entity to one g
 that most facts are supported; a group that finds none left has no entity.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,7 +34,7 @@ def link(
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=entities.__getitem__)
-    return LINKINGS[linking](counts, order)
+    return hungarian(counts, order) if linking == "hungarian" else greedy(counts, order)
 
 
 def greedy(counts: Support, order: Sequence[int]) -> Links:
@@ -65,9 +65,3 @@ def hungarian(counts: Support, order: Sequence[int]) -> Links:
         for row, column in zip(rows.tolist(), chosen.tolist(), strict=True):
             links[row] = order[column] if columns[row, column] else None
     return tuple(links)
-
-
-LINKINGS: Mapping[str, Callable[[Support, Sequence[int]], Links]] = {
-    "greedy": greedy,
-    "hungarian": hungarian,
-}

@@ -241,10 +241,8 @@ class AmbigBio(JudgedMethod):
             ungrouped = None
             if _is_grouped(biography):
                 reply = next(replies)
-                if reply.value is None:
-                    ungrouped = reply.problem
-                else:
-                    groups = to_groups(reply.value)
+                ungrouped = reply.problem or None
+                groups = to_groups(reply.value) if reply.value else ()
             elif biography.facts:
                 groups = (tuple(range(len(biography.facts))),)
             if self.protocol == "code":

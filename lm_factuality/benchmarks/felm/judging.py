@@ -14,7 +14,6 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
-from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -32,7 +31,16 @@ from lm_factuality.benchmarks.felm.questions import (
     Unit,
     extraction_subject,
 )
-from lm_factuality.benchmarks.felm.rows import FELM, FelmRow, RowClaims
+from lm_factuality.benchmarks.felm.rows import (
+    FELM,
+    RULES,
+    ClaimsReply,
+    FelmRow,
+    RowClaims,
+    check_claims,
+    read_rows,
+    to_claims,
+)
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDown
@@ -54,17 +62,14 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
     """
     replies = judge.ask_typed(
         CLAIM_PROMPT,
-        felm_rows.ClaimsReply,
+        ClaimsReply,
         [extraction_subject(row) for row in rows],
         "claims",
-        felm_rows.check_claims,
+        check_claims,
         samples=1,
         max_tokens=CLAIM_TOKENS,
     )
-    return [
-        felm_rows.to_claims(row, reply, judge.name)
-        for row, (reply,) in zip(rows, replies, strict=True)
-    ]
+    return [to_claims(row, reply, judge.name) for row, (reply,) in zip(rows, replies, strict=True)]
 
 
 def baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
@@ -103,8 +108,8 @@ class FelmTrial:
         """
         sample = tasks_folder() / "sample" / "sample_felm.jsonl" if wanted.sample else None
         path, self.data = find_data(sample, FELM, wanted.data_dir)
-        self._rows = felm_rows.read_rows(path)
-        claims = str(wanted.claims or felm_rows.RULES)
+        self._rows = read_rows(path)
+        claims = str(wanted.claims or RULES)
         self._settings = FelmSettings(unit, mode, claims=claims)
         self._claims = self._settings.claims_of(self._rows)
 

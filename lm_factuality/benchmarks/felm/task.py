@@ -8,15 +8,18 @@ from typing import Any
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.felm import metrics
-from lm_factuality.benchmarks.felm import rows as felm_rows
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.questions import FelmSettings, authors_hash, authors_prompt
 from lm_factuality.benchmarks.felm.rows import (
+    FELM,
     MODES_WITH_REFERENCES,
     RULES,
     WITHOUT_REFERENCES,
     FelmRow,
     RowClaims,
+    provenance,
+    read_rows,
+    reference_texts,
 )
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
@@ -53,12 +56,12 @@ class FelmTask(SuiteTask):
     def read_documents(self) -> list[JsonObject]:
         """Read the rows, as samples show them, each with the prompt that the model sees."""
         settings, metadata = self._settings, self.config.metadata
-        path, metadata["data"] = find_data(self._own_data, felm_rows.FELM, self._data_dir)
-        rows = felm_rows.read_rows(path)
+        path, metadata["data"] = find_data(self._own_data, FELM, self._data_dir)
+        rows = read_rows(path)
         claims = settings.claims_of(rows)
         if claims:
-            metadata["claims_from"] = felm_rows.provenance(claims.values())
-        reference_texts = felm_rows.reference_texts(settings.references, rows)
+            metadata["claims_from"] = provenance(claims.values())
+        texts_of_rows = reference_texts(settings.references, rows)
         self._prompts = Prompts()
         if settings.prompts:
             metadata["prompts"] = "authors"
@@ -67,7 +70,7 @@ class FelmTask(SuiteTask):
             used = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
             metadata["prompt_hashes"] = self._prompts.hashes(used)
         docs = [
-            self._document(row, claims.get(row.index), reference_texts[row.index]) for row in rows
+            self._document(row, claims.get(row.index), texts_of_rows[row.index]) for row in rows
         ]
         cautions = " ".join(self._cautions(docs, claims))
         if cautions:
@@ -75,7 +78,7 @@ class FelmTask(SuiteTask):
         return docs
 
     def _document(
-        self, row: FelmRow, claims: RowClaims | None, reference_texts: tuple[str, ...]
+        self, row: FelmRow, claims: RowClaims | None, texts_of_references: tuple[str, ...]
     ) -> JsonObject:
         """Return a row as samples show it.
 
@@ -95,7 +98,7 @@ class FelmTask(SuiteTask):
             "owners": claims.owners() if claims else [],
         }
         settings = self._settings
-        question = settings.ask(row, claims, reference_texts)
+        question = settings.ask(row, claims, texts_of_references)
         if question is None:
             problem = "not in the claims file"
             if claims:

@@ -21,14 +21,32 @@ from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
-from lm_factuality.benchmarks.felm_gen import steps
-from lm_factuality.benchmarks.felm_gen.steps import CutReply, MarksReply
+from lm_factuality.benchmarks.felm_gen.steps import (
+    BY_JUDGE,
+    CUT_PROMPT,
+    CUT_TOKENS,
+    MARK_PROMPT,
+    TYPES,
+    UNTYPED,
+    CutReply,
+    MarksReply,
+    check_cut,
+    check_marks,
+    cut,
+    cut_by_rules,
+    cut_subject,
+    mark_subject,
+    no_answer,
+    pieces_of,
+    read_marks,
+    to_answer,
+)
 from lm_factuality.benchmarks.judged import JudgedMethod, count
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
 
-ERROR_KINDS = (*steps.TYPES, steps.UNTYPED)
+ERROR_KINDS = (*TYPES, UNTYPED)
 
 
 def error_rate(totals: Sequence[float]) -> float:
@@ -76,35 +94,35 @@ class FelmGen(JudgedMethod):
 
     name = "felm_gen"
     kinds = ("marks",)
-    prompt_names = (steps.CUT_PROMPT, steps.MARK_PROMPT)
+    prompt_names = (CUT_PROMPT, MARK_PROMPT)
     document: ClassVar[type] = PromptDocument
     identity = ("index", "domain")
     scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        answers = [steps.to_answer(text) for (text,) in responses]
+        answers = [to_answer(text) for (text,) in responses]
         records = [_begin(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
         judged = [place for place, record in enumerate(records) if record["unscored"] is None]
-        cut = []
+        uncut = []
         if judge.config.capabilities.can_answer("cut"):
-            cut = [place for place in judged if _is_cut_by_judge(docs[place], answers[place])]
+            uncut = [place for place in judged if _is_cut_by_judge(docs[place], answers[place])]
         cuts = judge.ask_typed(
-            steps.CUT_PROMPT,
+            CUT_PROMPT,
             CutReply,
-            [steps.cut_subject(answers[place]) for place in cut],
+            [cut_subject(answers[place]) for place in uncut],
             "cutting responses",
-            steps.check_cut,
+            check_cut,
             samples=1,
-            max_tokens=steps.CUT_TOKENS,
+            max_tokens=CUT_TOKENS,
         )
-        for place, (reply,) in zip(cut, cuts, strict=True):
-            records[place] |= vars(steps.cut(answers[place], docs[place]["domain"], reply))
+        for place, (reply,) in zip(uncut, cuts, strict=True):
+            records[place] |= vars(cut(answers[place], docs[place]["domain"], reply))
         marks = judge.ask_typed(
-            steps.MARK_PROMPT,
+            MARK_PROMPT,
             MarksReply,
-            [steps.mark_subject(docs[place], records[place]["segments"]) for place in judged],
+            [mark_subject(docs[place], records[place]["segments"]) for place in judged],
             "marking segments",
-            steps.check_marks,
+            check_marks,
         )
         for place, replies in zip(judged, marks, strict=True):
             records[place] |= _marked(records[place], replies)
@@ -186,32 +204,32 @@ def _begin(doc: Doc, response: str) -> JsonObject:
 
     A response that is no answer is never judged. An unfinished thought does not decline to answer.
     """
-    problem = steps.no_answer(response)
-    no_answer = None if problem == UNFINISHED else problem
+    problem = no_answer(response)
+    refusal = None if problem == UNFINISHED else problem
     record = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
-        "no_answer": no_answer,
-        "unscored": f"no answer: {problem}" if no_answer else problem,
+        "no_answer": refusal,
+        "unscored": f"no answer: {problem}" if refusal else problem,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
     }
     if problem is None:
-        record |= vars(steps.cut_by_rules(steps.to_answer(response), doc["domain"]))
+        record |= vars(cut_by_rules(to_answer(response), doc["domain"]))
     return record
 
 
 def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
     """Tell whether a judge is to cut an answer. One piece has nothing to group."""
-    return doc["domain"] in steps.BY_JUDGE and len(steps.pieces_of(answer)) > 1
+    return doc["domain"] in BY_JUDGE and len(pieces_of(answer)) > 1
 
 
 def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
     """Return what the judge's replies make of a record."""
-    marks = steps.read_marks(replies, len(record["segments"]), record["domain"])
+    marks = read_marks(replies, len(record["segments"]), record["domain"])
     is_read = not isinstance(marks, str)
     return {
         "errors": list(marks) if is_read else None,

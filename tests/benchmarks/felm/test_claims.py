@@ -104,10 +104,3 @@ def test_broken_claims_files_are_refused(line: str, message: str, tmp_path: Path
     path.write_text(line)
     with pytest.raises(DataError, match=message):
         read_claims(path, [row("Mars is red.", "Sure!")])
-
-
-def test_lines_of_claims_end_at_line_feeds_alone(tmp_path: Path) -> None:
-    claims = RowClaims("0", (("Mars is\u2028red.",), ("Sure\x85!",)), "rules")
-    path = tmp_path / "claims.jsonl"
-    path.write_text(to_line(claims) + "\n", encoding="utf-8")
-    assert read_claims(path, [row("Mars is red.", "Sure!")]) == {"0": claims}

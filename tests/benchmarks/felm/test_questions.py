@@ -74,9 +74,6 @@ def test_the_published_file_loses_segments_to_the_authors_script_alone(shared: P
         for segment in row.segments
     ]
     assert sum(segment_text(each, "code") == "" for each in segments) == 124
-    assert sum(segment_text(each) == "(no text)" for each in segments) == sum(
-        not each.strip() for each in segments
-    )
 
 
 def test_documents_are_cut_into_chunks_that_lose_nothing() -> None:
@@ -189,16 +186,3 @@ def test_the_authors_prompts_are_their_scripts_byte_for_byte(
             and protocol == "paper"
             and text.startswith(expected + "Reference ")
         )
-
-
-def test_own_prompts_replace_the_suites_and_change_the_hash(tmp_path: Path) -> None:
-    path = tmp_path / "mine.jinja"
-    path.write_text("{{ question }} {{ units | join('|') }}")
-    question = FelmSettings("segment", "vanilla").ask(ROW)
-    mine = Prompts({"felm/segment_vanilla": path})
-    assert (
-        mine.render(question.prompt, question.subject)
-        == "How many moons has Mars? Mars has two moons.|They are big."
-    )
-    assert mine.hash(question.prompt) != Prompts().hash(question.prompt)
-    assert mine.hash("felm/segment_cot") == Prompts().hash("felm/segment_cot")

@@ -133,17 +133,9 @@ def grouped(reply: object, text: str = TEXT) -> Typed[CutReply]:
     return read_reply(answer, CutReply, cut_subject(text), check_cut)
 
 
-@pytest.mark.parametrize(
-    ("groups", "segments"),
-    [
-        ([[1], [2], [3]], ["So 1 000 + 1 = 1 001.", "Add 2:  1 003.", "Done"]),
-        ([[1, 2], [3]], ["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"]),
-        ([[1], [], [2, 3]], ["So 1 000 + 1 = 1 001.", "Add 2:  1 003. Done"]),
-        ([[1, 2, 3]], [TEXT]),
-    ],
-)
-def test_a_judges_cut_is_the_responses_own_text(groups, segments):
-    assert cut(TEXT, "math", grouped({"segments": groups})) == Cut(segments, "judge")
+def test_a_judges_cut_is_the_responses_own_text():
+    segments = ["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"]
+    assert cut(TEXT, "math", grouped({"segments": [[1, 2], [], [3]]})) == Cut(segments, "judge")
 
 
 @pytest.mark.parametrize(

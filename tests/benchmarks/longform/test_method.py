@@ -175,17 +175,6 @@ def test_what_is_said_twice_is_one_fact(judge):
     assert row_metrics(judged, "", (2,))["recall_at_k"] == 0.5
 
 
-def test_a_plan_asks_for_every_step(judge):
-    doc = doc_of(generation())
-    with judge() as opened:
-        steps = LongForm(kind="town").plan(opened, [doc], [[RESPONSE]])
-    assert [(name, plan.stored + plan.to_send) for name, plan in steps] == [
-        ("decomposing", 4),
-        ("grouping", 1),
-        ("verifying", 8),
-    ]
-
-
 def doc_of(given: GeneratedText) -> dict:
     passages = [{"title": each.title, "text": each.text} for each in given.passages]
     about = {
