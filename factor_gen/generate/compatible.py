@@ -48,7 +48,7 @@ _COMPARATORS = [
 ]
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """``new`` in place of ``old``, which stands between two other texts."""
 
     before: str
@@ -66,7 +66,7 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
     Returns:
         One of `REASONS`; None if nothing says so.
     """
-    change = Change(text[:start], text[start:end], new, text[end:])
+    change = TextChange(text[:start], text[start:end], new, text[end:])
     facts = {
         "old": [change.old],
         "new": [new],
@@ -78,7 +78,7 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
     return next((reason for reason in REASONS if place.meets(reason)), None)
 
 
-def _open_quantities(change: Change) -> bool:
+def _open_quantities(change: TextChange) -> bool:
     """Whether some quantity fits both; see `compatible.yaml` for the bounds of a range."""
     is_comparator = any(
         place == "before" and words.search(change.old) for place, words, *_ in _COMPARATORS
@@ -111,7 +111,7 @@ def _range(before: str, after: str) -> tuple[float, float] | None:
     return value, value
 
 
-def _time_within(change: Change) -> bool:
+def _time_within(change: TextChange) -> bool:
     """Whether all that both dates state is the same, so that one is within the other."""
     old, new = _stated(change.old), _stated(change.new)
     both = old.keys() & new.keys()

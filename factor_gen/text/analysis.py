@@ -19,7 +19,6 @@ PERSON, PLACE, ORGANISATION, NATIONALITY, NAME = (
 )
 DATE, TIME, DURATION = "date", "time", "duration"
 MONEY, PERCENT, ORDINAL, NUMBER = "money", "percent", "ordinal", "number"
-FINITE = ("VBD", "VBZ", "VBP", "MD")  # the tags of verbs that have a subject
 NAMES = (PERSON, PLACE, ORGANISATION, NAME)
 MONTHS = LISTS["month names"]
 SHORT_MONTHS = LISTS["short months"]

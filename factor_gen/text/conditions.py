@@ -160,10 +160,7 @@ class Place(NamedTuple):
     def choose(self, table: str) -> str | None:
         """What follows by the first rule of the table that holds here; None if none holds."""
         for conditions, result in self.tables.rules[table]:
-            for condition in conditions:
-                if not condition(self):
-                    break
-            else:
+            if all(condition(self) for condition in conditions):
                 return result
         return None
 

@@ -154,21 +154,16 @@ def countries() -> Mapping[str, str]:
 def places() -> Mapping[str, str]:
     """What each place is.
 
-    That is ``country``, ``state``, ``continent``, a group of our list, or ``city of XX``.
+    That is ``country``, ``state``, ``continent``, ``city``, or a group of our list.
     """
-    names = {}
-    for city in _cities():
-        if int(city["population"]) >= _CITY_POPULATION and city["name"] not in WORDS["no places"]:
-            names[city["name"]] = f"city of {city['countrycode']}"
+    names = {
+        city["name"]: "city"
+        for city in geonames().get_cities().values()
+        if int(city["population"]) >= _CITY_POPULATION and city["name"] not in WORDS["no places"]
+    }
     names |= {state["name"]: "state" for state in geonames().get_us_states().values()}
     names |= {name: "country" for name in countries() if name != "Chad"}
     return names | {row[0]: row[1] for row in rows(DATA / "places.tsv")}
-
-
-def _cities() -> Sequence[Any]:
-    """The cities, the largest last."""
-    cities = geonames().get_cities().values()
-    return sorted(cities, key=lambda city: int(city["population"]))
 
 
 @cache

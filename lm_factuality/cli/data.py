@@ -181,7 +181,7 @@ def fetch_references(
     from lm_factuality.ground.files import check_writable
     from lm_factuality.ground.published import locate
     from lm_factuality.ground.settings import read_settings
-    from lm_factuality.retrieval.references.cache import ReferenceCache, Report
+    from lm_factuality.retrieval.references.cache import FetchReport, ReferenceCache
     from lm_factuality.retrieval.references.connection import Network
     from lm_factuality.retrieval.references.fetcher import Manners, fetch_references
     from lm_factuality.retrieval.references.links import (
@@ -206,7 +206,7 @@ def fetch_references(
     texts = ReferenceCache(cache)
     fetched = fetch_references(links.urls, texts, network, manners, retry_dead=retry_dead)
     outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
-    summary = Report(outcomes, links.not_links)
+    summary = FetchReport(outcomes, links.not_links)
     if report:
         summary.write(report)
     notes = [f"texts: {texts.folder}"]

@@ -21,7 +21,7 @@ from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters
 from lm_factuality.retrieval.index import Index, Manifest, check_files, read_manifest
 from lm_factuality.retrieval.knowledge import Knowledge, write_pages
 from lm_factuality.retrieval.passages import Fields, PassageStore
-from lm_factuality.retrieval.sources import Source, open_sources, read_batches
+from lm_factuality.retrieval.sources import PassageSource, open_sources, read_batches
 
 # An index of fewer bytes is compared with its sums when it is opened. That takes about 0.2 s.
 _CHECKED_AT_OPENING = 64 << 20
@@ -90,7 +90,7 @@ def build_index(
 
 
 def _write_index(
-    sources: Sequence[Source],
+    sources: Sequence[PassageSource],
     fields: Fields,
     words: int | None,
     parameters: BM25Parameters | DenseParameters,

@@ -25,7 +25,7 @@ _HUB = "hub:"
 
 
 @dataclass(frozen=True)
-class Source:
+class PassageSource:
     """A source that was opened."""
 
     record: SourceRecord
@@ -44,7 +44,7 @@ class Source:
             yield to_passage(row.values, fields, number, row.location)
 
 
-def open_sources(names: str | Path | Sequence[str | Path], fields: Fields) -> list[Source]:
+def open_sources(names: str | Path | Sequence[str | Path], fields: Fields) -> list[PassageSource]:
     """Open files, folders, or datasets of the Hub. Their bytes are summed up.
 
     Args:
@@ -61,7 +61,7 @@ def open_sources(names: str | Path | Sequence[str | Path], fields: Fields) -> li
     return [_open_source(str(name), fields) for name in names]
 
 
-def _open_source(name: str, fields: Fields) -> Source:
+def _open_source(name: str, fields: Fields) -> PassageSource:
     path = Path(name)
     if name.startswith(_HUB) or path.is_dir():
         return _open_dataset(name)
@@ -83,10 +83,10 @@ def _open_source(name: str, fields: Fields) -> Source:
     if not path.is_file():
         raise DataError(f"{name}: no such file; give the file with the passages")
     rows = readers[endings[0]](path)
-    return Source(SourceRecord(name, path.stat().st_size, sha256_of(path)), rows)
+    return PassageSource(SourceRecord(name, path.stat().st_size, sha256_of(path)), rows)
 
 
-def _open_dataset(name: str) -> Source:
+def _open_dataset(name: str) -> PassageSource:
     """Open a folder, or a dataset of the Hub at its newest commit, which the manifest names."""
     dataset = name
     options = ""
@@ -103,7 +103,7 @@ def _open_dataset(name: str) -> Source:
         rows = stream(dataset, config or None, split or "train", record.revision, name, form)
 
     numbered = enumerate(rows, start=1)
-    return Source(
+    return PassageSource(
         record, (tables.TableRow(f"{name}, row {number}", values) for number, values in numbered)
     )
 
@@ -118,7 +118,7 @@ def _record_of_folder(name: str, folder: Path) -> SourceRecord:
 
 
 def read_batches(
-    sources: Sequence[Source], fields: Fields, words: int | None = None
+    sources: Sequence[PassageSource], fields: Fields, words: int | None = None
 ) -> Iterator[list[Passage]]:
     """Read the passages of sources in batches that fit into memory.
 

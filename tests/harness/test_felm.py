@@ -154,12 +154,14 @@ def test_claims_of_a_judge_take_the_place_of_rules_and_their_problems_are_unscor
 
 
 def test_fetched_references_take_the_place_of_the_published(evaluate, data_dir, tmp_path):
-    from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
+    from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
     from lm_factuality.retrieval.references.links import collect_links
 
     row = read_rows(data_dir / "all.jsonl")[1]
     (url,) = collect_links(row.references).urls
-    ReferenceCache(tmp_path).put(Reference(url=url, text="A page about the weather.", status=200))
+    ReferenceCache(tmp_path).put(
+        CachedReference(url=url, text="A page about the weather.", status=200)
+    )
     found = judge(evaluate, ["felm_segment_doc"], data_dir, references=str(tmp_path))
     prompts = {
         each["doc"]["index"]: each["doc"]["text"] for each in found["samples"]["felm_segment_doc"]

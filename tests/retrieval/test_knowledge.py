@@ -7,18 +7,16 @@ import hashlib
 import json
 import shutil
 import sqlite3
-import subprocess
 import sys
 import unicodedata
 
 import pytest
 
-from lm_factuality.ground import files
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval import sources
 from lm_factuality.retrieval.build import build_knowledge
-from lm_factuality.retrieval.knowledge import SEPARATOR, Knowledge, spellings, split_page
-from tests.conftest import REPOSITORY, TASKS
+from lm_factuality.retrieval.knowledge import SEPARATOR, Knowledge, split_page
+from tests.conftest import TASKS
 
 ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 
@@ -118,35 +116,6 @@ def test_titles_are_found_in_other_spellings(factscore_db, asked, is_found):
     assert Knowledge(factscore_db).passages(asked) == (["He rowed."] if is_found else None)
 
 
-def test_the_exact_title_comes_first():
-    assert spellings("a_b’c")[0] == "a_b’c"
-    assert {"a b’c", "a b'c", "A b'c"} < set(spellings("a_b’c"))
-    assert spellings("Ada Lind") == ["Ada Lind"]
-
-
-def test_paths_may_hold_any_character(tmp_path, write_rows):
-    path = tmp_path / "what? #1%20 ü.db"
-    build_knowledge(write_rows([{"title": "a", "text": "b"}]), path)
-    assert Knowledge(path).passages("a") == ["b"]
-
-
-def test_a_killed_build_leaves_no_file_and_the_next_sweeps_up(tmp_path, write_rows):
-    out = tmp_path / "out" / "killed.db"
-    program = (
-        "import os, sys\n"
-        "from lm_factuality.retrieval import build, knowledge\n"
-        "knowledge.KnowledgeManifest = lambda *_: os.kill(os.getpid(), 9)\n"
-        "build.build_knowledge(sys.argv[1], sys.argv[2])\n"
-    )
-    source = write_rows([{"title": "a", "text": "b"}])
-    command = [sys.executable, "-c", program, str(source), str(out)]
-    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -9
-    assert not out.exists()
-    files._sweep.cache_clear()
-    assert build_knowledge(source, out).passages("a") == ["b"]
-    assert [path.name for path in out.parent.iterdir()] == ["killed.db"]
-
-
 def test_what_is_there_is_kept(tmp_path, write_rows):
     out = tmp_path / "knowledge.db"
     build_knowledge(write_rows([{"title": "a", "text": "old"}]), out)
@@ -218,14 +187,6 @@ def test_a_page_that_is_no_text_is_an_error(content, type_name, tmp_path):
     connection.close()
     with pytest.raises(DataError, match=f"knowledge.db: the page 'a' is a {type_name}, expected"):
         Knowledge(path).passages("a")
-
-
-def test_titles_are_without_surrounding_spaces(tmp_path, write_rows):
-    rows = [
-        {"title": title, "text": text} for title, text in ((" a", "1"), ("a\t", "2"), ("a", "3"))
-    ]
-    built = build_knowledge(write_rows(rows), tmp_path / "knowledge.db")
-    assert (len(built), built.passages("a")) == (1, ["1", "2", "3"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where nobody can write")

@@ -19,20 +19,20 @@ _QUOTES = {**dict.fromkeys("\u2018\u2019", "'"), **dict.fromkeys("\u201c\u201d",
 _PLAIN = str.maketrans({**_QUOTES, **dict.fromkeys("\u2010\u2011\u2013\u2014\u2212", "-")})
 
 
-class Token(NamedTuple):
+class SpacedToken(NamedTuple):
     """A word or a mark, and the white space before it."""
 
     text: str
     space: str
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[SpacedToken]:
     """Split a text into words and marks.
 
     Joined with their white space they give the text back, but for white space at its end.
     """
     parts = [match[0] for match in _TOKEN.finditer(text)]
-    return [Token(part.lstrip(), part[: -len(part.lstrip())]) for part in parts]
+    return [SpacedToken(part.lstrip(), part[: -len(part.lstrip())]) for part in parts]
 
 
 def plain(text: str) -> list[str]:
@@ -72,7 +72,7 @@ def respaced(contradiction: str, completion: str) -> str:
     return text
 
 
-def _habit(mark: str, ours: list[Token]) -> str:
+def _habit(mark: str, ours: list[SpacedToken]) -> str:
     """The white space before such a mark in the completion, or before any if it has none such."""
     marks = [token for token in ours if token.text in _CLOSING]
     alike = [token for token in marks if token.text == mark] or marks

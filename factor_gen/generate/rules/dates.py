@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Edit, Replacement, edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, edit
 from factor_gen.generate.rules.numbers import suffix
 from factor_gen.generate.rules.sentence import Sentence, overlaps
 from factor_gen.records import CIRCUMSTANCE
@@ -33,7 +33,7 @@ _OFTEN_NO_MONTHS = ("May", "March")
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])")
 
 
-def dates(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def dates(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Change each part of each date and time by itself."""
     for entity in sentence.entities:
         is_titled = overlaps(sentence.titles, entity.start, entity.end)

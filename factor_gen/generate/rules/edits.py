@@ -23,7 +23,7 @@ class Replacement(NamedTuple):
     new: str
 
 
-class Edit(NamedTuple):
+class SentenceEdit(NamedTuple):
     """What an operator does: replacements that belong together, and the error type."""
 
     operator: str
@@ -32,9 +32,9 @@ class Edit(NamedTuple):
     """They are in order and apart from each other; there is at least one."""
 
 
-def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> Edit:
+def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> SentenceEdit:
     """An edit from ``(start, end, new)``."""
-    return Edit(operator, error_type, tuple(starmap(Replacement, sorted(replacements))))
+    return SentenceEdit(operator, error_type, tuple(starmap(Replacement, sorted(replacements))))
 
 
 def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:

@@ -15,7 +15,7 @@ from factor_gen.generate import compatible
 from factor_gen.generate.rules import dates, names, negation, numbers, pronouns
 from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
-from factor_gen.generate.rules.edits import Edit, apply, described, finish
+from factor_gen.generate.rules.edits import SentenceEdit, apply, described, finish
 from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list
 from factor_gen.generate.rules.sentence import MORE_VALUES, Sentence, read
 from factor_gen.generate.rules.substitutes import substitutes
@@ -26,7 +26,7 @@ from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
 
-Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
+Operator = Callable[[Sentence, random.Random], Iterable[SentenceEdit]]
 
 OPERATORS: Mapping[str, Operator] = {
     "antonym": partial(substitutes, "antonym"),
@@ -127,7 +127,7 @@ class RulesGenerator:
 
 def _english_edits(
     sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
-) -> list[Edit]:
+) -> list[SentenceEdit]:
     """The edits of a sentence that contradict it.
 
     Where little can be made, every denial is offered, then more values of numbers and dates.
@@ -146,7 +146,7 @@ def _english_edits(
 
 def _contradicting(
     sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
-) -> list[Edit]:
+) -> list[SentenceEdit]:
     """The edits by each operator, of which those of one are in a random order."""
     lost.clear()
     edits = []
@@ -164,13 +164,15 @@ def _contradicting(
     return edits
 
 
-def _is_meagre(edits: Sequence[Edit]) -> bool:
+def _is_meagre(edits: Sequence[SentenceEdit]) -> bool:
     """Whether not even three contradictions of two types, none of them doubtful, can be chosen."""
     types = [edit.type for edit in edits if edit.operator not in DOUBTFUL]
     return len(types) < _WANTED or len(set(types)) < _WANTED_TYPES
 
 
-def _chosen(example: Example, edits: Sequence[Edit], most: int, seed: str) -> tuple[Candidate, ...]:
+def _chosen(
+    example: Example, edits: Sequence[SentenceEdit], most: int, seed: str
+) -> tuple[Candidate, ...]:
     """Up to ``most`` candidates of each type, by as many operators as there are.
 
     No two have the same text.
@@ -194,12 +196,12 @@ def _chosen(example: Example, edits: Sequence[Edit], most: int, seed: str) -> tu
     return tuple(candidates.values())
 
 
-def _in_turn(edits: Sequence[Edit], seed: str) -> list[Edit]:
+def _in_turn(edits: Sequence[SentenceEdit], seed: str) -> list[SentenceEdit]:
     """One edit of each operator after the other; the doubtful ones come last."""
-    by_operator: dict[str, list[Edit]] = {}
+    by_operator: dict[str, list[SentenceEdit]] = {}
     for edit in edits:
         by_operator.setdefault(edit.operator, []).append(edit)
-    in_turn: list[Edit] = []
+    in_turn: list[SentenceEdit] = []
     for degree in (0, 1, 2):
         queues = [queue for name, queue in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
         random.Random(seed).shuffle(queues)

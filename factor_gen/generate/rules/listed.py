@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import overlaps
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
-from lm_factuality.ground.sentences import SIGNS
 
 LANGUAGES = DATA / "languages"
 _MOST_OTHERS = 2  # words of a line that replace one
@@ -40,7 +39,7 @@ class LanguageRule(NamedTuple):
     members: tuple[str, ...]
 
 
-def edits_by_list(text: str, language: str, rng: random.Random) -> Iterator[Edit]:
+def edits_by_list(text: str, language: str, rng: random.Random) -> Iterator[SentenceEdit]:
     """Find every edit that the lists make of a sentence; what it quotes is left alone."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
     for rule in language_rules(language):
@@ -94,7 +93,7 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
 
 
 def _alternatives(before: str, after: str, *members: str) -> str:
-    """An expression for any of the members as a whole word, or anywhere in a script without spaces.
+    """An expression for any of the members between what may stand before and after it.
 
     ``~`` stands for an adjective's ending.
     """
@@ -103,6 +102,4 @@ def _alternatives(before: str, after: str, *members: str) -> str:
         word = member.removesuffix("~")
         ways.append(f"(?i:{re.escape(word[0])}){re.escape(word[1:])}")
     ending = _ADJECTIVE_ENDING if members[0].endswith("~") else ""
-    expression = f"{before}(?P<edit>(?:{'|'.join(ways)}){ending}){after}"
-    has_spaces = not re.match(f"[{SIGNS}]", members[0])
-    return rf"(?<![\w-]){expression}(?![\w-])" if has_spaces else expression
+    return f"{before}(?P<edit>(?:{'|'.join(ways)}){ending}){after}"

@@ -5,17 +5,17 @@ import re
 from collections.abc import Iterable, Iterator
 
 from factor_gen.generate.compatible import is_within
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import AGENCIES, Sentence, overlaps
 from factor_gen.records import CIRCUMSTANCE, ENTITY
-from factor_gen.text.analysis import ORGANISATION, PERSON, PLACE, Entity
+from factor_gen.text.analysis import PERSON, PLACE, Entity
 from factor_gen.text.conditions import Place
 from factor_gen.text.names import FIRST_NAMES, places, related
 
 _MOST_NAMES = 2  # of the document for each name
 
 
-def document_names(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def document_names(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put a person, place or organisation of the text before in the place of another.
 
     Every mention of the name is replaced, and none if one of them is part of a longer name.
@@ -67,7 +67,6 @@ def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
     """
     size = len(entity.text.split())
     is_surname = entity.kind == PERSON and size == 1
-    is_long_organisation = entity.kind == ORGANISATION and size > 1
     has_article = sentence.text[: entity.start].lower().endswith("the ")
     mentions = [mention for mention in sentence.mentions if mention.kind == entity.kind]
     if is_surname and not any(name.text.endswith(f" {entity.text}") for name in mentions):
@@ -77,7 +76,7 @@ def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
         is_alike = (
             mention.article == has_article
             and len(name.split()) == size
-            and (name.isupper() == entity.text.isupper() or is_long_organisation)
+            and name.isupper() == entity.text.isupper()
             and _class(name) == _class(entity.text)
         )
         if not is_alike or _is_named(sentence, mention.text):

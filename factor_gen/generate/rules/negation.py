@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.substitutes import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
@@ -35,7 +35,7 @@ class Denial(NamedTuple):
     """In other words, such as *never rose*."""
 
 
-def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Make *rose* of *did not rise*, and *can* of *cannot*."""
     for i, word in enumerate(sentence.small):
         is_denial = word == "cannot" or word in WORDS["not"]
@@ -54,7 +54,7 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
             yield edit("negation removed", PREDICATE, (*sentence.span(first, end), affirmed))
 
 
-def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def added(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Make *did not rise* of *rose*, and *will not* of *will*; seldom, see `ADDED`."""
     possible = denials(sentence)
     if not sentence.every:
@@ -64,7 +64,7 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
         yield edit("negation added", PREDICATE, (*span, denial.new))
 
 
-def in_time(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def in_time(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put each denial in other words where nothing else is left: *is no longer*, *was never*."""
     if not sentence.spare or sentence.place(0).meets("no second denial"):
         return

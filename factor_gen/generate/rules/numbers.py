@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
@@ -23,7 +23,7 @@ _MOST_DIGITS = 12
 _TRIES = 6
 
 
-def numbers(sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def numbers(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Change quantities, money, percentages and durations.
 
     They are circumstances, how much or how long an event was, and no subject or object of it

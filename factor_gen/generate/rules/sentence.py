@@ -184,25 +184,25 @@ def read(
     """
     analysis = tagger.analyse(completion)
     near = prefix[-NEAR:]
-    names = []
-    for name in tagger.names(near):
-        if name.kind in NAMES and "\n" not in name.text and name.text not in AGENCIES:
-            names.append(name)
-    before = len(names)
-    names += analysis.entities
+    names = [
+        name
+        for name in tagger.names(near)
+        if name.kind in NAMES and "\n" not in name.text and name.text not in AGENCIES
+    ]
     kinds: dict[str, str] = {}
-    for name in names:
+    for name in (*names, *analysis.entities):
         if name.kind == PERSON and " " in name.text:
             kinds.setdefault(name.text.split()[-1], PERSON)
         if name.kind in (PERSON, PLACE, ORGANISATION):
             kinds.setdefault(name.text, name.kind)
-    for i, name in enumerate(names):
-        if name.kind == NAME:
-            names[i] = name._replace(kind=kinds.get(name.text, NAME))
+
+    def kind_of(name: Entity) -> str:
+        return kinds.get(name.text, NAME) if name.kind == NAME else name.kind
+
     mentions = []
-    for name in names[:before]:
+    for name in names:
         has_article = near[max(0, name.start - 4) : name.start].lower() == "the "
-        mentions.append(Mention(name.text, name.kind, has_article))
-    entities = tuple(names[before:])
+        mentions.append(Mention(name.text, kind_of(name), has_article))
+    entities = tuple(name._replace(kind=kind_of(name)) for name in analysis.entities)
     contexts = contexts or Contexts()
     return Sentence(analysis.text, analysis.tokens, entities, tuple(mentions), contexts)

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from factor_gen.generate.rules.edits import Edit, edit
+from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import Sentence
 from factor_gen.generate.rules.words import (
     ANTONYM,
@@ -17,7 +17,7 @@ from factor_gen.generate.rules.words import (
 _MOST_OTHERS = 2  # edits of one word
 
 
-def substitutes(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[Edit]:
+def substitutes(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Replace each word of the operator's lines where another may stand.
 
     Where two begin with the same word, the longer is meant: *set up*, and not *set*.

@@ -78,10 +78,10 @@ def by_first_word(operator: str) -> Mapping[str, Sequence[Listed]]:
                     continue
                 others = lines.setdefault(Listed(word, error_type, frame, form, ()), {})
                 others |= dict.fromkeys(other for other in words if other != word)
-    listed = [word._replace(others=tuple(others)) for word, others in lines.items()]
     groups: dict[str, list[Listed]] = {}
-    for word in sorted(listed, key=lambda word: -len(word.words)):
-        groups.setdefault(word.words[0], []).append(word)
+    for listed in sorted(lines, key=lambda listed: -len(listed.words)):
+        with_others = listed._replace(others=tuple(lines[listed]))
+        groups.setdefault(listed.words[0], []).append(with_others)
     return groups
 
 

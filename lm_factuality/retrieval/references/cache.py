@@ -19,8 +19,8 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Reference:
-    """What a link gave. The fields are the keys of its JSON file."""
+class LinkOutcome:
+    """What a link gave, and where."""
 
     url: str
     text: str | None = None
@@ -35,6 +35,11 @@ class Reference:
 
     final_url: str | None = None
     """Where redirects led."""
+
+
+@dataclass(frozen=True)
+class CachedReference(LinkOutcome):
+    """What a link gave, and the document there. The fields are the keys of its JSON file."""
 
     status: int | None = None
     """The last HTTP status. None if no server answered."""
@@ -73,7 +78,7 @@ class ReferenceCache:
         """Return where the reference of an address is or would be kept."""
         return self.folder / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
 
-    def get(self, url: str) -> Reference | None:
+    def get(self, url: str) -> CachedReference | None:
         """Return what was found at an address. None if nobody asked for it.
 
         Raises:
@@ -84,7 +89,7 @@ class ReferenceCache:
             content = parse_json(path.read_text(encoding="utf-8"))
             if content.pop("format") != _FORMAT or content["url"] != url:
                 raise ValueError(f"not a reference of format {_FORMAT} for this address")
-            return Reference(**content)
+            return CachedReference(**content)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -93,7 +98,7 @@ class ReferenceCache:
                 " and run that command again"
             ) from error
 
-    def put(self, reference: Reference) -> None:
+    def put(self, reference: CachedReference) -> None:
         """Keep a reference in the place of an earlier one.
 
         Raises:
@@ -105,10 +110,10 @@ class ReferenceCache:
 
 
 @dataclass(frozen=True)
-class Report:
+class FetchReport:
     """The outcome of one run."""
 
-    found: tuple[tuple[Reference, bool], ...]
+    found: tuple[tuple[CachedReference, bool], ...]
     """What `fetch_references` yielded."""
 
     not_links: tuple[str, ...] = ()
@@ -137,20 +142,12 @@ class Report:
         Raises:
             DataError: The file cannot be written.
         """
-        rows = [
-            {
-                "url": reference.url,
-                "outcome": reference.outcome,
-                "from_cache": from_cache,
-                "status": reference.status,
-                "final_url": reference.final_url,
-                "error": reference.error,
-                "fetched_at": reference.fetched_at,
-                "num_characters": len(reference.text or ""),
-                "note": reference.note,
-            }
-            for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url)
-        ]
+        rows = []
+        for reference, from_cache in sorted(self.found, key=lambda pair: pair[0].url):
+            row = {"url": reference.url, "outcome": reference.outcome, "from_cache": from_cache}
+            for name in ("status", "final_url", "error", "fetched_at"):
+                row[name] = getattr(reference, name)
+            rows.append(row | {"num_characters": len(reference.text or ""), "note": reference.note})
         counts = {
             name: {"this_run": num_fetched, "from_cache": num_cached}
             for name, num_fetched, num_cached, _ in self.counts()

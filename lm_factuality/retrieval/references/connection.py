@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Response:
+class HttpResponse:
     """The answer to one GET."""
 
     url: str
@@ -94,7 +94,7 @@ class Network:
     allowed: frozenset[Endpoint] = frozenset()
     """Endpoints that may be connected to though they are private."""
 
-    async def get(self, url: str, max_bytes: int) -> Response:
+    async def get(self, url: str, max_bytes: int) -> HttpResponse:
         """Ask for a normalised address. Redirects are not followed.
 
         Args:
@@ -120,7 +120,7 @@ class Network:
             sentence = f"{host}: no whole answer in HTTP: {error}"
             raise DeadLink("broken", sentence) from None
 
-    async def _get_from_any(self, url: httpx.URL, max_bytes: int) -> Response:
+    async def _get_from_any(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Ask the addresses of the host until one takes the connection."""
         name = url.raw_host.decode("ascii").strip("[]")
         port = url.port or (443 if url.scheme == "https" else 80)
@@ -130,7 +130,7 @@ class Network:
                 return await self._get_from(address, url, max_bytes)
         return await self._get_from(addresses[-1], url, max_bytes)
 
-    async def _get_from(self, address: Address, url: httpx.URL, max_bytes: int) -> Response:
+    async def _get_from(self, address: Address, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Connect to an address that was checked. Host, SNI and the certificate are of the name."""
         host = url.netloc.decode("ascii")
         name = url.raw_host.decode("ascii").strip("[]")
@@ -149,7 +149,7 @@ class Network:
                 body = b""
                 if response.status_code == httpx.codes.OK:
                     body = await _read_body(response, max_bytes)
-                return Response(str(url), response.status_code, response.headers, body)
+                return HttpResponse(str(url), response.status_code, response.headers, body)
 
 
 async def _read_body(response: httpx.Response, max_bytes: int) -> bytes:

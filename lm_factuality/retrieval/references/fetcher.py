@@ -21,8 +21,8 @@ from pydantic import Field
 
 from lm_factuality.ground.files import alone
 from lm_factuality.ground.packages import need
-from lm_factuality.retrieval.references.cache import Reference, ReferenceCache
-from lm_factuality.retrieval.references.connection import Limits, Network, Response
+from lm_factuality.retrieval.references.cache import CachedReference, ReferenceCache
+from lm_factuality.retrieval.references.connection import HttpResponse, Limits, Network
 from lm_factuality.retrieval.references.links import DeadLink, normalise
 from lm_factuality.retrieval.references.text import extract_text
 
@@ -60,7 +60,7 @@ def fetch_references(
     manners: Manners,
     *,
     retry_dead: bool = False,
-) -> Iterator[tuple[Reference, bool]]:
+) -> Iterator[tuple[CachedReference, bool]]:
     """Fetch the distinct addresses among ``urls``.
 
     Each reference is in the cache before it is yielded, so an interrupted run continues where it
@@ -108,7 +108,7 @@ class Fetcher:
         # The earliest time (`time.monotonic`) of the next request to each host.
         self._ready: dict[str, float] = {}
 
-    async def fetch(self, url: str) -> Reference:
+    async def fetch(self, url: str) -> CachedReference:
         """Return what is at an address: a reference with text, or a dead one."""
         visited = [url]
         status = None
@@ -124,7 +124,7 @@ class Fetcher:
                     raise DeadLink("redirects", f"redirects in a loop or too many: {target}")
                 visited.append(target)
         except DeadLink as dead:
-            return Reference(
+            return CachedReference(
                 url,
                 kind=dead.kind,
                 error=str(dead),
@@ -133,7 +133,7 @@ class Fetcher:
                 fetched_at=_now(),
             )
 
-    async def _request(self, url: str) -> Response:
+    async def _request(self, url: str) -> HttpResponse:
         """Ask for a document when its host may be asked."""
         delay = max(self._manners.delay, await self._robots.check(url))
         host = httpx.URL(url).host
@@ -142,12 +142,12 @@ class Fetcher:
         return await self._network.get(url, self._network.limits.max_bytes)
 
 
-def _read(url: str, response: Response, limits: Limits) -> Reference:
+def _read(url: str, response: HttpResponse, limits: Limits) -> CachedReference:
     """Extract the text of a response."""
     if response.status != httpx.codes.OK:
         raise response.error
     extracted = extract_text(response.headers, response.body, limits)
-    return Reference(
+    return CachedReference(
         url,
         text=extracted.text,
         title=extracted.title or None,

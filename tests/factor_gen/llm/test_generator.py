@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 import yaml
 
-from factor_gen.config import load_build
 from factor_gen.generate.llm.generator import LLMGenerator
-from factor_gen.pipeline import build
 from factor_gen.records import (
     CIRCUMSTANCE,
     COREFERENCE,
@@ -30,10 +21,7 @@ from factor_gen.records import (
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.errors import BackendDown, ConfigError
-from tests.factor_gen.corpora import contents
 from tests.judges.server import Act, JudgeServer
-
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 PREFIX = "The mill was sold in 1903. Edwin wanted to tear the old wheel down. "
 COMPLETION = "She left the valley before the council met, and she never came back."
@@ -123,46 +111,6 @@ def open_generator(server, tmp_path, monkeypatch):
     yield make
     for each in opened:
         each.close()
-
-
-def write_build(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server: JudgeServer,
-    documents: int = 1,
-    **judge: object,
-) -> Path:
-    """The YAML ``mill.yaml`` of a build that asks ``server``, and its texts; the store of answers
-    lies in ``home``."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(folder / "home"))
-    content = {"backend": "openai", "model": "small-judge", "base_url": server.base_url, **judge}
-    (folder / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    (folder / "texts").mkdir()
-    for number in range(documents):
-        name = "mill.txt" if documents == 1 else f"mill_{number}.txt"
-        before = "" if documents == 1 else f"This is story number {number}. "
-        (folder / "texts" / name).write_text(before + PREFIX + COMPLETION, encoding="utf-8")
-    build = {
-        "corpus": "texts/*.txt",
-        "select": {"position": "last", "draws": 1, "once": False},
-        "generate": {"generator": "llm", "judge": "my_judge.yaml"},
-        "filter": "none",
-        "workers": 1,
-    }
-    (folder / "mill.yaml").write_text(yaml.safe_dump(build), encoding="utf-8")
-    return folder / "mill.yaml"
-
-
-def kept(home: Path) -> int:
-    """How many answers the store holds."""
-    if not (home / "answers.sqlite").is_file():
-        return 0
-    with closing(sqlite3.connect(home / "answers.sqlite", timeout=10)) as database:
-        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchone():
-            return 0
-        (count,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
-        return int(count)
 
 
 EXAMPLE = Example("a", PREFIX, COMPLETION, ERROR_TYPES)
@@ -260,15 +208,6 @@ def test_prompts_hold_the_near_context_but_that_of_links_the_sentence_alone(open
     assert link.endswith(f"Sentence: {COMPLETION}")
 
 
-def test_only_the_types_of_an_example_are_asked_for(open_generator, server):
-    unused = Example("b", unused="select: empty")
-    found = open_generator().run([unused, Example("a", PREFIX, COMPLETION, (LINK,)), unused])
-    assert [each.doc_id for each in found] == ["b", "a", "b"]
-    assert found[0] == unused
-    assert {each.type for each in found[1].candidates} == {LINK}
-    assert len(server.bodies) == 1
-
-
 def test_an_example_of_which_nothing_can_be_read_is_dropped_with_its_losses(open_generator):
     (found,) = open_generator().run(
         [Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))]
@@ -331,91 +270,6 @@ def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, s
         BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
     ):
         open_generator().run(TWO)
-
-
-def test_a_prompt_that_is_too_long_for_the_model_is_its_own_fault(checkpoint):
-    """The error of judges.backends that lies in the request itself begins as the generator knows
-    it."""
-    from factor_gen.generate.llm.generator import _ITS_OWN_FAULT
-    from judges.answers import Request
-    from judges.backends.lm_eval_model import LmEvalBackend
-    from judges.config import JudgeConfig
-
-    config = JudgeConfig(
-        "local", "lm_eval", model="hf", model_args={"pretrained": str(checkpoint), "device": "cpu"}
-    )
-    backend = LmEvalBackend(config)
-    ((_, answer),) = backend.answer([Request("the river " * 4_000)])
-    assert answer.error.startswith(_ITS_OWN_FAULT)
-
-
-def test_a_build_whose_requests_fail_keeps_no_shard_and_goes_on_when_they_succeed(
-    server, tmp_path, monkeypatch, capsys
-):
-    from factor_gen.cli import main
-
-    config = write_build(tmp_path, monkeypatch, server, max_retries=0)
-    server.script = lambda prompt, attempt: (
-        Act(status=503, text="overloaded")
-        if "link its events" in prompt
-        else recorded(prompt, attempt)
-    )
-    command = ["build", str(config), "--out", str(tmp_path / "out")]
-    assert main(command) == 1
-    said = " ".join(capsys.readouterr().err.split())
-    assert "stage generate, shard 0 (documents 'mill.txt' to 'mill.txt'): 1 of " in said
-    assert "HTTP 503" in said
-    assert "the same command continues" in said
-    assert not (tmp_path / "out" / "stages" / "4-generate" / "part-00000.jsonl").exists()
-    server.script = recorded
-    assert main(command) == 0
-    assert (tmp_path / "out" / "mill.csv").is_file()
-    assert sorted(server.attempts.values())[-2:] == [1, 2]
-
-
-def test_a_build_that_is_killed_asks_nothing_twice(server, tmp_path, monkeypatch):
-    """kill -9 while the model is at work: what it answered is asked no more, and the files are
-    those of a build left alone."""
-    config = write_build(tmp_path, monkeypatch, server, documents=3, concurrency=1)
-    hung: list[str] = []
-
-    def hang_at_the_fifth(prompt: str, attempt: int) -> Act:
-        if len(server.attempts) < 5:
-            return recorded(prompt, attempt)
-        hung.append(prompt)
-        return Act(kind="hang")
-
-    server.script = hang_at_the_fifth
-    command = [
-        sys.executable,
-        "-m",
-        "factor_gen",
-        "build",
-        str(config),
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not hung or kept(tmp_path / "home") < 4:
-            assert process.poll() is None, "the build ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    finally:
-        process.kill()
-        process.wait()
-    assert not list((tmp_path / "out" / "stages" / "4-generate").glob("part-*"))
-    server.script = recorded
-    build(load_build(config), tmp_path / "out")
-    assert server.attempts.pop(hung[0]) == 2
-    assert set(server.attempts.values()) == {1}
-    assert len(server.attempts) > 5  # some were asked by the second build alone
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "another"))
-    build(load_build(config), tmp_path / "alone")
-    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
 
 
 def test_the_fingerprint_knows_what_changes_answers_and_no_secret(

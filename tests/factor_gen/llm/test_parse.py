@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factor_gen.generate.llm.parse import Contradictions, parse, read_numbered
 from factor_gen.generate.llm.spacing import distance, respaced, tokens
-from factor_gen.records import COREFERENCE, ENTITY, LINK, PREDICATE
+from factor_gen.records import ENTITY, LINK
 from judges.answers import Answer
 from judges.typed import read_reply
 
@@ -71,16 +71,6 @@ def test_what_may_hold_beside_the_completion_is_counted_by_reason():
 )
 def test_what_models_do_to_words(entry):
     assert read(entry) == ([(DUNWICK, f"{next(iter(entry[0])).strip()} -> Dunwick")], {})
-
-
-def test_one_plan_may_change_several_words():
-    completion = "She never came back, though she wrote every winter."
-    edwin = "Edwin never came back, though he wrote every winter."
-    found = read(({"She": "Edwin", "she": "he"}, edwin), completion=completion, kind=COREFERENCE)
-    assert found == ([(edwin, "She -> Edwin; she -> he")], {})
-    behind = "The granite came from the quarries of Selmouth and was dragged down the river behind a barge."
-    found = read(({"carried": "dragged", "up": "down", "by": "behind a"}, behind), kind=PREDICATE)
-    assert [edit for _, edit in found[0]] == ["carried -> dragged; up -> down; by -> behind a"]
 
 
 @pytest.mark.parametrize(
@@ -163,17 +153,6 @@ def test_words_may_be_taken_out(edits):
 )
 def test_what_cannot_be_used_is_counted_by_reason(entry, reason):
     assert read(entry, kind=LINK) == ([], {f"llm: {reason}": 1})
-
-
-def test_losses_beside_what_is_good():
-    found, lost = read(
-        ONE,
-        ONE,
-        ({}, DUNWICK),
-        ({"Selmouth": "Marrick"}, COMPLETION.replace("Selmouth", "Marrick")),
-    )
-    assert [edit for _, edit in found] == ["Selmouth -> Dunwick", "Selmouth -> Marrick"]
-    assert lost == {"llm: repeated": 1, "llm: no plan": 1}
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from factor_gen.generate.rules import negation
-from factor_gen.generate.rules.edits import Edit, apply, finish
+from factor_gen.generate.rules.edits import SentenceEdit, apply, finish
 from factor_gen.generate.rules.generator import OPERATORS
 from factor_gen.generate.rules.sentence import Sentence, read
 from factor_gen.text.pattern import PatternTagger
 
 TAGGER = PatternTagger()
-Operator = Callable[[Sentence, random.Random], Iterable[Edit]]
+Operator = Callable[[Sentence, random.Random], Iterable[SentenceEdit]]
 
 
 def operator(name: str) -> Operator:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from factor_gen.generate.rules.generator import DOUBTFUL, OPERATORS, RulesGenerator
+from factor_gen.generate.rules.generator import RulesGenerator
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.types import Types
@@ -54,19 +54,6 @@ def check(text: str, candidate: Candidate) -> None:
     assert candidate.text[-1:] == text[-1:] or text[-1:].isalnum()
     if "; " not in text and " -> " not in text and len(text) < 2000:
         assert candidate.text in replayed(text, candidate.edit)
-
-
-def test_doubtful_edits_come_after_the_others() -> None:
-    found = made(TEXT, per_type=8).candidates
-    for error_type in ERROR_TYPES:
-        doubts = [each.doubtful for each in found if each.type == error_type]
-        assert doubts == sorted(doubts)
-    assert (
-        {each.generator.removeprefix("rules/") for each in found if each.doubtful}
-        <= set(DOUBTFUL)
-        <= set(OPERATORS)
-    )
-    assert any(each.doubtful for each in found)
 
 
 def test_all_that_can_be_made_is_offered_where_a_filter_follows() -> None:
@@ -113,11 +100,6 @@ def test_several_types_and_operators() -> None:
     assert len({each.text for each in example.candidates}) == len(example.candidates)
     for each in example.candidates:
         check(TEXT, each)
-
-
-def test_at_most_so_many_of_a_type() -> None:
-    types = [each.type for each in made(TEXT, per_type=1).candidates]
-    assert len(types) == len(set(types))
 
 
 def test_more_values_only_where_there_are_too_few_contradictions() -> None:

@@ -13,8 +13,6 @@ from factor_gen.text.lists import rows
 from tests.factor_gen.cases import cases_by_key
 from tests.factor_gen.rules.support import TAGGER, operator, results
 
-SENTENCE = Sentence("It is a mill.", (), (), ())
-
 
 @pytest.mark.parametrize(
     "text",

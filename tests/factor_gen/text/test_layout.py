@@ -30,19 +30,6 @@ def wrapped(text: str, width: int = 72, **keys: str) -> str:
     return "\n".join(textwrap.wrap(text, width, **keys))  # type: ignore[call-overload]
 
 
-def test_two_long_paragraphs_with_a_gap_in_the_same_place_are_no_table() -> None:
-    one, two = (
-        f"{text[:20]}  {text[20:]}" for text in (ONE.replace(" ", "_", 4), TWO.replace(" ", "_", 4))
-    )
-    assert verbatim([one, two]) == [False, False]
-    assert verbatim([one[:60], two[:60]]) == [True, True]  # of columns
-    wide = [
-        f"{text[:20]}  {text[20:60]}  {text[60:]}"
-        for text in (ONE.replace(" ", "_", 9), TWO.replace(" ", "_", 9))
-    ]
-    assert verbatim(wide) == [True, True]
-
-
 @pytest.mark.parametrize("width", [60, 72, 78, 100])
 def test_paragraphs_are_lines_again(width: int) -> None:
     assert (

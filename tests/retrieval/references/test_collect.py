@@ -249,12 +249,6 @@ def test_a_refused_connection(site, network, fetch):
     assert (reference.kind, reference.status) == ("unreachable", None)
 
 
-def test_addresses_that_cannot_be_asked_for(fetch):
-    references = fetch("file:///etc/passwd", "ftp://a.example/", "https://me:secret@a.example/")
-    assert [reference.kind for reference in references] == ["scheme", "scheme", "credentials"]
-    assert not any("secret" in reference.error for reference in references)
-
-
 def test_a_page_made_to_hang_its_reader_is_dead_and_the_rest_goes_on(site, network, fetch):
     limits = replace(network.limits, max_bytes=20_000_000, reading=2)
     site.routes |= {"/x": page(b"<div>" * 2_000_000), "/page": page()}
@@ -321,25 +315,6 @@ def test_a_damaged_cache_file_is_named(cache, fetch, site):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(DataError, match=f"{re.escape(str(path))}: not a reference"):
             fetch(site.url("/x"))
-
-
-def test_a_host_is_asked_with_a_delay(site, fetch):
-    paths = [f"/{number}" for number in range(4)]
-    site.routes |= dict.fromkeys(paths, page())
-    fetch(*map(site.url, paths), manners=Manners(delay=0.3))
-    moments = [moment for path, moment, _ in site.log if path in paths]
-    assert min(later - earlier for earlier, later in pairwise(moments)) >= 0.27
-
-
-def test_who_wants_no_more_waits_for_no_server(site, cache, network, manners):
-    site.routes |= {"/x": page(), "/silent": lambda handler: handler.server.ends.wait(20)}
-    patient = replace(network, limits=replace(network.limits, seconds=20, read=20))
-    run = fetch_references([site.url("/x"), site.url("/silent")], cache, patient, manners)
-    assert next(run)[0].url == site.url("/x")
-    started = time.monotonic()
-    run.close()
-    assert time.monotonic() - started < 5
-    assert cache.get(site.url("/silent")) is None
 
 
 ROBOTS = b"User-agent: *\nDisallow: /private\nAllow: /private/but-this$\n\nUser-agent: slow-bot\nCrawl-delay: 0.5\n"

@@ -123,12 +123,6 @@ def test_tls_names_the_host_and_checks_its_certificate(secure_site, network, nam
     assert raised.value.kind == "unreachable"
 
 
-def test_plain_http_where_tls_is_expected(site, network):
-    with pytest.raises(DeadLink) as raised:
-        get(network, f"https://127.0.0.1:{site.server_port}/x", 10_000)
-    assert raised.value.kind == "unreachable"
-
-
 def test_a_handshake_that_never_ends(network, site):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
