@@ -100,12 +100,13 @@ class Results:
             DataError: A file of samples is damaged.
         """
         rows = []
-        for file, task in self._tasks():
-            for sample in _samples(file, task):
-                row = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
-                for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
-                    row[name] = sample.get(name)
-                rows.append(row)
+        for file in self.files:
+            for task in file.tasks:
+                for sample in _samples(file, task):
+                    row = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
+                    for name in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
+                        row[name] = sample.get(name)
+                    rows.append(row)
         return rows
 
     def unscored(self) -> list[dict[str, Any]]:
@@ -125,9 +126,6 @@ class Results:
                 row = {"model": model, "task": task, "rows": reason.items}
                 counts.append({**row, "reason": reason.example, "cure": reason.cure})
         return counts
-
-    def _tasks(self) -> Iterator[tuple[ResultsFile, TaskResult]]:
-        return ((file, task) for file in self.files for task in file.tasks)
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ from factor_gen.audit.words import distance
 from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
+from lm_factuality.scores.statistics import Floats
 
 CLASSIFIER = "classifier"
 CENTRAL = "most central (least summed edit distance)"
@@ -23,8 +24,6 @@ CENTRAL = "most central (least summed edit distance)"
 _WORD = r"\w+|[^\w\s]"
 _BUCKETS = 2**18  # for words and for characters each
 _STRENGTH = 0.03  # scikit-learn's C
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def surface(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
@@ -96,13 +95,13 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     )
 
 
-def _by_row(values: Array, starts: Any) -> list[list[float] | None]:
+def _by_row(values: Floats, starts: Any) -> list[list[float] | None]:
     """Cut the values of all choices into those of each row; None where they are not numbers."""
     rows = np.split(values, starts[1:])
     return [None if np.isnan(row).any() else row.tolist() for row in rows]
 
 
-def _features(texts: Sequence[str]) -> tuple[Any, Array]:
+def _features(texts: Sequence[str]) -> tuple[Any, Floats]:
     """Return a sparse matrix of n-grams and a dense one of statistics, with a line per text."""
     vectorizer = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack
@@ -123,7 +122,7 @@ def _features(texts: Sequence[str]) -> tuple[Any, Array]:
     return grams, np.array(statistics, dtype=float)
 
 
-def _scaled(features: tuple[Any, Array], learned: Any) -> Any:
+def _scaled(features: tuple[Any, Floats], learned: Any) -> Any:
     """Join both matrices, the statistics scaled by mean and deviation of what is learned from."""
     from scipy.sparse import csr_matrix, hstack
 
@@ -134,7 +133,7 @@ def _scaled(features: tuple[Any, Array], learned: Any) -> Any:
     return hstack([grams, csr_matrix(scaled)], format="csr")
 
 
-def _learn(features: Any, is_true: Any, asked: Any) -> Array:
+def _learn(features: Any, is_true: Any, asked: Any) -> Floats:
     """Return the scores of the lines ``asked`` by a model that learned from ``features``."""
     from sklearn.linear_model import LogisticRegression
 

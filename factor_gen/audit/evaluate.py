@@ -18,13 +18,13 @@ from factor_gen.audit.records import COMPARES, FEWEST, BlindBaseline, ChoiceScor
 from lm_factuality.benchmarks.factor.metrics import shares
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.paired import holm
+from lm_factuality.scores.statistics import Floats
 
 FOLDS = 5
 _RESAMPLES = 10_000
 _DRAWS = 100_000  # of the randomisation test
 _AT_ONCE = 250  # resamples drawn together: with 5,000 documents 10 MB
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Outcomes = Sequence[float]
 """One for each row; NaN: not scored."""
 
@@ -90,7 +90,7 @@ def _outcomes(
     ]
 
 
-def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tuple[Array, Array]:
+def _by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> tuple[Floats, Floats]:
     """Return the sums of outcomes and the numbers of scored rows: arrays (documents, outcomes)."""
     first = {document: number for number, document in enumerate(dict.fromkeys(documents))}
     places = np.array([first[document] for document in documents], dtype=int)

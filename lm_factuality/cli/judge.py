@@ -173,7 +173,8 @@ def _find_generation(task: str, metadata: str, are_generations: bool) -> "Judged
         )
     if are_generations and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    return find_generation(task, settings)
+    method: JudgedMethod = find_generation(task, settings)
+    return method
 
 
 def _read_metadata(text: str) -> dict[str, Any]:

@@ -78,12 +78,6 @@ class Plot:
         """What the ids of its elements in a page begin with."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
 
-    @property
-    def description(self) -> str:
-        """What is read out in the place of the figure."""
-        lines = [self.columns, *self.rows[:MOST_ROWS]]
-        return ". ".join("; ".join(filter(None, cells)) for cells in lines)
-
     def __html__(self) -> Markup:
         """Return an ``svg`` element without inline styles, which a strict policy would refuse.
 
@@ -98,9 +92,8 @@ class Plot:
         svg = re.sub(r"<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
         box = " ".join(f"{72 * inches:g}" for inches in self.figure.get_size_inches())
         return Markup(  # noqa: S704  matplotlib's
-            f'<svg viewBox="0 0 {box}" role="img" aria-labelledby="{self.id}-title {self.id}-desc">'
-            f'<title id="{self.id}-title">{escape(self.title)}</title>'
-            f'<desc id="{self.id}-desc">{escape(self.description)}</desc>{_for_page(svg, self.id)}'
+            f'<svg viewBox="0 0 {box}" role="img" aria-labelledby="{self.id}-title">'
+            f'<title id="{self.id}-title">{escape(self.title)}</title>{_for_page(svg, self.id)}'
         )
 
 

@@ -318,9 +318,9 @@ def check_built(
     example = []
     for request in requests:
         if request.doc_id == requests[0].doc_id:
-            context, continuation, *_ = (*request.args, "")
-            is_text = isinstance(continuation, str)
-            example.append((_end_of(str(context)), continuation if is_text else ""))
+            arguments = (*request.args, "")
+            continuation = arguments[1] if isinstance(arguments[1], str) else ""
+            example.append((_end_of(str(arguments[0])), continuation))
     seam = getattr(built, "seam", "")
     return TaskReport(target, tuple(problems), len(documents), len(requests), tuple(example), seam)
 

@@ -143,7 +143,7 @@ def _write_site(chosen: Chosen, folder: Path, title: str) -> None:
     pages = [_overview_page(chosen, title)]
     pages += _benchmark_pages(chosen, data)
     content = {"content": page_content(chosen, data)}
-    scripts = ("elements.js", "data.js")
+    scripts: tuple[str, ...] = ("elements.js", "data.js")
     if any(len(task_data.entries) > 1 for task_data in data):
         write_pairs(chosen.models, data, folder / "data")
         compare_scripts = (*scripts, "compare.js")

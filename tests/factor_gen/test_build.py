@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from factor_gen import pipeline
-from factor_gen.cli import app, main
+from factor_gen.cli import app
 from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage
@@ -93,19 +93,3 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     assert run(str(write_corpus(tmp_path)), "--out", str(tmp_path / "out"), *option) == 2
     assert option[0] in capsys.readouterr().err
-
-
-def test_ctrl_c_ends_without_a_traceback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pipeline, "build", interrupted)
-    arguments = ["build", str(write_corpus(tmp_path)), "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["factor-gen", *arguments])
-    assert main(arguments) == 130
-    assert (
-        f"finished parts are kept. To continue: factor-gen build {tmp_path}"
-        in capsys.readouterr().err
-    )

@@ -143,19 +143,6 @@ def test_an_example_that_is_done_with_passes_as_it_is() -> None:
     assert chosen([done]) == [done]
 
 
-def test_the_seed_decides() -> None:
-    def rows(seed: int, pick: str) -> list[ChosenRow | Example]:
-        return chosen(
-            [example((candidate(f"It is {n}.") for n in range(12)), str(m)) for m in range(5)],
-            seed,
-            pick=pick,
-        )
-
-    for pick in ("balanced", "random"):
-        assert rows(1, pick) == rows(1, pick)
-        assert rows(1, pick) != rows(2, pick)
-
-
 def biased_examples(count: int) -> list[Example]:
     """Prices that mostly rise, in round numbers, of short names: every edit makes the text look
     other than the corpus does."""

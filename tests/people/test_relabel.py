@@ -14,7 +14,6 @@ from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.biographies.generations import to_doc
 from lm_factuality.benchmarks.biographies.link import link
 from lm_factuality.benchmarks.biographies.method import generation as ambigbio
-from lm_factuality.benchmarks.biographies.people import MOST
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
@@ -79,10 +78,6 @@ def test_every_item_can_be_answered_as_the_judge_did_and_ids_are_its_own(runs):
             for item in unit.items:
                 options = item.options or questions[item.question].options
                 assert item.judge is None or item.judge in [option.value for option in options]
-                assert (
-                    len({option.key for option in options} | {"s", "u", "n", "m"})
-                    == len(options) + 4
-                )
                 assert item.id.startswith(f"{item.question}:")
 
 
@@ -294,43 +289,6 @@ def test_a_response_with_two_people_in_one_biography():
         people.relabel(task, sample, {**two, "link:2": "skip"})["d_factscore"] == 1.0
     )  # as equation 1 links
     assert people.relabel(task, sample, {**two, "link:2": "none"})["d_factscore"] == 0.5
-
-
-def test_a_tenth_person_cannot_be_answered():
-    facts = tuple(Fact(f"Fact {place}.", place) for place in range(MOST + 2))
-    cells = tuple((Judgement("supported", 1.0, "", ("Page.",)),) for _ in facts)
-    given_ = GeneratedText("0", "Who?", "Ada", "A.", (RetrievedPassage("Ada", "Page."),))
-    groups = tuple((place,) for place in range(len(facts)))
-    judged_ = JudgedBiography(
-        given_, tuple("S." for _ in facts), facts, groups, ("Ada",), cells, (0,) * len(facts)
-    )
-    task = task_of("ambigbio")
-    items = find_benchmark("ambigbio").people.items(
-        task, sample_of("ambigbio", task, judged_, ambigbio({}))
-    )
-    said = [item.judge for item in items if item.question == "group"]
-    assert said == ["2", "3", "4", "5", "6", "7", "8", "9", None, None]
-
-
-def test_labels_in_the_place_of_those_of_felm(runs):
-    (file,) = read_results_files([runs / "run0"])
-    task = file.task("felm")
-    (sample,) = read_samples(task.samples)
-    people = find_benchmark("felm").people
-    assert by_judge(people, task, sample) == {
-        "segment:0": "factual",
-        "segment:1": "wrong",
-        "segment:2": "factual",
-    }
-    changed = people.relabel(
-        task, sample, {"segment:0": "wrong", "segment:1": "factual", "segment:2": "factual"}
-    )
-    assert changed["segment_f1"] == [
-        0,
-        1,
-        1,
-        1,
-    ]  # what the model flags, the second, is right, and the first is missed
 
 
 def test_every_judged_benchmark_asks_people():

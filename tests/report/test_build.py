@@ -172,42 +172,6 @@ def test_partial_runs_are_said_to_be_partial(tmp_path):
     )
 
 
-def test_runs_by_another_protocol_stand_beside_those_by_the_papers(tmp_path):
-    write_results(tmp_path / "a", {"my_factor": factor_task(RIGHT)})
-    task = factor_task([True] * 8)
-    task["metadata"] |= {"protocol": "dola"}
-    write_results(tmp_path / "b", {"my_factor": task})
-    chosen = choose([tmp_path])
-    assert [model.label for model in chosen.models] == [
-        "org/small-125m",
-        "org/small-125m (protocol dola)",
-    ]
-    assert len(chosen.of_task("my_factor")) == 2
-    assert not chosen.notes
-
-
-def test_scores_that_show_smaller_differences_have_a_table_of_their_own(tmp_path):
-    task = factor_task(RIGHT)
-    assert "Scores that show smaller differences" not in text_of(
-        _factor_page(tmp_path / "old", task)
-    )
-    means = {"choice_prob": 0.4, "brier_score": 0.61, "margin": 0.051, "margin_vs_entity": 0.123}
-    task["samples"] = [{**sample, **means} for sample in task["samples"]]
-    task["results"] |= {
-        f"{name}{suffix},none": value for name, value in means.items() for suffix in ("", "_stderr")
-    }
-    page = _factor_page(tmp_path / "new", task)
-    table = text_of(re.search(r'<table id="finer-my_factor".*?</table>', page, re.DOTALL)[0])
-    assert "Choice probability" in table
-    assert "40.0" in table
-    assert "0.610" in table
-    first = text_of(re.search(r'<table id="factor-my_factor".*?</table>', page, re.DOTALL)[0])
-    assert "Brier" not in first
-    assert "0.123" in text_of(
-        re.search(r'<table id="types-my_factor".*?</table>', page, re.DOTALL)[0]
-    )
-
-
 def _factor_page(folder: Path, task: dict[str, Any]) -> str:
     write_results(folder / "a", {"my_factor": task})
     build_report([folder / "a"], folder / "out")

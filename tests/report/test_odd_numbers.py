@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,34 +49,6 @@ def test_every_metric_may_be_odd(value: float, tmp_path: Path) -> None:
     assert "org/small-125m" in pages
     assert ">inf<" not in pages
     assert ">nan<" not in pages
-
-
-METRICS = ("unscored,none", "factor_acc,none", "factor_acc_stderr,none")
-
-
-@pytest.mark.parametrize(
-    ("part", "keys", "value"),
-    [
-        ("results", METRICS, 10**400),
-        ("results", METRICS, "many"),
-        ("results", ("sample_len",), float("inf")),
-        ("results", ("sample_len",), 10**400),
-        ("results", ("sample_len",), "many"),
-        ("config", ("model_num_parameters", "limit"), float("inf")),
-        ("config", ("model_num_parameters", "limit", "model_dtype"), 10**400),
-        ("config", ("model_num_parameters", "limit", "model_dtype"), -5),
-        ("config", ("model_num_parameters", "limit", "model_dtype"), [1]),
-    ],
-)
-def test_a_number_may_be_anything(
-    part: str, keys: tuple[str, ...], value: Any, tmp_path: Path
-) -> None:
-    path = write_results(tmp_path / "r" / "a", {"my_factor": factor_task([True, False])})
-    content = json.loads(path.read_text())
-    place = content["results"]["my_factor"] if part == "results" else content["config"]
-    place.update(dict.fromkeys(keys, value))
-    path.write_text(json.dumps(content))
-    built(path, tmp_path)
 
 
 def test_half_a_character_is_shown_as_a_question_mark(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ that most facts are supported; a group that finds none left has no entity.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lm_factuality.benchmarks.biographies.types import Judgement
 
-PROTOCOLS = ("paper", "code")
 Links = tuple[int | None, ...]
-Support = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+Support = NDArray[np.int64]
 """How many facts of each group (rows) each entity (columns) supports."""
 
 

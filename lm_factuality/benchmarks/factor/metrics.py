@@ -5,7 +5,7 @@ likely, one time in eight for edits of different words."""
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -73,7 +73,7 @@ class ChoiceValues(list[float | None]):
 
 
 def row_metrics(
-    doc: Mapping[str, Any],
+    doc: JsonObject,
     scores: Sequence[ScoredContinuation],
     protocol: str,
     error_types: Sequence[str],
@@ -111,7 +111,7 @@ def row_metrics(
     return metrics
 
 
-def true_bytes(doc: Mapping[str, Any]) -> int:
+def true_bytes(doc: JsonObject) -> int:
     """Return the length of the true completion in UTF-8 bytes."""
     return len(doc["choices"][doc["gold"]].encode("utf-8"))
 
@@ -122,7 +122,7 @@ def has_tokens(scores: Sequence[ScoredContinuation]) -> bool:
 
 
 def _versus(
-    doc: Mapping[str, Any], row: RowScore, protocol: str, kind: str | None = None
+    doc: JsonObject, row: RowScore, protocol: str, kind: str | None = None
 ) -> tuple[Outcome | None, Outcome | None]:
     """Compare the true completion with its contradictions, of one error type or of all.
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -22,6 +21,7 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, 
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
 
 LEAD = (
@@ -148,7 +148,7 @@ def row_of_choices(
     sample: Sample,
     right: float | None,
     margin: float | None,
-    detail: Mapping[str, Any],
+    detail: JsonObject,
     parts: Mapping[str, Counts],
 ) -> SampleRow:
     """Return a sample of a prefix and its choices as the report shows it.

@@ -168,7 +168,7 @@ class Chances(list[float]):
         """The row's document."""
 
 
-def row_metrics(doc: Mapping[str, Any], answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
+def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
     """Return the metrics of one row.
 
     None stands for what could not be scored, as where one of its answers cannot be read.
@@ -289,7 +289,7 @@ def expected_calibration_error(rows: Rows) -> float:
     return _calibration_error(sum(_gaps(rows), np.zeros(BINS + 1)).tolist())
 
 
-def _gaps(rows: Rows) -> list[Floats]:
+def _gaps(rows: Rows) -> list[Any]:
     """Return for each document the probabilities minus the true choices of each bin.
 
     The last number is how many choices there are.

@@ -31,7 +31,7 @@ from judges.verify import SUPPORTED, Pair, Verification, verify
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.sentences import split_sentences
-from lm_factuality.ground.thinking import UNFINISHED, without_thinking
+from lm_factuality.ground.thinking import without_thinking
 
 NO_WORD = "the generation has no word"
 _CONTEXT = 600  # characters of a prefix that a judge sees
@@ -153,7 +153,7 @@ def _common_mark(gap: str, false_gap: str) -> str:
 
 def complete(stem: str, generation: str) -> str | None:
     """``stem``, which may be empty, and what was generated after it up to the end of the sentence
-    or line; None if no word was, or nothing but a thought without an end (see ``why_none``).
+    or line; None if no word was, or nothing but a thought without an end.
     Tokenizers of the SentencePiece kind lose the space before a generation, so a letter or digit
     begins a new word."""
     continuation = generation.strip("\n").split("\n", 1)[0]
@@ -170,10 +170,6 @@ def complete(stem: str, generation: str) -> str | None:
         if _LETTER.search(taken[len(last) :]):
             break
     return (stem[: len(stem) - len(last)] + taken).lstrip()
-
-
-def why_none(generation: str) -> str:
-    return NO_WORD if without_thinking(generation) is not None else UNFINISHED
 
 
 def end_of(prefix: str) -> str:

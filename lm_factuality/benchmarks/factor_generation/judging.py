@@ -15,6 +15,7 @@ from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark, MinimalFact
 from lm_factuality.benchmarks.judged import JudgedMethod, count
+from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import Outcome
 
@@ -185,7 +186,9 @@ def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) 
     """
     sentences = _sentences(doc, responses)
     marks = [
-        next(sentence_marks) if sentence else Mark(None, facts.why_none(text))
+        next(sentence_marks)
+        if sentence
+        else Mark(None, UNFINISHED if without_thinking(text) is None else facts.NO_WORD)
         for sentence, text in zip(sentences, responses, strict=True)
     ]
     unscored = None

@@ -1,9 +1,8 @@
 """Perplexity as the rest of the suite knows it, and its metrics."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from lm_factuality.benchmarks.audit import requests_of
 from lm_factuality.benchmarks.declaration import (
@@ -31,7 +30,7 @@ from lm_factuality.scores.statistics import (
 )
 
 
-def row_metrics(doc: Mapping[str, Any], scored: ScoredText) -> JsonObject:
+def row_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
     """Return the metrics of one document. None stands for what could not be scored."""
     problem = doc["problem"] or scored.problem
     logprob = None if problem else scored.logprob

@@ -1,10 +1,8 @@
 import html
 import re
-from pathlib import Path
 
 import pytest
 
-from lm_factuality.leaderboard import site
 from lm_factuality.leaderboard.site.board import Board, pages
 from tests.leaderboard.site.conftest import HOSTILE, board_of, entry, refused, score
 
@@ -112,28 +110,6 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     for _, page in pages(board, "Board"):
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
-
-
-def test_the_head_of_a_column_says_score_direction_and_judge_and_a_first_rank_is_not_green() -> (
-    None
-):
-    rate = {"task": "felm_gen", "kind": "felm_gen", "metric": "segment_error_rate", "higher": False}
-    one, other = score(0.983, judge="lexical", **rate), score(0.99, judge="strict", **rate)
-    for scores, said in (
-        ((one,), "judged by lexical"),
-        ((one, other), "judged by lexical or strict"),
-    ):
-        board = board_of(
-            [
-                entry(f"a/{number}", each, leaderboard="felm_gen")
-                for number, each in enumerate(scores)
-            ]
-        )
-        page = page_of(board, "index.html")
-        assert f"<small>Segments with errors, %, lower is better; {said}</small>" in page
-    assert page.count("judged by strict</small>") == 1  # beside its score, as judges differ
-    style = (Path(site.__file__).parent / "leaderboard.css").read_text()
-    assert "--good" not in re.search(r"\.rank\.first \{.*?\}", style)[0]
 
 
 def test_a_score_of_few_rows_is_withheld() -> None:

@@ -2,7 +2,7 @@
 which what models wrote can only ever be text."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
@@ -18,14 +18,11 @@ from lm_factuality.benchmarks.judged import figures_of
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
-Piece: TypeAlias = tuple[str, int]
-"""A stretch of text, and the number of its sentence, or -1."""
-
 # In the order in which the page runs them, as one script, behind elements.js.
 _SCRIPTS = ("marks", "facts", "response", "summary", "list", "main")
 
 
-def align(output: str, sentences: Sequence[str]) -> list[Piece]:
+def align(output: str, sentences: Sequence[str]) -> list[tuple[str, int]]:
     """Cut a response into pieces that together are the response again.
 
     Citations belong to the sentence that they stand in or behind.
@@ -34,9 +31,12 @@ def align(output: str, sentences: Sequence[str]) -> list[Piece]:
         output: The response.
         sentences: Its sentences in order, without citations. White space may differ. One that is
             not found has no piece.
+
+    Returns:
+        Stretches of text, each with the number of its sentence, or -1.
     """
     letters, places = _bare(output)
-    pieces: list[Piece] = []
+    pieces = []
     end_of_pieces = 0
     searched_to = 0
     for number, sentence in enumerate(sentences):
@@ -66,12 +66,7 @@ def _bare(text: str) -> tuple[str, list[int]]:
     return "".join(blanked.split()), places
 
 
-Status: TypeAlias = Literal[
-    "supported", "elsewhere", "ungrouped", "not_supported", "irrelevant", "unscored"
-]
-
-
-def statuses(judged: JudgedBiography) -> list[Status]:
+def statuses(judged: JudgedBiography) -> list[str]:
     """Return what a reader should think of each fact.
 
     ``supported`` by the page of its individual's entity; ``elsewhere``: only by that of another, so
@@ -80,7 +75,7 @@ def statuses(judged: JudgedBiography) -> list[Status]:
     where there is no group or entity.
     """
     entities = entity_by_fact(judged)
-    status_by_fact: list[Status] = []
+    status_by_fact: list[str] = []
     for fact, row in enumerate(judged.matrix):
         entity = entities.get(fact)
         anywhere = of_any(row)
