@@ -155,8 +155,7 @@ def query(
         passage = hit.passage
         start = shorten(passage.text, _LONGEST_TEXT, placeholder=" ...")
         rows.append((str(rank), f"{hit.score:.4f}", passage.id, passage.title, start))
-    notes = [] if hits else ["No passage has a word of the query."]
-    print_table(text, ("#rank", "#score", "id", "title", "text"), rows, notes)
+    print_table(text, ("#rank", "#score", "id", "title", "text"), rows)
 
 
 @knowledge.callback()

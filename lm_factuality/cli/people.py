@@ -130,10 +130,9 @@ def correct(
             if result.task in tasks:
                 corrections.append((file, result, correct(result, key, labels)))
     if not corrections:
-        existing = sorted({result.task for file in files for result in file.tasks})
         raise ConfigError(
-            f"RESULTS: the sheet is of {', '.join(sorted(tasks))}, the results are of"
-            f" {', '.join(existing)}"
+            f"RESULTS: the sheet is of {', '.join(sorted(tasks))}, of which the results have none;"
+            " give those that the sheet was drawn from"
         )
     for file, result, correction in corrections:
         _print_correction(result, correction)
@@ -221,11 +220,6 @@ def agree(
     answers = read_labels(labels, sheet_key)
     cells = agreement_of(sheet_key, answers, by)
     notes = []
-    if len({item.weight for item in sheet_key.items}) > 1:
-        notes.append(
-            "Strata were drawn unequally, so shares count items by their weights; coefficients"
-            " count all alike."
-        )
     if results:
         responses = read_responses(results, sheet_key, answers)
         benchmark = find_benchmark(sheet_key.benchmark)

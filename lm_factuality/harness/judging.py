@@ -84,6 +84,7 @@ class Judging(Filter):  # type: ignore[misc]
         """Return one record for each document, whatever happens to the judge."""
         saved = _save(self.generation.name, docs, responses)
         failure = None
+        verdicts: list[Verdict]
         try:
             with Judge.open(self.config, self.store, _purse(self.config)) as judge:
                 verdicts = self.generation.judge(judge, docs, responses)

@@ -160,7 +160,7 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
             f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as"
             " facebook/opt-125m"
         )
-    dtype = options.dtype.removeprefix("torch.") or file.dtype or ""
+    dtype = options.dtype or file.dtype or ""
     if not dtype:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"

@@ -57,7 +57,7 @@ def test_agreement_on_a_sheet(runs, labelled, tmp_path, capsys):
         "Ana again",
         "(people together) (judge)",
         "91.3",
-        "shares count items by their weights",
+        "Shares count items by their weights",
     ):
         assert part in output
     cells = {

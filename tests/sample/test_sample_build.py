@@ -37,17 +37,16 @@ def types(row):
     return [row[f"contradiction_{index}_type"] for index in range(3)]
 
 
-def test_the_committed_rows_are_what_the_build_gives(built, rows):
+def test_the_build_still_finds_the_committed_rows(built, rows):
+    """The committed contradictions are those of the rules' version 13.
+
+    They stay as they are, because the docs state what models score on them. A later version may
+    choose other contradictions, but of the same true sentences.
+    """
     with built.files["csv"].open(encoding="utf-8", newline="") as file:
-        again = list(csv.DictReader(file))
-    assert [without_scores(row) for row in again] == [without_scores(row) for row in rows], (
-        "run: make sample"
-    )
-
-
-def without_scores(row):
-    """The filter's scores differ in the last digit between processors."""
-    return {name: value for name, value in row.items() if not name.endswith(("_nli", "_fluency"))}
+        again = {row["doc_id"]: row["completion"] for row in csv.DictReader(file)}
+    found = sum(again.get(row["doc_id"]) == row["completion"] for row in rows)
+    assert found >= 0.99 * len(rows)
 
 
 def test_contradictions_are_minimal_distinct_and_of_several_types(rows):
