@@ -274,7 +274,7 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
     ]
     assert main(planned) == 0
     assert not server.attempts
-    assert re.search(r"biographies_grouping +0 +6 +12", capsys.readouterr().out)
+    assert re.search(r"biographies_grouping +6 +0 +6 +12", capsys.readouterr().out)
     found = certified(config, "grouping", files, tmp_path / "grouping.json")
     assert found["scores"]["ALL"] == found["baselines"]["one group"]
     assert found["usage"]["calls"] == 6
