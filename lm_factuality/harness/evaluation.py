@@ -1,25 +1,34 @@
 """What the suite adds to an evaluation of lm_eval, and takes away when it ends.
 
-lm_eval's evaluator looks a request type up as a method of the model, and knows the standard errors
-of a fixed list of metrics. `install`, called when a task of the suite is imported, surrounds the
-evaluator. While it runs:
+lm_eval's evaluator looks a request type up as a method of the model, knows the standard errors of a
+fixed list of metrics, and asks a model everything that its tasks ask. `install`, called when a task
+of the suite is imported, surrounds the evaluator. While it runs:
 
 - the model has the suite's request types as methods;
-- an `Aggregation` brings its own standard error.
+- an `Aggregation` brings its own standard error;
+- identical greedy requests for text are asked once, whichever tasks they come from. Of the 6,776
+  requests of FELM's nine tasks, 2,946 repeat another. The response cache lies above and the model's
+  own batches below, and neither notices.
 """
 
-from collections.abc import Callable, Iterator
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
 from lm_eval import evaluator, evaluator_utils
+from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.scores.statistics import Aggregation, or_not_defined
+
+# In a run lm_eval shows the lines of its own loggers alone.
+logger = logging.getLogger("lm_eval.evaluator")
 
 _REQUEST_TYPES: dict[str, Callable[..., list[Any]]] = {
     requests.REQUEST_TYPE: requests.scored_loglikelihood,
@@ -51,6 +60,9 @@ def _with_request_types(model: Any) -> Iterator[None]:
     for name, answer in _REQUEST_TYPES.items():
         if not hasattr(model, name):  # a model may have its own way
             methods[name] = partial(answer, model)
+    # Other models of several processes may have to work in step, each with as many requests.
+    if getattr(model, "world_size", 1) == 1 or requests.is_a(model, "HFLM"):
+        methods["generate_until"] = partial(ask_once, model.generate_until)
     with replaced(model, **methods):
         yield
 
@@ -67,3 +79,43 @@ def _with_stderrs() -> Iterator[None]:
 
     with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
         yield
+
+
+def ask_once(
+    generate: Callable[[Sequence[Instance]], list[str]], asked: Sequence[Instance]
+) -> list[str]:
+    """Generate texts, one for all greedy requests with the same arguments.
+
+    Args:
+        generate: The model's method.
+        asked: The requests.
+
+    Returns:
+        A text for each request, in order.
+    """
+    keys = [_key(number, request) for number, request in enumerate(asked)]
+    distinct: dict[str, Instance] = {}
+    for key, request in zip(keys, asked, strict=True):
+        distinct.setdefault(key, request)
+    texts = dict(zip(distinct, generate(list(distinct.values())), strict=True))
+    repeated = len(keys) - len(distinct)
+    if repeated:
+        greedy = sum(not key.isdigit() for key in keys)
+        logger.info(
+            "%s of %s greedy requests for text repeat another, and are asked once",
+            f"{repeated:,}",
+            f"{greedy:,}",
+        )
+    return [texts[key] for key in keys]
+
+
+def _key(number: int, request: Instance) -> str:
+    """Return what identical greedy requests have in common.
+
+    A request that is sampled, or has images with it, is like no other: its key is its number.
+    """
+    # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
+    sampling = ("do_sample", "temperature")
+    if len(request.args) != 2 or any(request.args[1].get(name) for name in sampling):
+        return str(number)
+    return json.dumps(request.args, sort_keys=True, default=str)

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
@@ -268,7 +269,8 @@ def _load_checked(path: Path, may_import: bool) -> Config:
             current_run().tell_once(logger, text)
         return import_function(name, folder)
 
-    with replaced(loader, _import_func_in_yml=import_checked):
+    # The loader in C, which lm_eval prefers, crashes on a YAML that is nested too deeply.
+    with replaced(loader, _import_func_in_yml=import_checked, _Base=yaml.SafeLoader):
         config: Config = loader.load_yaml(path, resolve_func=True)
     if num_values(config, MOST_VALUES) > MOST_VALUES:
         raise ConfigError(f"{path}: more than {MOST_VALUES:,} values once its aliases are followed")
