@@ -7,7 +7,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from lm_factuality.benchmarks.rows import finite_values
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDown, ConfigError
 from lm_factuality.ground.files import write_json
@@ -77,6 +76,7 @@ def audit(
         property_table,
         shape_table,
     )
+    from lm_factuality.benchmarks.rows import finite_values
 
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judges.config import JudgeConfig
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.harness.samples import read_samples, responses_of
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -56,6 +56,7 @@ def read_generations(paths: Sequence[Path], method: Any) -> tuple[Docs, list[tup
     """
     docs: list[Doc] = []
     responses = []
+    problems = []
     seen = set()
     for path in paths:
         for number, sample in enumerate(read_samples(path, "resps"), start=1):
@@ -69,10 +70,12 @@ def read_generations(paths: Sequence[Path], method: Any) -> tuple[Docs, list[tup
             if key in seen:
                 problem = "the same document as in an earlier line; give the files of one run only"
             if problem:
-                raise DataError(f"{path}: sample {number}: {problem}")
+                problems.append(f"{path}: sample {number}: {problem}")
+                continue
             seen.add(key)
             docs.append(doc)
             responses.append(texts)
+    refuse(problems, "samples")
     if not docs:
         raise DataError(
             f"{', '.join(map(str, paths))}: no samples; expected lm_eval's"

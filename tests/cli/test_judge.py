@@ -138,8 +138,7 @@ def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server
     samples.write_text("\n".join([lines[0], "{}", lines[0], "no"]) + "\n", encoding="utf-8")
     assert judge() == 1
     message = capsys.readouterr().err
-    for number in (2, 3, 4):
-        assert f"{samples}:{number}: " in message
+    assert f"{samples}:2: " in message
     assert not server.bodies
 
 

@@ -14,7 +14,7 @@ EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef f
 FACTOR = TASKS / "factor" / "_factor.yaml"
 YAMLS = {
     "a filter of documents": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\nprocess_docs: !function evil.f\n",
-    "a prompt": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\ndoc_to_text: !function evil.f\n",
+    "a prompt": f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\ndoc_to_text: !function evil.f\ndoc_to_choice: choices\n",
     "a class": "class: !function evil.FactorTask\ntask: mine\ndataset_path: rows.csv\n",
     "deep in a list": "task: mine\nmetric_list:\n- metric: !function evil.f\n",
     "in what it includes": "include: more.yaml\ntask: mine\n",
@@ -80,7 +80,8 @@ def test_a_long_prompt_is_no_name_of_a_file(folder, capsys):
     path = folder / "mine.yaml"
     prompt = f"doc_to_text: '{'word ' * 100}. {{{{ prefix }}}}'"
     path.write_text(
-        f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\n", encoding="utf-8"
+        f"include: {FACTOR}\ntask: mine\ndataset_path: rows.csv\n{prompt}\ndoc_to_choice: choices\n",
+        encoding="utf-8",
     )
     assert main(["validate", str(path)]) == 1
     assert "rows.csv" in capsys.readouterr().out

@@ -57,7 +57,7 @@ def said(capsys, monkeypatch):
         ),
         (
             ["--tasks", "sample_felm", "--metadata", "protocol=papr"],
-            "protocol 'papr', expected paper or code",
+            "protocol is 'papr'; expected 'paper' or 'code'",
         ),
         (
             ["--tasks", "sample_felm_gen", "--metadata", "judge=lexicl"],

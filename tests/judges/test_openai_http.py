@@ -83,17 +83,13 @@ def test_a_fault_that_stays_is_an_error_of_that_request_only(server, ask_server,
     ]  # errors are not stored
 
 
-@pytest.mark.parametrize("header", ["1", "date"])
-def test_retry_after_is_honoured(server, ask_server, header):
-    from email.utils import formatdate
-
+def test_retry_after_is_honoured(server, ask_server):
     def script(prompt: str, attempt: int) -> Act:
-        value = formatdate(time.time() + 2, usegmt=True) if header == "date" else header
-        return Act(text="fine") if attempt else Act(status=429, headers={"Retry-After": value})
+        return Act(text="fine") if attempt else Act(status=429, headers={"Retry-After": "1"})
 
     server.script = script
     ask_server(prompts(1))
-    assert server.times[1] - server.times[0] >= 0.95  # a date has no fractions of a second
+    assert server.times[1] - server.times[0] >= 0.95
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,9 @@ def test_certify_measures_it_and_how_well_it_is_calibrated(write_judge, tmp_path
     flagged = sum(each["units"] for each in bins if each["low"] < 0.5)
     found = certificate["scores"]["ALL"]["segment"]
     assert found["tp"] + found["fp"] == flagged
-    assert "Calibration, segments with references" in " ".join(capsys.readouterr().out.split())
+    assert "segments with references and a probability of" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_open_generation_is_marked_by_whole_sentences(evaluate, checkpoint, write_judge):
