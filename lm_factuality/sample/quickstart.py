@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pandas import DataFrame  # type: ignore[import-untyped]
+from pandas import DataFrame
 
 from judges import LEXICAL
 from judges.config import load_judge_config
