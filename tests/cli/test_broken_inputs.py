@@ -32,7 +32,12 @@ KINDS = {
         SOUND,
         ["t.yaml: cannot be loaded as a task's YAML: ParserError"],
     ),
-    "YAML not UTF-8": (b"task: caf\xe9\n", "rows.jsonl", SOUND, ["t.yaml: ", "unacceptable character"]),
+    "YAML not UTF-8": (
+        b"task: caf\xe9\n",
+        "rows.jsonl",
+        SOUND,
+        ["t.yaml: ", "unacceptable character"],
+    ),
     "include that does not exist": (
         "include: gone.yaml\ntask: t\n",
         "rows.jsonl",
