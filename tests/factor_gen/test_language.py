@@ -235,7 +235,7 @@ def test_a_german_build_says_its_language_everywhere(tmp_path):
     assert yaml.safe_load((tmp_path / "out" / "README.md").read_text("utf-8").split("---")[1])[
         "language"
     ] == ["de"]
-    assert "language: de" in (tmp_path / "out" / "mill.yaml").read_text("utf-8")
+    assert 'language: "de"' in (tmp_path / "out" / "mill.yaml").read_text("utf-8")
     assert (
         json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["settings"]["corpus"][
             "language"
