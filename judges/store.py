@@ -67,7 +67,7 @@ class AnswerStore:
             )
             try:
                 self._make_tables()
-                # A process that was killed with nothing claimed has left a lock that no lease names.
+                # A process that was killed with nothing claimed left a lock that no lease names.
                 for lock in self.path.parent.glob(f"{self.path.name}.*.lock"):
                     self._is_gone(lock.suffixes[-2].removeprefix("."))
             except BaseException:
