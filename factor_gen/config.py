@@ -26,7 +26,7 @@ _PATHS_OR_NAMES = (
 )
 _KEY_OF_SHORT_FORM = {"corpus": "path", "types": "types", "generate": "generator"}
 # of BuildSettings: what the file does not say, and how the work is shared out
-_NOT_DESCRIBED = {"folder", "contexts", "engine", "workers", "shard"}
+_NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:
@@ -40,7 +40,7 @@ def load_build(path: str | Path) -> BuildSettings:
     """
     file = find_config(Path(path))
     content = _read_with_includes(file)
-    content = {"name": file.stem, **content, "folder": file.parent}
+    content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}
     return read_settings(BuildSettings, content, str(file))
 
 

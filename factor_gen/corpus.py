@@ -25,7 +25,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream
 from lm_factuality.ground.tables import FORMATS, TableRow
 
-CLEANING = 3
+CLEANING = 4
 """Raised when texts are unwrapped in another way, or are kept in another form."""
 TEXTS = (".txt", ".text", ".md", ".rst", "")
 """The endings of files that are a document each."""
@@ -175,11 +175,12 @@ def _read_file(
             raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
         yield Example(name, text)
         return
-    reader = FORMATS.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    reader = FORMATS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
     if reader is None:
+        endings = ", ".join([*FORMATS, ".csv.gz", ".jsonl.gz", *TEXTS[:-1]])
         raise DataError(
-            f"{path}: expected a file that ends in {', '.join([*FORMATS, *TEXTS[:-1]])}; convert"
-            " it, or name others with a pattern such as corpus: my_texts/*.txt"
+            f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
+            " pattern such as corpus: my_texts/*.txt"
         )
     yield from _documents(reader(path), corpus, numbered, filtered)
 

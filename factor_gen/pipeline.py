@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe
-from factor_gen.corpus import CLEANING, corpus_record, distinct, read_documents
+from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
 from factor_gen.engine import LocalEngine
 from factor_gen.generate.rules.contexts import gather, save
 from factor_gen.language import ENGLISH, in_language
@@ -74,7 +74,8 @@ def build(
         "another build is at work in this folder; wait for it, or choose another --out",
         "choose another --out",
     ):
-        refuse_to_overwrite(settings, out)
+        yamls = [settings.yaml] if settings.yaml else []
+        refuse_to_overwrite(settings, out, [*yamls, *find_files(settings).values()])
         if restart:
             discard(root)
         record_file = root / "corpus.json"

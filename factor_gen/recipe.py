@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 from jinja2 import TemplateError, meta
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.sandbox import BoundedEnvironment
@@ -47,6 +47,14 @@ class Condition:
     at_least: Number | Integer | None = None
     at_most: Number | Integer | None = None
     since: Day | None = None
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Condition:
+        if self == Condition():
+            raise ValueError(
+                f"says nothing; expected a value, a list of values, or some of {', '.join(_CHECKS)}"
+            )
+        return self
 
     def failure(self, value: Any) -> str:
         """Return what is wrong with a value, in words without the value; empty if nothing is."""

@@ -197,6 +197,8 @@ class WorkSettings:
     engine: Literal["local", "ray"] = "local"
     workers: Count | None = None
     """Processes, or Ray's actors of a group of stages; None: as many as there are cores."""
+    yaml: Path | None = field(default=None, compare=False)
+    """The file that was read, which the build does not write over."""
     contexts: Path | None = field(default=None, compare=False)
     """Of the corpus, set by the build: see ``rules/contexts.py``."""
 

@@ -31,6 +31,8 @@ from lm_factuality.ground.settings import adapter_of
 
 _LOG = logging.getLogger(__name__)
 _SETTINGS = "settings.json"
+_END = "examples"
+"""What a shard's last line counts; a file cut short lacks it."""
 _EXAMPLE = adapter_of(Example)
 _WITHOUT_SENTENCE = (READ, "select")
 """Stages that give a document up because it has no sentence, or no other one, to draw."""
@@ -55,8 +57,10 @@ class ShardFolder:
         Raises:
             DataError: The folder cannot be written.
         """
-        lines = (_EXAMPLE.dump_json(example, exclude_defaults=True) for example in examples)
-        write_lines(self.part(number), map(bytes.decode, lines))
+        lines = [
+            _EXAMPLE.dump_json(example, exclude_defaults=True).decode() for example in examples
+        ]
+        write_lines(self.part(number), [*lines, f"{len(lines)} {_END}"])
 
     def read(self, number: int) -> Iterator[Example]:
         """Yield the examples of a shard, one in memory at a time.
@@ -69,8 +73,11 @@ class ShardFolder:
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
+                    if line == f"{count} {_END}\n":
+                        return
                     count += 1
                     yield _EXAMPLE.validate_json(line)
+            raise ValueError("the end is missing")
         except (OSError, ValueError) as error:
             raise DataError(
                 f"{path}:{count}: damaged ({error}); remove {self.path} and start the build again"

@@ -5,6 +5,7 @@ may not.
 """
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from factor_gen.settings import BuildSettings
@@ -30,13 +31,13 @@ def file_names(settings: BuildSettings) -> dict[str, str]:
     }
 
 
-def refuse_to_overwrite(settings: BuildSettings, out: Path) -> None:
+def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Path]) -> None:
     """Check that only files of an earlier build stand where the files of this one will.
 
     If that build was killed while it showed its files, the rest is shown.
 
     Raises:
-        DataError: A file that no build of this benchmark wrote stands there.
+        DataError: One of ``inputs``, or a file that no build of this benchmark wrote, stands there.
     """
     if (out / PART / MANIFEST).is_file():
         show(out)
@@ -44,8 +45,14 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path) -> None:
     name = manifest.get("name") if manifest.get("format") == FORMAT else None
     if name not in (None, settings.name):
         raise DataError(f"{out}: holds another benchmark, {name}; choose another --out")
+    real_inputs = {path.resolve() for path in inputs}
     for file_name in file_names(settings).values():
         path = out / file_name
+        if path.resolve() in real_inputs:
+            raise DataError(
+                f"{path}: the build reads this file and would write over it; choose another --out"
+                " or name"
+            )
         if name is None and (path.is_symlink() or path.exists()):
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"

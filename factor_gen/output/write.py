@@ -8,6 +8,7 @@ import csv
 import json
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -223,11 +224,10 @@ def _write_descriptions(
         path = folder / name
         if path.exists():
             files.append({"name": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)})
-    versions = {
-        package.name: package.version
-        for package in metadata.distributions()
-        if package.name in _PACKAGES
-    }
+    versions = {"factor_gen": __version__}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     manifest = {
         "format": FORMAT,
         "name": settings.name,
@@ -235,7 +235,7 @@ def _write_descriptions(
         "settings": describe(settings),
         "corpus": provenance.corpus,
         "stages": provenance.stages,
-        "versions": {"factor_gen": __version__} | versions,
+        "versions": versions,
         "counts": counts,
         "audit": audit.to_json(),
         "files": files,

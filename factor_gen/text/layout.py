@@ -29,7 +29,8 @@ _MARK = re.compile(
 )
 _END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 _SPACES = re.compile(r"[ \n]+")
-_SEAM = re.compile(r"(?<=[^\W\d_])-\n(?=\w)")  # a hyphen at the end of a line
+_SEAM = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
+_WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS = 6  # of a line that goes on in the next, where the width does not say so
 _OPENS = 0.8  # of the lines of verse and lists begin with a capital
 
@@ -117,8 +118,9 @@ def unwrap(text: str) -> str:
     if width < _NARROWEST:
         return text
     is_code = verbatim(lines)
+    words = set(_WORD.findall(text))
     goes_on = [False] * len(lines)
-    for start, end in _blocks(lines):
+    for start, end in _paragraphs(lines):
         block = lines[start:end]
         capitals = sum(line.lstrip()[0].isupper() for line in block[1:])
         if len(block) > 3 and capitals > _OPENS * (len(block) - 1):
@@ -131,7 +133,23 @@ def unwrap(text: str) -> str:
     if not any(goes_on):
         return text
     starts = [i for i, is_continued in enumerate(goes_on) if not is_continued]
-    return "\n".join(_joined(lines[start:end]) for start, end in pairwise([*starts, len(lines)]))
+    return "\n".join(
+        _joined(lines[start:end], words) for start, end in pairwise([*starts, len(lines)])
+    )
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The spans of paragraphs.
+
+    One also begins at a line of a block that alone is deeper, after the end of a sentence.
+    """
+    for start, end in _blocks(lines):
+        for i in range(start + 1, end - 1):
+            before, indent, after = map(_indent, lines[i - 1 : i + 2])
+            if before == after < indent and _END.search(lines[i - 1]):
+                yield start, i
+                start = i
+        yield start, end
 
 
 def _runs_on(line: str, following: str) -> bool:
@@ -155,10 +173,18 @@ def _is_below(block: Sequence[str], i: int) -> bool:
     return is_item or hangs
 
 
-def _joined(lines: Sequence[str]) -> str:
-    """The lines of a paragraph with spaces between them, but for words that two lines share."""
+def _joined(lines: Sequence[str], words: set[str]) -> str:
+    """The lines of a paragraph with spaces between them.
+
+    A word whose parts two lines share is one if the text has it elsewhere without a hyphen.
+    """
     if len(lines) == 1:
         return lines[0]
+
+    def seam(match: re.Match[str]) -> str:
+        is_word = match[1] + match[2] in words
+        return match[0].replace("-\n", "" if is_word else "-")
+
     indent = " " * _indent(lines[0])
-    whole = _SEAM.sub("-", "\n".join(line.strip() for line in lines))
+    whole = _SEAM.sub(seam, "\n".join(line.strip() for line in lines))
     return indent + _SPACES.sub(" ", whole)

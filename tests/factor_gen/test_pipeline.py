@@ -14,7 +14,7 @@ from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, SelectSettings
 from lm_factuality.ground.errors import DataError
-from tests.factor_gen.corpora import town, write_corpus
+from tests.factor_gen.corpora import contents, town, write_corpus
 from tests.factor_gen.tiny_stages import open_tiny
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_built_is_refused(settings: BuildSettings, tmp_path: Path
 def test_a_build_writes_over_nothing_of_the_user(tmp_path: Path) -> None:
     path = write_corpus(tmp_path)
     before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    with pytest.raises(DataError, match=r"corpus\.yaml: is there already"):
+    with pytest.raises(DataError, match=r"corpus\.yaml: the build reads this file"):
         build(load_build(path), tmp_path, opener=open_tiny)
     assert {each: each.read_bytes() for each in before} == before
     named = replace(load_build(path), name="towns")
@@ -129,6 +129,26 @@ def test_a_build_writes_over_nothing_of_the_user(tmp_path: Path) -> None:
     build(named, tmp_path, opener=open_tiny)
     build(named, tmp_path, opener=open_tiny)
     assert {each: each.read_bytes() for each in before} == before
+
+
+@pytest.mark.parametrize("kind", ["corpus", "yaml"])
+def test_a_build_does_not_write_over_what_it_reads(
+    settings: BuildSettings, tmp_path: Path, kind: str
+) -> None:
+    out = tmp_path / "out"
+    path = tmp_path / "corpus.yaml"
+    build(settings, out, opener=open_tiny)  # from here on the files in out are a build's
+    if kind == "corpus":
+        path.write_text(
+            "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nfilter: none\n"
+        )
+    else:
+        path = out / "corpus.yaml"
+        path.write_text("corpus: ../corpus.jsonl\ngenerate: rules\nfilter: none\n")
+    before = contents(out)
+    with pytest.raises(DataError, match=r"out/corpus\..*: the build reads this file"):
+        build(load_build(path), out, opener=open_tiny)
+    assert contents(out) == before
 
 
 def test_the_seed_matters_only_where_lots_are_drawn(

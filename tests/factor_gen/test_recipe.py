@@ -113,6 +113,10 @@ def test_rows_are_left_out_by_the_first_condition_that_fails_and_keep_their_numb
     ("corpus", "message"),
     [
         ({"where": {"lang": {"begins": "e"}}}, "unknown key 'begins' of corpus.where.lang"),
+        (
+            {"where": {"lang": {}}},
+            "says nothing; expected a value, a list of values, or some of one_of",
+        ),
         ({"where": {"lang": {"since": "soon"}}}, "corpus.where.lang.since is 'soon'"),
         ({"where": {"lang": {"at_least": "ten"}}}, "corpus.where.lang.at_least is 'ten'"),
         (

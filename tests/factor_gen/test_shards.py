@@ -57,7 +57,9 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     folder.write(0, EXAMPLES)
     text = folder.part(0).read_text(encoding="utf-8")
     for damaged, problem in (
-        (text[:-5], r"(?s)part-00000\.jsonl:2: damaged .*remove .*shards"),
+        (text[:-5], r"(?s)part-00000\.jsonl:3: damaged .*remove .*shards"),
+        (text.removesuffix("2 examples\n"), r":2: damaged \(the end is missing\)"),
+        (text[text.index("\n") + 1 :], ":2: damaged"),
         ("[]\n" + text, ":1: damaged"),
         ('{"doc": 1}\n' + text, ":1: damaged"),
     ):

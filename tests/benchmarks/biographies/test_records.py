@@ -8,6 +8,7 @@ import pytest
 
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.types import from_record, read_verdicts, to_record
+from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from tests.report.conftest import abstention, biography
 
@@ -96,8 +97,16 @@ def test_records_come_back_as_they_were(read):
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "null", '{"generation": null}', "{", "[" * 100_000, json.dumps(to_record(biography()))],
+    ["[]", "null", '{"generation": null}', "{", "[" * 100_000],
 )
 def test_lines_that_are_no_verdicts_are_named(read, line):
     with pytest.raises(DataError, match="verdicts.jsonl:2: "):
         read(line)
+
+
+def test_verdicts_without_scores_are_drawn(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text(json.dumps(to_record(biography())), encoding="utf-8")
+    out = tmp_path / "page.html"
+    assert main(["page", "--verdicts", str(path), "--out", str(out)]) == 0
+    assert '"linking": "none"' in out.read_text(encoding="utf-8").replace('":"', '": "')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import yaml
 
 from factor_gen.output.write import write_benchmark
 from factor_gen.settings import CorpusSettings
@@ -29,6 +30,17 @@ def test_validate_finds_nothing_wrong(folder):
     context, continuation = report.example[0]
     assert context.startswith("The harbour is old.")
     assert continuation.strip().startswith("Its first keeper")
+
+
+def test_names_and_languages_that_yaml_reads_as_something_else_are_texts(
+    tmp_path, items, provenance
+):
+    settings = make_settings(name="2024", corpus=CorpusSettings(path="x.txt", language="no"))
+    write_benchmark(settings, items, tmp_path, provenance)
+    task = yaml.safe_load((tmp_path / "2024.yaml").read_text().replace("!function", ""))
+    head = yaml.safe_load((tmp_path / "README.md").read_text().split("---\n")[1])
+    assert (task["task"], task["metadata"]["language"]) == ("2024", "no")
+    assert (head["pretty_name"], head["language"]) == ("2024", ["no"])
 
 
 def test_lm_eval_runs_it(folder, evaluate, checkpoint):

@@ -126,7 +126,9 @@ def test_the_manifest_has_counts_and_sums(tmp_path, items, provenance):
     assert manifest["settings"]["select"]["min_words"] == 10
     assert manifest["stages"] == {"select": {"min_words": 10}}
     assert (manifest["audit"]["rows"], manifest["audit"]["leaks"]) == (3, [])
-    assert {"factor_gen", "sentencex", "torch", "scikit-learn"} <= set(manifest["versions"])
+    assert {"factor_gen", "sentencex", "torch", "scikit-learn", "rapidfuzz"} <= set(
+        manifest["versions"]
+    )
     assert str(tmp_path) not in json.dumps(manifest)
 
 
@@ -228,20 +230,20 @@ def test_what_no_build_wrote_is_not_written_over(tmp_path, name):
     with pytest.raises(
         DataError, match=rf"{name}: is there already, no build wrote it.*choose another --out"
     ):
-        refuse_to_overwrite(make_settings(), tmp_path)
+        refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
 def test_another_manifest_makes_nothing_ours(tmp_path):
     (tmp_path / "manifest.json").write_text('{"format": 2, "name": "harbours"}', encoding="utf-8")
     with pytest.raises(DataError, match=r"manifest\.json: is there already"):
-        refuse_to_overwrite(make_settings(), tmp_path)
+        refuse_to_overwrite(make_settings(), tmp_path, [])
 
 
 def test_another_benchmark_is_left_as_it_is(tmp_path, items, provenance):
     write_benchmark(make_settings(), items, tmp_path, provenance)
-    refuse_to_overwrite(make_settings(), tmp_path)
+    refuse_to_overwrite(make_settings(), tmp_path, [])
     with pytest.raises(DataError, match="holds another benchmark, harbours; choose another --out"):
-        refuse_to_overwrite(make_settings(name="ports"), tmp_path)
+        refuse_to_overwrite(make_settings(name="ports"), tmp_path, [])
 
 
 @pytest.mark.parametrize("moved", [0, 3, 5])
@@ -265,5 +267,5 @@ def test_files_of_which_a_killed_build_showed_some_are_shown(
         with pytest.raises(KeyboardInterrupt):
             write_benchmark(make_settings(), items, out, provenance)
     assert not (out / "manifest.json").exists()
-    refuse_to_overwrite(make_settings(), out)
+    refuse_to_overwrite(make_settings(), out, [])
     assert contents(out) == contents(tmp_path / "whole")

@@ -43,6 +43,13 @@ def test_paragraphs_are_lines_again(width: int) -> None:
     [
         pytest.param(wrapped(ONE, initial_indent="    "), f"    {ONE}", id="first line indented"),
         pytest.param(
+            "\n".join(
+                [wrapped(ONE), *(wrapped(each, initial_indent="    ") for each in (TWO, ONE))]
+            ),
+            f"{ONE}\n    {TWO}\n    {ONE}",
+            id="first lines alone indented, nothing between",
+        ),
+        pytest.param(
             wrapped(ONE, initial_indent="   ", subsequent_indent="   "),
             f"   {ONE}",
             id="all indented",
@@ -129,6 +136,7 @@ def test_news_keeps_its_lines(shared: Path) -> None:
     [
         ("light", "house", "light house"),
         ("light-", "house", "light-house"),
+        ("har-", "bour", "harbour"),
         ("1820 -", "1832", "1820 - 1832"),
     ],
 )
