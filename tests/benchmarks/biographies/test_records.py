@@ -62,6 +62,24 @@ def test_what_does_not_fit_is_named(path, value, expected):
         from_record(changed(*path, to=value))
 
 
+FORGED = {
+    "score of another outcome": ((*CELL, "score"), 0.05, "supported, but its score is 0.05"),
+    "no score": ((*CELL, "score"), None, "supported, but its score is None"),
+    "unscored": ((*CELL, "outcome"), "unscored", "unscored, but its score is 0.5"),
+    "same fact": (("facts", 1), {"text": "Ada Lind was a baker.", "sentence": 0}, "there twice"),
+    "same text": (("facts", 1, "text"), "Ada Lind was a baker.", "different judgements"),
+    "ungrouped": (("ungrouped",), "no reply", "groups and a reason why it has none"),
+    "a fact in no group": (("groups",), [[0]], "do not hold each fact once"),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), FORGED.values(), ids=FORGED)
+def test_what_no_judge_decides_is_refused(path, value, expected):
+    AmbigBio().check_record({}, changed("problem", to=None))
+    with pytest.raises(ValueError, match=expected):
+        AmbigBio().check_record({}, changed(*path, to=value))
+
+
 @pytest.mark.parametrize("key", ["generation", "facts", "groups", "matrix", "evidence", "links"])
 def test_a_missing_key_is_named(key):
     record = changed("problem", to=None)
