@@ -67,6 +67,9 @@ class AnswerStore:
             )
             try:
                 self._make_tables()
+                # A process that was killed with nothing claimed left a lock that no lease names.
+                for lock in self.path.parent.glob(f"{self.path.name}.*.lock"):
+                    self._is_gone(lock.suffixes[-2].removeprefix("."))
             except BaseException:
                 self._database.close()
                 raise

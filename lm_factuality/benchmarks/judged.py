@@ -252,7 +252,7 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
             # A score such as f1_at_* stands for this name too, but is no bound.
             if bound is not None and bound.name == f"{name}_{end}":
                 figure[end] = defined(bound.aggregation.value([row[bound.name] for row in rows]))
-        figures[name] = {**figure, "rows": len(values)}
+        figures[name] = {**figure, "rows": score.aggregation.rows(values)}
     return figures
 
 

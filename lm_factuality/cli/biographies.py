@@ -30,10 +30,15 @@ def page(
     The file needs no network and no other file. Keys: / searches, j and k (or the arrows in the
     list) go to the next response and to the previous one.
     """
-    from lm_factuality.benchmarks.biographies.types import read_verdicts
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
+    from lm_factuality.benchmarks.biographies.types import from_record, read_verdicts
     from lm_factuality.benchmarks.biographies.viewer import build_page
 
-    records = read_verdicts(verdicts)
+    # Verdicts on long-form answers have no scores of their own, and nothing was linked.
+    records = [
+        {**AmbigBio().record(from_record(record)), "linking": "none", **record}
+        for record in read_verdicts(verdicts)
+    ]
     settings = {(record["protocol"], record["linking"]) for record in records}
     if len(settings) != 1:
         raise DataError(

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,11 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 def _parse(content: Any) -> tuple[dict[str, Any], Pair]:
     """Check a line of the file, and return it as it is and as a pair for the judge."""
     line = to_model(VerifyLine, content)
+    taken = [field.name for field in fields(Verification) if field.name in content]
+    if taken:
+        raise ValueError(
+            f"has {', '.join(taken)} already, which the output would replace; rename or drop it"
+        )
     # Half a surrogate pair, which no file can hold, is an error before anybody is asked.
     json.dumps(content, ensure_ascii=False).encode()
     return content, Pair(line.claim, tuple(map(str, line.passages)))

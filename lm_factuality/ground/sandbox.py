@@ -26,7 +26,7 @@ _LENGTHENING = "center encode expandtabs format format_map join ljust replace rj
 class BoundedEnvironment(SandboxedEnvironment):
     """Templates of a task's or a corpus's YAML; names that are no columns are errors."""
 
-    intercepted_binops = frozenset(("*", "**", "%"))
+    intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -47,11 +47,19 @@ class BoundedEnvironment(SandboxedEnvironment):
                     " {{ }} and {% if %} alone",
                     statement.lineno,
                 )
+        for concat in parsed.find_all(nodes.Concat):
+            texts = nodes.List(concat.nodes, lineno=concat.lineno)
+            joined = nodes.Filter(texts, "join", [], [], None, None, lineno=concat.lineno)
+            concat.nodes = [joined]  # so that the length is looked at
         return parsed
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Refuse what could repeat a text."""
-        raise SecurityError(f"{operator!r} is not taken in the templates of a YAML")
+        """Add within bounds, and refuse what could repeat a text."""
+        if operator != "+":
+            raise SecurityError(f"{operator!r} is not taken in the templates of a YAML")
+        if not isinstance(left, int | float):
+            _check_length(len(left) + len(right))
+        return super().call_binop(context, operator, left, right)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """As in Jinja's sandbox, without the methods that can make a text long; of these

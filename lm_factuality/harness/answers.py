@@ -211,23 +211,21 @@ class _AnswerServer:
         Raises:
             ModelError: The server answers nothing.
         """
-        extra: dict[str, Any] = {
-            "logprobs": 5
-        }  # the most alternatives of a token that servers give
-        if self._endpoint == "chat":
-            extra = {"logprobs": True, "top_logprobs": 20}
-        replies = self._send(tried, extra)
-        self._failures = 0  # it may forbid log-probabilities, and be there
-        if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
-            return replies, extra
-        is_there = any(
-            reply.text is not None or reply.finish_reason == _REFUSED for reply in replies
-        )
-        if not is_there:
-            raise ModelError(
-                f"{self._lm.base_url}: the first questions got no answer; the first one:"
-                f" {replies[0].error}"
-            )
+        is_chat = self._endpoint == "chat"
+        replies: list[Answer] = []
+        for count in (20, 5) if is_chat else (5,):  # the most alternatives that servers give
+            extra = {"logprobs": True, "top_logprobs": count} if is_chat else {"logprobs": count}
+            replies = self._send(tried, extra)
+            self._failures = 0  # it may forbid log-probabilities, and be there
+            if any(answer.logprobs for answer in map(_by_first_token, replies, tried)):
+                return replies, extra
+            if any(reply.text is not None for reply in replies):
+                break
+            if not any(reply.finish_reason == _REFUSED for reply in replies):
+                raise ModelError(
+                    f"{self._lm.base_url}: the first questions got no answer; the first one:"
+                    f" {replies[0].error}"
+                )
         return replies, None
 
     def _by_texts(self, questions: Sequence[Instance], replies: list[Answer]) -> list[WordAnswer]:

@@ -52,7 +52,8 @@ def _check_checkpoint(name: str, arguments: Mapping[str, Any]) -> None:
     subfolder = str(arguments.get("subfolder") or "")
     folder = Path(name).expanduser()
     if folder.is_dir():
-        if not (folder / subfolder / "config.json").is_file():
+        files = [folder / subfolder / file for file in ("config.json", "params.json")]
+        if not any(file.is_file() for file in files):
             raise ModelError(
                 f"{where}: a folder without config.json, so no checkpoint as transformers saves it"
             )

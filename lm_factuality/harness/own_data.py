@@ -116,14 +116,16 @@ def read_dataset(
             f"{where}: dataset {path!r} cannot be loaded: {error}. Without a network, download its"
             " table elsewhere and name the file under dataset_path"
         ) from error
-    if split is None:
-        split = next(iter(splits)) if len(splits) == 1 else "test"
-    if split not in splits:
-        raise DataError(
-            f"{where}: test_split: found {split!r}, expected one of {', '.join(splits)}"
-        )
-    rows = splits[split]
-    place = f"{path}[{split}]"
+    rows = splits
+    if isinstance(splits, Mapping):  # which they are unless the options name a split
+        if split is None:
+            split = next(iter(splits)) if len(splits) == 1 else "test"
+        if split not in splits:
+            raise DataError(
+                f"{where}: test_split: found {split!r}, expected one of {', '.join(splits)}"
+            )
+        rows = splits[split]
+    place = f"{path}[{rows.split}]"
     records = [
         TableRow(f"{place}, row {number}", dict(values)) for number, values in enumerate(rows, 1)
     ]

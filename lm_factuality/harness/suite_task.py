@@ -293,7 +293,8 @@ def check_built(
 ) -> TaskReport:
     """Make a task and its requests, without the suite's warnings, and report on it.
 
-    Problems are what the documents hold under the task's ``problem_key``.
+    Problems are what the documents hold under the task's ``problem_key``, and missing rows of a
+    published file.
 
     Args:
         task: The class, which may be lm_eval's.
@@ -314,6 +315,15 @@ def check_built(
         for number, doc in enumerate(documents)
         if doc.get(key)
     ]
+    data = (built.config.metadata or {}).get("data", {})
+    num_rows = data.get("rows")
+    num_published = data.get("upstream_rows", num_rows)
+    if num_rows != num_published:
+        problems.append(f"{target}: {num_rows} rows, the published file has {num_published}")
+    if data.get("is_upstream") is False:
+        logger.warning(
+            "%s: the data is not the published file (git blob %s)", target, data["git_blob"]
+        )
     requests = built.instances
     example = []
     for request in requests:

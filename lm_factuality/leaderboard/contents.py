@@ -1,6 +1,7 @@
 """Whether the files of a submission are those that were packed, and hold no credentials."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ MAX_FILE = 512 * 2**20
 """The bytes that one file may have."""
 
 _MOST_PLACES = 5
-_WITH_ARGUMENTS = ("config", "pretty_env_info")
-"""Parts of results whose texts may set a credential by its name, as in ``token=...``."""
+_OF_A_RUN = re.compile(r"(results|samples|corrected)_.+\.jsonl?")
+_PROSE = ("chat_template", "description", "system_instruction")
+"""Parts of a file whose texts may write ``token=...`` and set no credential by it."""
 
 
 def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
@@ -63,16 +65,19 @@ def secrets_in_file(path: Path) -> list[str]:
     if path.suffix == ".json":
         content = _parse(path.read_text(encoding="utf-8", errors="replace"))
         places += [f"{place}: {what}" for place, what in secrets_within(content)]
-        for part in _WITH_ARGUMENTS:
-            text = str(mapping(content).get(part))
-            places += [f"{part}: looks like {what}" for _, what in secrets_in_arguments(text)]
+        for part, value in mapping(content).items():
+            if part not in _PROSE:
+                text = str(value).replace("\\n", "\n")
+                found = secrets_in_arguments(text)
+                places += [f"{part[:40]}: looks like {what}" for _, what in found]
     return places[:_MOST_PLACES]
 
 
 def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
-    """Files that are missing, are links, are too large, or are not those that were packed."""
+    """Files that are missing, links, too large, of no run, or not those that were packed."""
     names = {FILE, *(packed.path for packed in submission.files)}
-    for name in (submission.certificate, submission.key, *submission.labels):
+    used = (submission.certificate, submission.key, *submission.labels)
+    for name in used:
         if name is not None and name not in names:
             sentence = "is used, but not listed under 'files'; pack the results again"
             yield Refusal("FILE_MISSING", name, sentence)
@@ -82,6 +87,9 @@ def _wrong_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             yield Refusal("PATH_ESCAPES", path.name, sentence)
         elif path.name not in names:
             sentence = "is not listed under 'files'; take it away"
+            yield Refusal("FILE_EXTRA", path.name[:80], sentence)
+        elif path.name not in (FILE, *used) and not _OF_A_RUN.fullmatch(path.name):
+            sentence = "is neither of a run nor a certificate, key or labels; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
     for packed in submission.files:
         path = folder / packed.path

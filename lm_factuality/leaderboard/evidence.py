@@ -15,10 +15,10 @@ from typing import Any
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.audit import Audit, Expected
 from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.ground.errors import DataError, FactualityError
+from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
-from lm_factuality.harness.samples import read_samples
+from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.contents import check_files
 from lm_factuality.leaderboard.documents import Digest, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
@@ -62,8 +62,17 @@ class SampleEvidence:
     """What the model answered to each document."""
 
     def read(self, path: Path) -> Iterator[Mapping[str, Any]]:
-        """Pass the samples of a file on, and keep what the checks need of each."""
-        for sample in read_samples(path):
+        """Pass the samples of a file on, and keep what the checks need of each.
+
+        Raises:
+            DataError: There are rows of a second filter, which no score would be computed from.
+        """
+        filters = set()
+        for sample in read_every_sample(path):
+            filters.add(str(sample.get("filter"))[:40])
+            if len(filters) > 1:
+                found = f"rows of 2 filters, {listed(sorted(filters))}"
+                raise DataError(f"{path}: {found}, expected those of one; pack the run again")
             self._keep(sample)
             yield sample
 

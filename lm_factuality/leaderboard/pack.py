@@ -134,11 +134,13 @@ def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
 def _choose_files(rules: Rules, files: Sequence[ResultsFile]) -> dict[str, ResultsFile]:
     """By task, the results file to submit.
 
-    A file counts before others if it has more tasks of the leaderboard, then if it is newer.
+    A file counts before others if it has the samples of more tasks of the leaderboard, then if it
+    is newer.
     """
 
     def preference(file: ResultsFile) -> tuple[int, float]:
-        return sum(task.task in rules.by_task for task in file.tasks), file.date
+        sampled = [task for task in file.tasks if task.task in rules.by_task and task.samples]
+        return len(sampled), file.date
 
     chosen = {}
     for file in sorted(files, key=preference):
@@ -160,7 +162,7 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
             f"--model is {options.model!r}; expected ORG/NAME as on the Hub, such as"
             " facebook/opt-125m"
         )
-    dtype = options.dtype or file.dtype or ""
+    dtype = options.dtype.removeprefix("torch.") or file.dtype or ""
     if not dtype:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from lm_factuality.benchmarks.certifiable import mapping
 from lm_factuality.ground.errors import ConfigError, did_you_mean
@@ -53,7 +53,11 @@ class Rules(Strict):
     title: Text
     by_task: Annotated[Mapping[str, TaskRules], Field(alias="tasks", min_length=1)]
     suite_versions: Names
-    lm_eval_versions: Annotated[Any, BeforeValidator(SpecifierSet)]
+    lm_eval_versions: Annotated[
+        Text,
+        AfterValidator(lambda versions: str(SpecifierSet(versions))),
+        Field(description="versions such as '>=0.4.13,<0.5'"),
+    ]
     """The versions of lm_eval that are taken, such as ``>=0.4.13,<0.5``."""
 
     max_unscored: Annotated[float, Field(ge=0, le=1)]
@@ -76,7 +80,7 @@ class Rules(Strict):
     def takes_lm_eval(self, version: str) -> bool:
         """Whether runs of this version of lm_eval are taken."""
         try:
-            return bool(self.lm_eval_versions.contains(version, prereleases=True))
+            return SpecifierSet(self.lm_eval_versions).contains(version, prereleases=True)
         except InvalidVersion:
             return False
 

@@ -158,6 +158,12 @@ def read_key(path: Path) -> Key:
             f"{path}: its content is not that of sheet {key.sheet}: it was changed by hand; make"
             " the sheet again"
         )
+    for number, item in enumerate(key.items, 1):
+        if item.repeat_of is not None and item.repeat_of not in range(1, number):
+            raise DataError(
+                f"{path}: repeat_of of item {number} is {item.repeat_of}, expected an item before"
+                " it; make the sheet again"
+            )
     return key
 
 

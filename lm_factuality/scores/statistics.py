@@ -224,6 +224,9 @@ class Aggregation:
     interval: Callable[[Sequence[Any]], tuple[float, float] | None] | None = None
     """Makes the 95% interval where it is not that of the standard error (`score_interval`)."""
 
+    rows: Callable[[Sequence[Any]], int] = len
+    """Counts the values that have a part in the number."""
+
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         return or_not_defined(self.value(items))
 

@@ -118,6 +118,31 @@ KINDS = {
         SOUND,
         ["expected a list of texts"],
     ),
+    "gold without choices": (
+        ON_ROWS + "doc_to_target: label\n",
+        "rows.jsonl",
+        SOUND,
+        ["give doc_to_text and doc_to_choice with doc_to_target"],
+    ),
+    "options for a file": (
+        ON_ROWS + "dataset_kwargs: {sep: ';'}\n",
+        "rows.jsonl",
+        SOUND,
+        ["dataset_kwargs: found sep, expected none for a file on this machine"],
+    ),
+    "an address": (
+        BASE + "dataset_path: http://127.0.0.1/rows.csv\n",
+        "rows.jsonl",
+        SOUND,
+        ["found the address 'http://127.0.0.1/rows.csv', which is not read"],
+    ),
+    "more choices than letters": (
+        f"include: {TASKS / 'factor' / '_factor_chat.yaml'}\ntask: t\n"
+        "dataset_path: rows.jsonl\nmetadata: {protocol: letters}\n",
+        "rows.jsonl",
+        jsonl(example_row(**{f"contradiction_{number}": f"No. {number}." for number in range(26)})),
+        ["rows.jsonl:1: 27 choices, expected at most 26"],
+    ),
     "gold out of range": (
         ON_ROWS
         + "doc_to_text: turncated_prefixes\ndoc_to_choice: '{{[completion, contradiction_0]}}'\ndoc_to_target: 2\n",

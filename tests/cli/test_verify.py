@@ -104,6 +104,7 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
         {"claim": "x", "passages": ["p", 3]},
         {"claim": "x", "passages": [{"title": "t"}]},
         '{"claim": "\\ud800", "passages": ["p"]}',
+        {**PAIRS[0], "verdict": "mine", "reason": ""},
     ]
     with pytest.raises(DataError) as caught:
         run(lines)
@@ -118,6 +119,7 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
         9,
         10,
         11,
+        12,
     ]
     for number, said in enumerate(
         (
@@ -130,6 +132,7 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(run, tmp_path):
             "passages[1]",
             "passages[0]",
             "surrogate",
+            "has verdict, reason already",
         )
     ):
         assert said in reported[number]

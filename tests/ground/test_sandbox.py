@@ -43,6 +43,8 @@ def test_what_a_template_is_for(template, expected):
         ("{% set a = text %}" + "{% set a = a ~ a %}" * 60, "Assign"),
         ("{{ text" + "|replace('l', 'llllllllll')" * 60 + " }}", "characters"),
         ("{{ text" + "|list|join('llllllllll')" * 60 + " }}", "characters"),
+        ("{{ text" + " ~ text" * 600 + " }}", "characters"),
+        ("{{ text" + " + text" * 150 + " }}", "characters"),
         ("{{ ''.__class__ }}", "unsafe"),
         ("{% include 'file' %}", "Include"),
         ("{{ missing }}", "missing"),
@@ -52,5 +54,5 @@ def test_what_a_template_is_for(template, expected):
 def test_what_would_take_the_machine_is_refused_at_once(template, named):
     begin = time.monotonic()
     with pytest.raises((TemplateError, TypeError), match=named):
-        BoundedEnvironment().from_string(template).render(**VALUES)
+        BoundedEnvironment().from_string(template).render(**VALUES | {"text": "It fell." * 1000})
     assert time.monotonic() - begin < 30

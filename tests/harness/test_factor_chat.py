@@ -86,6 +86,12 @@ def test_no_concurrency_means_one_request_at_a_time(evaluate, oracle):
     assert server.busiest == 1
 
 
+def test_a_server_that_has_fewer_alternatives_is_asked_for_fewer(evaluate, oracle):
+    server = oracle("gives five").server
+    assert ask(evaluate, server)["results"][TASK]["chat_acc,none"] == 1
+    assert [body["top_logprobs"] for body in server.bodies].count(5) == 4 * ROWS
+
+
 @pytest.mark.parametrize("kind", ["refuses", "forbids", "silent"])
 def test_a_server_without_log_probabilities_is_read_by_its_words(kind, evaluate, oracle, caplog):
     server = oracle(kind).server

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lm_eval.models.huggingface import HFLM
 
+from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.models.hf_tree import HFTree
@@ -302,3 +303,13 @@ def test_a_dataset_on_the_hub_is_loaded_by_datasets(evaluate, tmp_path, factor_y
     factor_yaml("other", dataset_path=str(repository), test_split="dev")
     with pytest.raises(DataError, match="test_split: found 'dev', expected one of test"):
         evaluate("surface-baseline", ["other"], tmp_path, {"rule": "random"})
+    factor_yaml("part", dataset_path=str(repository), dataset_kwargs={"split": "test[:2]"})
+    results = evaluate("surface-baseline", ["part"], tmp_path, {"rule": "random"})
+    assert results["n-samples"]["part"]["effective"] == 2
+
+
+def test_validate_misses_rows_of_a_published_file(data_dir, monkeypatch, capsys, caplog):
+    monkeypatch.setenv("LM_FACTUALITY_DATA", str(data_dir))
+    assert main(["validate", "news_factor"]) == 1
+    assert "news_factor: 6 rows, the published file has 1036" in capsys.readouterr().out
+    assert "news_factor: the data is not the published file" in caplog.text

@@ -100,6 +100,13 @@ def test_models(said, options, expected, tmp_path, monkeypatch):
     assert expected in said("--tasks", "sample_factor", **options)
 
 
+def test_a_folder_in_the_format_of_mistral_is_a_checkpoint(tmp_path):
+    import lm_eval.models  # noqa: F401  # fills the registry of model classes
+
+    (tmp_path / "params.json").write_text("{}")
+    checkpoints.check_model("vllm", {"pretrained": str(tmp_path)}, "")
+
+
 @pytest.mark.parametrize(
     ("model", "arguments"),
     [

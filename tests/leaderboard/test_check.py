@@ -124,6 +124,13 @@ def _stranger(forger):
     (forger.folder / "model.bin").write_bytes(b"x")
 
 
+def _listed_stranger(forger):
+    _stranger(forger)
+    packed = {"path": "model.bin", "sha256": "0" * 64, "bytes": 0}
+    forger.change_submission(lambda said: said["files"].append(packed))
+    forger.seal()
+
+
 def _link(forger):
     path = forger.samples(FACTOR)
     moved = path.rename(forger.folder.parent / path.name)
@@ -264,6 +271,7 @@ CASES = {
     "a file less": (_remove_samples, "FILE_MISSING"),
     "a link": (_link, "PATH_ESCAPES"),
     "a file that is not listed": (_stranger, "FILE_EXTRA"),
+    "a file that is of no run, though listed": (_listed_stranger, "FILE_EXTRA"),
     "a path upwards": (_escape("../../etc/passwd"), "SUBMISSION_INVALID"),
     "no revision": (
         _said(lambda said: said["model"].update(revision="main")),
@@ -273,6 +281,10 @@ CASES = {
     "a token in a sample": (_rows(FACTOR, _secret_in_samples), "SECRET"),
     "a key in the results": (
         _result(lambda content: content["config"]["model_args"].update(api_key="abc")),
+        "SECRET",
+    ),
+    "a key set within a text of a task": (
+        _metadata(FACTOR, note="--model_args\napi_key=abcdefghijklmnop"),
         "SECRET",
     ),
     "a password in the submission": (
@@ -372,6 +384,11 @@ FORGED_SAMPLES = {
         _answers(lambda is_true, answer: ["-1" if is_true else "nan", *answer[1:]]),
         "SCORE_CHANGED",
         "the samples give nan",
+    ),
+    "rows of a second filter": (
+        _rows(FACTOR, lambda rows: rows.extend([{**row, "filter": "best"} for row in rows])),
+        "SAMPLES_INVALID",
+        "rows of 2 filters",
     ),
     "prompts with the answers": (_rows(GEN, _with_answers), "CONFIG_DIFFERS", "asked something"),
     "a certificate of nobody": (

@@ -127,7 +127,7 @@ def test_results_without_weights_need_a_revision(copied_run, certificate, tmp_pa
         pack([copied_run], PackOptions(MODEL, certificate=certificate), tmp_path / "out")
     folder = pack(
         [copied_run],
-        PackOptions(MODEL, certificate=certificate, revision="ab" * 20),
+        PackOptions(MODEL, certificate=certificate, revision="ab" * 20, dtype="torch.float32"),
         tmp_path / "out",
     )
     assert read_submission(folder).model.revision == "ab" * 20
@@ -211,6 +211,16 @@ def test_a_whole_file_is_taken_before_newer_parts(tmp_path):
     whole = results_of(tmp_path / "r", *rules.by_task)
     results_of(tmp_path / "r" / "newer", "wiki_factor", date="2026-01-03T03-04-05.000001")
     chosen = _choose_files(rules, read_results_files([tmp_path / "r"]))
+    assert {file.path for file in chosen.values()} == {whole}
+
+
+def test_newer_results_without_samples_do_not_count(tmp_path):
+    rules = read_rules("factor")
+    whole = results_of(tmp_path / "r", *rules.by_task)
+    newer = results_of(tmp_path / "n", *rules.by_task, date="2026-01-03T03-04-05.000001")
+    for samples in newer.parent.glob("samples_*"):
+        samples.unlink()
+    chosen = _choose_files(rules, read_results_files([tmp_path]))
     assert {file.path for file in chosen.values()} == {whole}
 
 

@@ -154,6 +154,14 @@ def test_an_unknown_leaderboard_is_an_error():
             "max_unscored: 20",
             "max_unscored is 20; expected less than or equal to 1",
         ),
+        *(
+            (
+                "lm_eval_versions: '>=0.4.13,<0.5'",
+                f"lm_eval_versions: {versions}",
+                f"lm_eval_versions is {versions}; expected versions such as '>=0.4.13,<0.5'",
+            )
+            for versions in ("['0.4.']", "0.4", "'0.4'")
+        ),
     ],
 )
 def test_rules_that_are_not_in_order_are_named(before, after, message, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -168,4 +169,13 @@ def test_a_key_that_was_changed(tmp_path, sheet, change, message):
         read_key(path)
     path.write_text("sheet", encoding="utf-8")
     with pytest.raises(DataError, match="not the key of a sheet"):
+        read_key(path)
+
+
+def test_a_key_whose_items_repeat_none_before_them(tmp_path, sheet):
+    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
+    key = read_key(path)
+    items = (replace(key.items[0], repeat_of=len(key.items) + 1), *key.items[1:])
+    path.write_text(json.dumps(asdict(replace(key, items=items).named())), encoding="utf-8")
+    with pytest.raises(DataError, match="repeat_of of item 1 is"):
         read_key(path)

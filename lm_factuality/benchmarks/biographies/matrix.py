@@ -148,13 +148,21 @@ def judge_pairs(
             judgements[key] = vote(tuple(subject["evidence"]), samples)
             del asked[key]
         if judge.is_silent:
-            # A real judge leaves out few facts of a page, so a rehearsal asks none of them singly.
+            # A real judge leaves out few facts of a page. Plans add what asking singly may cost.
             return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
-    subjects = [pair.subject for pair in asked.values()]
+    return judgements | judge_singly(judge, asked, folder)
+
+
+def judge_singly(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+) -> dict[PairKey, Judgement]:
+    """Judge each pair by a question of its own."""
+    subjects = [pair.subject for pair in pairs.values()]
     typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
-    for (key, pair), replies in zip(asked.items(), typed, strict=True):
-        judgements[key] = vote(pair.evidence, [*map(to_judgement, replies)])
-    return judgements
+    return {
+        key: vote(pair.evidence, [*map(to_judgement, replies)])
+        for (key, pair), replies in zip(pairs.items(), typed, strict=True)
+    }
 
 
 def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:

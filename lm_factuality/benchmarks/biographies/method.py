@@ -7,6 +7,7 @@ each sentence, each response and each distinct fact with each entity, for all sc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from pydantic import ConfigDict
 from judges.judge import Judge, Plan
 from judges.lexical.facts import split_facts
 from judges.typed import Typed
+from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.biographies import people
 from lm_factuality.benchmarks.biographies.decompose import (
@@ -37,6 +39,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
     FactPair,
     PairKey,
     judge_pairs,
+    judge_singly,
     pairs_of,
 )
 from lm_factuality.benchmarks.biographies.scores import (
@@ -64,6 +67,7 @@ from lm_factuality.retrieval.knowledge import Knowledge
 
 NO_SENTENCES = "no sentences"
 NO_FACTS = "no facts in any sentence"
+_FARTHEST = 0.9  # that a score can be from 1 of a supported fact, or from 0 of another one
 
 
 @dataclass(frozen=True)
@@ -155,10 +159,17 @@ class AmbigBio(JudgedMethod):
             for number, sentence in enumerate(judged.sentences):
                 facts += [Fact(text, number) for text in split_facts(sentence)]
             likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
+        verifying = judge.rehearse(partial(self.verify, judged=likely))
+        if judge.config.verify == "page":
+            # A reply may leave out every fact.
+            pairs = self.pairs_by_key(likely)
+            asked = {key: pair for key, pair in pairs.items() if pair.unasked is None}
+            singly = judge.rehearse(partial(judge_singly, pairs=asked, folder=self.folder))
+            verifying = replace(verifying, at_most=verifying.at_most + singly.at_most)
         return [
             ("decomposing", judge.rehearse(partial(self.decompose, judged=begun))),
             ("grouping", judge.rehearse(partial(self.group, judged=likely))),
-            ("verifying", judge.rehearse(partial(self.verify, judged=likely))),
+            ("verifying", verifying),
         ]
 
     def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
@@ -311,6 +322,19 @@ class AmbigBio(JudgedMethod):
         judged = from_record(verdict)
         if not judged.abstained and bool(judged.facts) == bool(judged.problem):
             raise ValueError("it has facts and a reason why it has none, or neither")
+        if len(set(judged.facts)) < len(judged.facts):
+            raise ValueError("a fact is there twice")
+        texts = [fact.text for fact in judged.facts]
+        cells_by_text = dict(zip(texts, judged.matrix, strict=True))
+        if [cells_by_text[text] for text in texts] != list(judged.matrix):
+            raise ValueError("facts of the same text have different judgements")
+        for cell in chain.from_iterable(judged.matrix):
+            is_unscored = cell.outcome == UNSCORED
+            distance = abs((cell.score or 0) - (cell.outcome == SUPPORTED))
+            if is_unscored != (cell.score is None) or distance > _FARTHEST:
+                raise ValueError(f"a fact is {cell.outcome}, but its score is {cell.score}")
+        if judged.ungrouped is not None and judged.groups:
+            raise ValueError("it has groups and a reason why it has none")
         # Grouping as the authors' code does it loses the first fact.
         first = 1 if self.protocol == "code" else 0
         members = sorted(fact for group in judged.groups for fact in group)

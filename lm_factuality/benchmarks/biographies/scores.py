@@ -315,9 +315,10 @@ def counts_of(records: Sequence[Verdict]) -> JsonObject:
     """Count what no score tells of a set.
 
     Returns:
-        How many responses abstain; facts, and those that are irrelevant or have no verdict;
-        responses by type; and ``without_page``: how many ``candidates`` have no page, and of how
-        many ``responses`` none has.
+        Why responses are unscored, of a long reason what is not particular to one response; how
+        many abstain; facts, and those that are irrelevant or have no verdict; responses by type;
+        and ``without_page``: how many ``candidates`` have no page, and of how many ``responses``
+        none has.
     """
     scored = [record["scores"] for record in records if record["scores"]]
 
@@ -325,7 +326,10 @@ def counts_of(records: Sequence[Verdict]) -> JsonObject:
         return sum(scores[name] for scores in scored)
 
     without_page = sum(0 < scores["candidates"] == scores["without_page"] for scores in scored)
+    reasons = [record["unscored"] or "" for record in records]
+    short = [text.split(": ", 1)[0] if len(text) > 60 else text for text in reasons]
     return {
+        "unscored": count(text or None for text in short),
         "abstained": sum(record["abstained"] for record in records),
         "facts": total("facts"),
         "irrelevant_facts": total("irrelevant"),

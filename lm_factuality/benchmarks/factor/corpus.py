@@ -142,6 +142,8 @@ class Corpus(TableYaml):
             )
         if (self.doc_to_text is None) != (self.doc_to_choice is None):
             raise ValueError("give doc_to_text and doc_to_choice together, or neither")
+        if self.doc_to_text is None and self.doc_to_target is not None:
+            raise ValueError("give doc_to_text and doc_to_choice with doc_to_target")
         twice = self.metadata.columns.model_fields_set - {"doc_id"}
         if twice and self.doc_to_text is not None:
             raise ValueError(

@@ -110,6 +110,11 @@ def find_table(
             "upstream_rows": located.source.rows,
         }
         table = read_table(located.path)
+    elif "://" in path:
+        raise ConfigError(
+            f"{yaml.where}: dataset_path: found the address {path!r}, which is not read; expected"
+            " a file on this machine or a dataset on the Hub; download it and name the file"
+        )
     elif path.lower().endswith(tuple(FORMATS)):
         file = _local_file(yaml, path)
         table = read_table(file)
@@ -130,6 +135,11 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
             f"task {yaml.task}: {name!r} is relative, but lm_eval does not say where a YAML lies"
             " that is given by its path; give --include_path FOLDER and the name of the task, or"
             " an absolute path to the data"
+        )
+    if yaml.dataset_kwargs:
+        raise ConfigError(
+            f"{yaml.where}: dataset_kwargs: found {', '.join(yaml.dataset_kwargs)}, expected none"
+            " for a file on this machine; CSV is read with commas and UTF-8"
         )
     return (yaml.folder or Path()) / path
 

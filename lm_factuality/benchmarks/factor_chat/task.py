@@ -16,6 +16,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     PROTOCOLS,
     row_metrics,
 )
+from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import answers
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
@@ -76,6 +77,22 @@ class FactorChatTask(FactorTask):
             {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
             about,
         )
+
+    def read_documents(self) -> list[JsonObject]:
+        """Return the rows as samples show them.
+
+        Raises:
+            DataError: A row has more choices than there are letters for them.
+        """
+        documents = super().read_documents()
+        for document in documents:
+            count = len(document["choices"])
+            if self._asked.protocol == "letters" and count > len(LETTERS):
+                raise DataError(
+                    f"{document['location']}: {count} choices, expected at most {len(LETTERS)} for"
+                    " protocol=letters; ask with protocol=statements"
+                )
+        return documents
 
     def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> list[Any]:
         """Return the prompts of a row, each in the chat template if there is one."""

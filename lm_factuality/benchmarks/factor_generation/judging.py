@@ -13,7 +13,7 @@ from judges.judge import Judge
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.factor.scoring import wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
-from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark, MinimalFact
+from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
 from lm_factuality.benchmarks.judged import JudgedMethod, count
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
@@ -23,15 +23,22 @@ PROMPT = "factor_generation/mark"
 _KIND = "mark"  # of the subjects of the prompt
 
 
-@dataclass(frozen=True, kw_only=True)
-class GenerationDocument(MinimalFact):
+@dataclass(frozen=True)
+class GenerationDocument:
     """What the judge and the scores need of a document."""
 
     doc_id: str
     prefix: str
     problem: str
+    no_fact: str
+    stem: str
+    true: str
+    false: str
+    true_edit: str
+    false_edit: str
     choices: list[Any]
     gold: StrictInt
+    contradiction: StrictInt
     mean_logprob: list[StrictFloat | StrictInt | None]
 
 
@@ -101,7 +108,7 @@ class FactorGeneration(JudgedMethod):
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Return the tally of one row, under the name of every score that it is part of."""
-        right = doc["factor_acc"]
+        right = doc.get("factor_acc")
         return {
             **dict.fromkeys([score.name for score in tally.SCORES], tally.tally_row(doc, verdict)),
             "factor_acc": None if right is None else Outcome(right, doc["doc_id"]),

@@ -61,10 +61,11 @@ class RowTally(NamedTuple):
 
 def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
     """Return what a document with its scores (``mean_logprob``) and its record add to the table."""
+    means, gold = doc["mean_logprob"], doc["gold"]
+    true = means[gold] if 0 <= gold < len(means) else None
     beaten = {}
-    for index, mean in enumerate(() if doc["problem"] else doc["mean_logprob"]):
-        true = doc["mean_logprob"][doc["gold"]]
-        if index != doc["gold"] and None not in (true, mean):
+    for index, mean in enumerate(() if doc["problem"] else means):
+        if index != gold and None not in (true, mean):
             beaten[index] = true > mean
     group = UNSPLIT
     if doc["contradiction"] in beaten:
@@ -161,8 +162,22 @@ def sums_of(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return {score.name: sums for score in _MARK_SCORES}
 
 
-def aggregation_of(value: Callable[[Sums], float]) -> Aggregation:
-    """Return the aggregation of rows to a value of their sums."""
+def rows_behind(rows: Iterable[RowTally], subset: str, name: str) -> int:
+    """Count the rows of a subset with a generation that `score` is of."""
+    groups = {POOLED: GROUPS, WEIGHTED: (RIGHT, WRONG)}.get(subset, (subset,))
+    marks = 2 if name == ACCURACY else 3
+    return sum(row.group in groups and any(row.counts[:marks]) for row in rows)
+
+
+def rows_with_pairs(rows: Iterable[RowTally]) -> int:
+    """Count the rows with a pair of completions that have scores."""
+    return sum(row.pairs > 0 for row in rows)
+
+
+def aggregation_of(
+    value: Callable[[Sums], float], count: Callable[[Sequence[RowTally]], int] = len
+) -> Aggregation:
+    """Return the aggregation of rows to a value of their sums, of which ``count`` have a part."""
 
     def value_of(rows: Sequence[RowTally]) -> float:
         return value(add(rows))
@@ -175,7 +190,7 @@ def aggregation_of(value: Callable[[Sums], float]) -> Aggregation:
         ends = pooled_interval(by_document(rows), value)
         return None if math.isnan(ends[0] + value_of(rows)) else ends
 
-    return Aggregation(value_of, stderr_of, interval_of)
+    return Aggregation(value_of, stderr_of, interval_of, count)
 
 
 def _mark_scores() -> Iterator[Score]:
@@ -187,7 +202,10 @@ def _mark_scores() -> Iterator[Score]:
             (FALSE, "False", False),
             (NEUTRAL, "Neither", None),
         ):
-            aggregation = aggregation_of(partial(score, subset=subset, name=name))
+            aggregation = aggregation_of(
+                partial(score, subset=subset, name=name),
+                partial(rows_behind, subset=subset, name=name),
+            )
             if subset != WEIGHTED:
                 yield Score(f"{name}_{subset}", aggregation, SHARE, higher=higher)
                 continue
@@ -202,7 +220,7 @@ SCORES = (
         Score(name, Aggregation(aggregation_of(partial(bound, mark=mark)).value))
         for name, mark in bounds_of(ACCURACY, FALSE, TRUE).items()
     ),
-    Score("pairs_right", aggregation_of(weight_of), SHARE),
+    Score("pairs_right", aggregation_of(weight_of, rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher=False),
     Score("without_fact", Aggregation(how_many), higher=False),

@@ -147,6 +147,9 @@ class JudgeOutput(BaseModel):
         validation_alias=AliasChoices("index", AliasPath("doc", "index")),
         coerce_numbers_to_str=True,
     )
+    domain: str | None = Field(
+        None, validation_alias=AliasChoices("domain", AliasPath("doc", "domain"))
+    )
     outputs: Annotated[list[str], BeforeValidator(_to_texts)] = Field(
         validation_alias=AliasChoices("output", "resps")
     )
@@ -159,7 +162,7 @@ def judge_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> list[Ju
 
     Raises:
         DataError: The file cannot be read, or has lines that are neither form, or about rows that
-            do not exist, or come twice. All of them are named.
+            do not exist, are of another domain, or come twice. All of them are named.
     """
     row_by_index = {row.index: row for row in rows}
     judged: dict[str, JudgedResponse] = {}
@@ -169,6 +172,11 @@ def judge_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> list[Ju
         row = row_by_index.get(line.index)
         if row is None:
             raise ValueError(f"no row has the index {line.index!r}; the data has {len(rows)} rows")
+        if line.domain not in (None, row.domain):
+            raise ValueError(
+                f"row {line.index} is of domain {row.domain!r}, found {line.domain!r}; are these"
+                " outputs about other data?"
+            )
         if line.index in judged:
             raise ValueError(f"row {line.index!r} appears twice; keep one output per row")
         answers = map(Answer, line.outputs)

@@ -136,6 +136,8 @@ class FelmGen(JudgedMethod):
         errors = chain.from_iterable(verdict["errors"] or () for verdict in verdicts)
         return {
             **super().counts(docs, verdicts),
+            "unscored": count(row["unscored"] for row in verdicts if row["no_answer"] is None),
+            "no_answer": count(row["no_answer"] for row in verdicts),
             "wrong_segments": count(errors),
             "cut_by": count(verdict["cut_by"] for verdict in verdicts),
             "cuts_refused": count(verdict["cut_refused"] for verdict in verdicts),

@@ -73,6 +73,11 @@ class PerplexityMetadata(Joined):
                 f"stride: found {self.stride}, expected less than the window of {self.window}"
                 " tokens"
             )
+        unused = {"text"} if self.documents_of else FactorColumns.model_fields.keys() - {"doc_id"}
+        wrong = unused & self.columns.model_fields_set
+        if wrong:
+            texts = "rows of FACTOR" if self.documents_of else "texts"
+            raise ValueError(f"columns: {texts} have no column for {', '.join(sorted(wrong))}")
         return self
 
 

@@ -16,7 +16,7 @@ from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, read_asset, read_file
 from lm_factuality.leaderboard.check import check_submission, find_submissions
 from lm_factuality.leaderboard.rerun import describe_rerun
-from lm_factuality.leaderboard.rules import read_rules
+from lm_factuality.leaderboard.rules import leaderboard_names, read_rules
 from lm_factuality.leaderboard.site.board import Board, board_json, pages, to_board
 from lm_factuality.leaderboard.site.entries import (
     LeaderboardEntry,
@@ -62,6 +62,7 @@ def build_site(
         ConfigError: ``rules`` has no rules.
         DataError: There are no submissions, or ``out`` is no leaderboard.
     """
+    leaderboard_names(rules)  # A folder without rules is no reason to refuse submissions.
     # A link that the user names is meant. Those below are not followed.
     submissions = submissions.resolve()
     folders = find_submissions(submissions)

@@ -109,6 +109,15 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
     assert sum(each.to_send for _, each in AMBIGBIO.plan(lexical, docs, responses)) == 0
 
 
+def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
+    calls = []
+    for verify in ("fact", "page"):
+        with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
+            plans = dict(AMBIGBIO.plan(judge, [to_doc(respond(MERGED))], [[MERGED]]))
+        calls.append(plans["verifying"].at_most.calls)
+    assert calls == [12, 16]  # three facts by two pages, asked twice
+
+
 def test_settings_reach_the_results(lexical):
     benchmark = AmbigBio(linking="hungarian", protocol="code", knowledge="wiki.sqlite")
     docs, records = run(lexical, [APART], benchmark)
@@ -175,7 +184,7 @@ def test_means_are_over_responses_and_intervals_over_names():
         pytest.approx(3 / 4),
     )
     assert summary["respond_ratio"]["value"] == pytest.approx(4 / 5)
-    assert summary["unscored"] == {reason: 1}
+    assert summary["unscored"] == {"not decomposed": 1}
 
 
 def named(name: str, biography: JudgedBiography) -> JudgedBiography:

@@ -8,6 +8,7 @@ import pytest
 
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.types import from_record, read_verdicts, to_record
+from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from tests.report.conftest import abstention, biography
 
@@ -61,6 +62,24 @@ def test_what_does_not_fit_is_named(path, value, expected):
         from_record(changed(*path, to=value))
 
 
+FORGED = {
+    "score of another outcome": ((*CELL, "score"), 0.05, "supported, but its score is 0.05"),
+    "no score": ((*CELL, "score"), None, "supported, but its score is None"),
+    "unscored": ((*CELL, "outcome"), "unscored", "unscored, but its score is 0.5"),
+    "same fact": (("facts", 1), {"text": "Ada Lind was a baker.", "sentence": 0}, "there twice"),
+    "same text": (("facts", 1, "text"), "Ada Lind was a baker.", "different judgements"),
+    "ungrouped": (("ungrouped",), "no reply", "groups and a reason why it has none"),
+    "a fact in no group": (("groups",), [[0]], "do not hold each fact once"),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), FORGED.values(), ids=FORGED)
+def test_what_no_judge_decides_is_refused(path, value, expected):
+    AmbigBio().check_record({}, changed("problem", to=None))
+    with pytest.raises(ValueError, match=expected):
+        AmbigBio().check_record({}, changed(*path, to=value))
+
+
 @pytest.mark.parametrize("key", ["generation", "facts", "groups", "matrix", "evidence", "links"])
 def test_a_missing_key_is_named(key):
     record = changed("problem", to=None)
@@ -78,8 +97,16 @@ def test_records_come_back_as_they_were(read):
 
 @pytest.mark.parametrize(
     "line",
-    ["[]", "null", '{"generation": null}', "{", "[" * 100_000, json.dumps(to_record(biography()))],
+    ["[]", "null", '{"generation": null}', "{", "[" * 100_000],
 )
 def test_lines_that_are_no_verdicts_are_named(read, line):
     with pytest.raises(DataError, match="verdicts.jsonl:2: "):
         read(line)
+
+
+def test_verdicts_without_scores_are_drawn(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text(json.dumps(to_record(biography())), encoding="utf-8")
+    out = tmp_path / "page.html"
+    assert main(["page", "--verdicts", str(path), "--out", str(out)]) == 0
+    assert '"linking": "none"' in out.read_text(encoding="utf-8").replace('":"', '": "')

@@ -166,6 +166,16 @@ BROKEN = {
         {"columns": {"text": 3}},
         "metadata.columns.text is 3; expected a valid string",
     ),
+    "texts of a FACTOR file": (
+        {},
+        {"documents_of": "a.csv", "columns": {"text": "body"}},
+        "rows of FACTOR have no column for text",
+    ),
+    "prefixes of texts": (
+        {"dataset_path": "a.csv"},
+        {"columns": {"prefix": "a"}},
+        "texts have no column for prefix",
+    ),
     "stride": (
         {"dataset_path": "a.csv"},
         {"stride": 0},

@@ -33,6 +33,7 @@ from lm_factuality.benchmarks.factor_generation.judging import (
 )
 from lm_factuality.benchmarks.factor_generation.tally import (
     RIGHT,
+    UNSPLIT,
     WEIGHTED,
     WRONG,
     bound,
@@ -367,6 +368,9 @@ def test_the_table_by_hand():
     assert summary["true"]["value"] == pytest.approx(true)
     assert summary["false_wrong"]["value"] == 2 / 3
     assert summary["pairs_right"]["value"] == 8 / 12
+    rows = {name: entry["rows"] for name, entry in summary.items() if name.startswith("true")}
+    assert rows == {"true_right": 2, "true_wrong": 1, "true": 3, "true_pooled": 4}
+    assert summary["pairs_right"]["rows"] == 4
     assert summary["accuracy"]["worst"] < values["accuracy"] < summary["accuracy"]["best"]
     counts = {"true": 5, "false": 3, "neutral": 1}
     assert (summary["rows"], summary["generations"]) == (5, counts)
@@ -458,6 +462,27 @@ def test_a_tie_is_not_right_and_scores_that_are_missing_tell_nothing():
         2,
     )
     assert tally_row(document(problem="choice 3 is empty", no_fact="x"), verdict())[3:] == (0, 0)
+
+
+@pytest.mark.parametrize("gold", [-1, 4])
+def test_a_row_without_its_gold_is_in_neither_subset(gold):
+    assert tally_row(document(gold=gold), verdict(TRUE))[1:] == (UNSPLIT, [1, 0, 0, 0], 0, 0)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_an_accuracy_is_of_rows_with_a_true_or_a_false_generation(row):
+    verdicts = [verdict(NEUTRAL), verdict(FALSE)][: row + 1]
+    summary = FACTOR_GENERATION.summarise([document(0), document(1)][: row + 1], verdicts)
+    assert (summary["accuracy"]["rows"], summary["neutral"]["rows"]) == (row, row + 1)
+
+
+def test_a_document_needs_its_contradiction_but_no_accuracy_of_the_model():
+    doc = document()
+    del doc["factor_acc"]
+    assert FACTOR_GENERATION.check(doc, ["x"]) is None
+    assert FACTOR_GENERATION.row_metrics(doc, verdict(TRUE))["factor_acc"] is None
+    del doc["contradiction"]
+    assert "contradiction is missing" in (FACTOR_GENERATION.check(doc, ["x"]) or "")
 
 
 def test_documents_are_drawn_whole():

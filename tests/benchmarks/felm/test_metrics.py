@@ -145,6 +145,14 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no index": ([{"domain": "wk", "output": "1"}], "index is missing"),
     "unknown row": ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
     "twice": ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
+    "other domain": (
+        [{"index": "0", "domain": "math", "output": "1"}],
+        "row 0 is of domain 'wk', found 'math'",
+    ),
+    "other domain in a sample": (
+        [{"doc": {"index": "0", "domain": "math"}, "resps": [["1"]]}],
+        "row 0 is of domain 'wk', found 'math'",
+    ),
     "no text": (
         [{"index": "0", "domain": "wk", "output": 3}],
         "is 3; expected a valid string",

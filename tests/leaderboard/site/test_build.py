@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import find_submissions
 from lm_factuality.leaderboard.site import build as building
 from lm_factuality.leaderboard.site.build import MARK, build_site
@@ -154,6 +154,12 @@ def test_samples_without_a_report_cost_only_the_report(
     built = build_site(tmp_path / "submissions", tmp_path / "site", reports=True)
     assert built.models == 1
     assert not (tmp_path / "site" / "reports").exists()
+
+
+def test_a_folder_without_rules_refuses_nobody(submissions: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no rules of a leaderboard here"):
+        build_site(submissions, tmp_path / "site", rules=tmp_path)
+    assert not (tmp_path / "site").exists()
 
 
 def test_rules_of_the_working_folder_are_not_the_suites(
