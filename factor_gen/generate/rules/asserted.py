@@ -7,7 +7,7 @@ open it on Monday* and *do not open it on Tuesday* may both hold.
 import re
 
 from factor_gen.generate.rules.edits import SentenceEdit
-from factor_gen.generate.rules.sentence import Sentence, overlaps
+from factor_gen.generate.rules.sentence import TaggedSentence, overlaps
 
 REASONS = (
     "part of a fixed phrase",
@@ -26,7 +26,7 @@ _WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 
 
-def unasserted(sentence: Sentence, edit: SentenceEdit) -> str | None:
+def unasserted(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
     """Why the edit need not contradict the sentence: one of `REASONS`; None if nothing says so."""
     start, end, new = edit.replacements[0]
     clause = _CLAUSE_END.split(sentence.text[max(0, start - _NEAR) : start])[-1]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, edit
 from factor_gen.generate.rules.numbers import suffix
-from factor_gen.generate.rules.sentence import Sentence, overlaps
+from factor_gen.generate.rules.sentence import TaggedSentence, overlaps
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, SHORT_MONTHS, TIME, Entity
 from lm_factuality.ground.packages import load_yaml
@@ -33,7 +33,7 @@ _OFTEN_NO_MONTHS = ("May", "March")
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])")
 
 
-def dates(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Change each part of each date and time by itself."""
     for entity in sentence.entities:
         is_titled = overlaps(sentence.titles, entity.start, entity.end)
@@ -56,7 +56,9 @@ def dates(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
 # The steps below find changes of a date, in characters of its own text.
 
 
-def _other_number(sentence: Sentence, entity: Entity, rng: random.Random) -> Iterator[Replacement]:
+def _other_number(
+    sentence: TaggedSentence, entity: Entity, rng: random.Random
+) -> Iterator[Replacement]:
     """Another year, decade or century, on the same side of the sentence's others.
 
     One is before and one after the old, in any order, and `Sentence.spare` more may be either.
@@ -96,7 +98,7 @@ def _number(text: str) -> int:
 
 
 def _other_day(
-    sentence: Sentence, entity: Entity, rng: random.Random
+    sentence: TaggedSentence, entity: Entity, rng: random.Random
 ) -> Iterator[list[Replacement]]:
     """Another month, another day of the month, and both at once."""
     month, day = _MONTH.search(entity.text), _DAY_NUMBER.search(entity.text)
@@ -127,7 +129,7 @@ def _other_day(
         yield changes
 
 
-def _other_of_set(sentence: Sentence, text: str, rng: random.Random) -> Iterator[Replacement]:
+def _other_of_set(sentence: TaggedSentence, text: str, rng: random.Random) -> Iterator[Replacement]:
     """Another weekday, season, part of the day or quarter of the year."""
     for members in _TABLES["sets"]:
         pattern = rf"(?i:last |next |this |previous |past |coming )?({'|'.join(members)})s?"

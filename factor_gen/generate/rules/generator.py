@@ -17,7 +17,7 @@ from factor_gen.generate.rules.asserted import unasserted
 from factor_gen.generate.rules.contexts import Contexts, load
 from factor_gen.generate.rules.edits import SentenceEdit, apply, described, finish
 from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list
-from factor_gen.generate.rules.sentence import MORE_VALUES, Sentence, read
+from factor_gen.generate.rules.sentence import MORE_VALUES, TaggedSentence, read
 from factor_gen.generate.rules.substitutes import substitutes
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
@@ -26,7 +26,7 @@ from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
 
-Operator = Callable[[Sentence, random.Random], Iterable[SentenceEdit]]
+Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
 
 OPERATORS: Mapping[str, Operator] = {
     "antonym": partial(substitutes, "antonym"),
@@ -126,7 +126,7 @@ class RulesGenerator:
 
 
 def _english_edits(
-    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
+    sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
 ) -> list[SentenceEdit]:
     """The edits of a sentence that contradict it.
 
@@ -145,7 +145,7 @@ def _english_edits(
 
 
 def _contradicting(
-    sentence: Sentence, types: Sequence[str], seed: str, lost: Counter[str]
+    sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
 ) -> list[SentenceEdit]:
     """The edits by each operator, of which those of one are in a random order."""
     lost.clear()

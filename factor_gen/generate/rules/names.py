@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from factor_gen.generate.compatible import is_within
 from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import AGENCIES, Sentence, overlaps
+from factor_gen.generate.rules.sentence import AGENCIES, TaggedSentence, overlaps
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
 from factor_gen.text.conditions import Place
@@ -15,7 +15,7 @@ from factor_gen.text.names import FIRST_NAMES, places, related
 _MOST_NAMES = 2  # of the document for each name
 
 
-def document_names(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def document_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put a person, place or organisation of the text before in the place of another.
 
     Every mention of the name is replaced, and none if one of them is part of a longer name.
@@ -36,18 +36,18 @@ def document_names(sentence: Sentence, rng: random.Random) -> Iterator[SentenceE
             yield edit("name", error_type, *((start, end, name) for start, end in spans))
 
 
-def _place(sentence: Sentence, entity: Entity, **facts: Iterable[object]) -> Place:
+def _place(sentence: TaggedSentence, entity: Entity, **facts: Iterable[object]) -> Place:
     kind, name = [entity.kind], [entity.text]
     return sentence.place_of(entity.start, entity.end, kind=kind, name=name, **facts)
 
 
-def _is_whole(sentence: Sentence, entity: Entity) -> bool:
+def _is_whole(sentence: TaggedSentence, entity: Entity) -> bool:
     """Whether the name stands by itself and is no part of another, as *City* in *City, State*."""
     is_named = entity.text in AGENCIES or overlaps(sentence.titles, entity.start, entity.end)
     return not is_named and not _place(sentence, entity).meets("no whole name")
 
 
-def _is_spot(sentence: Sentence, entity: Entity) -> bool:
+def _is_spot(sentence: TaggedSentence, entity: Entity) -> bool:
     """Whether neither the dateline nor another name says in which place something is.
 
     *NAIROBI ... Kenya's central bank* and *In Japan the Japanese* would be at odds with a change.
@@ -60,7 +60,7 @@ def _is_spot(sentence: Sentence, entity: Entity) -> bool:
     return not is_dated and not any(is_within(name, entity.text) for name in others)
 
 
-def _fitting_names(sentence: Sentence, entity: Entity) -> Iterator[str]:
+def _fitting_names(sentence: TaggedSentence, entity: Entity) -> Iterator[str]:
     """The names before the sentence that may stand for one in it.
 
     They are of its kind, of as many words, and with an article if it has one.
@@ -93,7 +93,7 @@ def _class(name: str) -> str:
     return "city" if "city" in sort or sort == "capital" else sort
 
 
-def _is_named(sentence: Sentence, name: str) -> bool:
+def _is_named(sentence: TaggedSentence, name: str) -> bool:
     """Whether the sentence names the same: a part of the name, or another name for it."""
     capitals = {word for word in name.split() if word[0].isupper()}
     if not capitals.isdisjoint(token.text for token in sentence.tokens):

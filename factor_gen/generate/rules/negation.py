@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sentence import TaggedSentence
 from factor_gen.generate.rules.substitutes import form_of
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
@@ -35,7 +35,7 @@ class Denial(NamedTuple):
     """In other words, such as *never rose*."""
 
 
-def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def taken_back(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Make *rose* of *did not rise*, and *can* of *cannot*."""
     for i, word in enumerate(sentence.small):
         is_denial = word == "cannot" or word in WORDS["not"]
@@ -54,7 +54,7 @@ def taken_back(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]
             yield edit("negation removed", PREDICATE, (*sentence.span(first, end), affirmed))
 
 
-def added(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def added(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Make *did not rise* of *rose*, and *will not* of *will*; seldom, see `ADDED`."""
     possible = denials(sentence)
     if not sentence.every:
@@ -64,7 +64,7 @@ def added(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
         yield edit("negation added", PREDICATE, (*span, denial.new))
 
 
-def in_time(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def in_time(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put each denial in other words where nothing else is left: *is no longer*, *was never*."""
     if not sentence.spare or sentence.place(0).meets("no second denial"):
         return
@@ -74,7 +74,7 @@ def in_time(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
 
 
 @lru_cache(maxsize=1)  # Two operators ask for them, one after the other.
-def denials(sentence: Sentence) -> list[Denial]:
+def denials(sentence: TaggedSentence) -> list[Denial]:
     """Find each way in which the sentence can be denied."""
     found = [(i, _FORBIDDEN) for i in _orders(sentence)]
     # "To see the list, the button is not used" would deny the purpose.
@@ -89,7 +89,7 @@ def denials(sentence: Sentence) -> list[Denial]:
     return ways
 
 
-def _orders(sentence: Sentence) -> Iterator[int]:
+def _orders(sentence: TaggedSentence) -> Iterator[int]:
     """The verbs that order something: *press the key*, also after *to change it,*."""
     starts = [0]
     opening = sentence.small[:_FARTHEST_ORDER]
@@ -101,7 +101,7 @@ def _orders(sentence: Sentence) -> Iterator[int]:
             yield i
 
 
-def _denial(sentence: Sentence, i: int) -> str:
+def _denial(sentence: TaggedSentence, i: int) -> str:
     """How the verb at a token is denied: a result of the table ``denials``.
 
     Returns:

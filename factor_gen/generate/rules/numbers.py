@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sentence import TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
 
@@ -23,7 +23,7 @@ _MOST_DIGITS = 12
 _TRIES = 6
 
 
-def numbers(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def numbers(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Change quantities, money, percentages and durations.
 
     They are circumstances, how much or how long an event was, and no subject or object of it
@@ -60,7 +60,9 @@ def suffix(value: int) -> str:
     return {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
 
 
-def _other_numbers(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
+def _other_numbers(
+    sentence: TaggedSentence, entity: Entity, old: str, rng: random.Random
+) -> list[str]:
     kinds = (NUMBER, MONEY) if entity.kind in (NUMBER, MONEY) else (entity.kind,)
     alike = [near for near in sentence.entities if near.kind in kinds and near is not entity]
     values = [_value(near.text) for near in alike]
@@ -72,7 +74,9 @@ def _other_numbers(sentence: Sentence, entity: Entity, old: str, rng: random.Ran
     return list(dict.fromkeys(filter(None, new_values)))[: 2 + sentence.spare]
 
 
-def _other_words(sentence: Sentence, entity: Entity, old: str, rng: random.Random) -> list[str]:
+def _other_words(
+    sentence: TaggedSentence, entity: Entity, old: str, rng: random.Random
+) -> list[str]:
     """Other numbers in words; not for *one*, which is a pronoun too often."""
     names, reach, wanted = (TENS, 2, 1) if old in TENS else (CARDINALS[:12], 3, 2)
     if old not in names or old == CARDINALS[0]:

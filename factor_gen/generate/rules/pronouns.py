@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import Sentence, overlaps
+from factor_gen.generate.rules.sentence import TaggedSentence, overlaps
 from factor_gen.generate.rules.words import LISTS
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import PERSON
@@ -18,7 +18,7 @@ _OTHER_SEX = dict(zip((*_HE, *_SHE), (*_SHE, *_HE), strict=True))
 _OTHER_POSSESSIVE = {"his": "her", "her": "his"}
 
 
-def other_sex(sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def other_sex(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Make a *she* of every *he*, with *his* and *him*, or the other way round.
 
     Nothing is changed where something else says which it is.

@@ -53,7 +53,7 @@ class Mention(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sentence:
+class TaggedSentence:
     """The completion, and the names of the text before it. Only itself is equal to it."""
 
     text: str
@@ -174,7 +174,7 @@ def overlaps(spans: Iterable[Span], start: int, end: int) -> bool:
 
 def read(
     tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None
-) -> Sentence:
+) -> TaggedSentence:
     """Analyse a completion and name what stands before it.
 
     A name of no clear kind has the kind that it, or the person of that surname, has elsewhere.
@@ -205,4 +205,4 @@ def read(
         mentions.append(Mention(name.text, kind_of(name), has_article))
     entities = tuple(name._replace(kind=kind_of(name)) for name in analysis.entities)
     contexts = contexts or Contexts()
-    return Sentence(analysis.text, analysis.tokens, entities, tuple(mentions), contexts)
+    return TaggedSentence(analysis.text, analysis.tokens, entities, tuple(mentions), contexts)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import Sentence
+from factor_gen.generate.rules.sentence import TaggedSentence
 from factor_gen.generate.rules.words import (
     ANTONYM,
     FORMS,
@@ -17,7 +17,9 @@ from factor_gen.generate.rules.words import (
 _MOST_OTHERS = 2  # edits of one word
 
 
-def substitutes(operator: str, sentence: Sentence, rng: random.Random) -> Iterator[SentenceEdit]:
+def substitutes(
+    operator: str, sentence: TaggedSentence, rng: random.Random
+) -> Iterator[SentenceEdit]:
     """Replace each word of the operator's lines where another may stand.
 
     Where two begin with the same word, the longer is meant: *set up*, and not *set*.
@@ -48,7 +50,7 @@ def substitutes(operator: str, sentence: Sentence, rng: random.Random) -> Iterat
 
 
 def _fitting(
-    operator: str, sentence: Sentence, i: int, end: int, listed: Listed
+    operator: str, sentence: TaggedSentence, i: int, end: int, listed: Listed
 ) -> list[Substitute]:
     """What may stand for the tokens, by the tables of ``conditions.yaml``.
 
@@ -77,7 +79,7 @@ def _fitting(
     return others
 
 
-def form_of(sentence: Sentence, i: int, possible: Sequence[str]) -> str:
+def form_of(sentence: TaggedSentence, i: int, possible: Sequence[str]) -> str:
     """Tell the form of the verb at token ``i``.
 
     Args:

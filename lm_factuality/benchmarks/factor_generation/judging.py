@@ -24,18 +24,24 @@ _KIND = "mark"  # of the subjects of the prompt
 
 
 @dataclass(frozen=True)
-class GenerationDocument:
-    """What the judge and the scores need of a document."""
+class FactOfDocument:
+    """The fact in which the two versions of a document's sentence differ."""
 
-    doc_id: str
-    prefix: str
-    problem: str
     no_fact: str
     stem: str
     true: str
     false: str
     true_edit: str
     false_edit: str
+
+
+@dataclass(frozen=True)
+class GenerationDocument(FactOfDocument):
+    """What the judge and the scores need of a document."""
+
+    doc_id: str
+    prefix: str
+    problem: str
     choices: list[Any]
     gold: StrictInt
     contradiction: StrictInt

@@ -11,11 +11,11 @@ import pytest
 from factor_gen.generate.rules import negation
 from factor_gen.generate.rules.edits import SentenceEdit, apply, finish
 from factor_gen.generate.rules.generator import OPERATORS
-from factor_gen.generate.rules.sentence import Sentence, read
+from factor_gen.generate.rules.sentence import TaggedSentence, read
 from factor_gen.text.pattern import PatternTagger
 
 TAGGER = PatternTagger()
-Operator = Callable[[Sentence, random.Random], Iterable[SentenceEdit]]
+Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
 
 
 def operator(name: str) -> Operator:
@@ -39,5 +39,5 @@ def results(operator: Operator, text: str, prefix: str = "", tries: int = 12) ->
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every chance to change a word, however rare the new one is."""
     monkeypatch.setattr(
-        Sentence, "drawn", lambda _, rng, old, others: rng.sample(list(others), len(others))
+        TaggedSentence, "drawn", lambda _, rng, old, others: rng.sample(list(others), len(others))
     )

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from factor_gen.generate.rules import negation
-from factor_gen.generate.rules.sentence import Sentence, read
+from factor_gen.generate.rules.sentence import TaggedSentence, read
 from factor_gen.generate.rules.words import DATA, frequency
 from factor_gen.text.lists import rows
 from tests.factor_gen.cases import cases_by_key
@@ -66,7 +66,7 @@ def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
 def test_a_word_gives_way_to_another_as_often_as_that_is_met(
     old: str, other: str, every: bool, share: float | None
 ) -> None:
-    sentence = Sentence("It is a mill.", (), (), (), every=every)
+    sentence = TaggedSentence("It is a mill.", (), (), (), every=every)
     drawn = [sentence.drawn(random.Random(seed), old, [other]) for seed in range(4000)]
     expected = min(1.0, frequency(other) / frequency(old)) if share is None else share
     assert drawn.count([other]) / 4000 == pytest.approx(expected, abs=0 if share else 0.03)
