@@ -95,7 +95,8 @@ def test_metrics_verdicts_and_a_table(judge, tmp_path, capsys):
     assert judge() == 0
     metrics, verdicts = read(tmp_path / "judged")
     assert metrics["wrong_segments"] == {"knowledge": 1, "reasoning": 1}
-    assert metrics["unscored"] == {"no answer: empty": 1}
+    assert metrics["unscored"] == {}
+    assert metrics["no_answer"] == {"empty": 1}
     assert metrics["about"]["judge"]["name"] == "my_judge"
     assert metrics["about"]["samples"] == ["samples_felm_gen.jsonl"]
     assert [each["index"] for each in verdicts] == [row[0] for row in ROWS]
@@ -129,8 +130,8 @@ def test_a_dry_run_sends_nothing(judge, server, tmp_path, capsys):
 def test_the_lexical_judge_needs_no_server(judge, tmp_path, capsys):
     assert judge(name="lexical") == 0
     metrics, _ = read(tmp_path / "judged")
-    assert metrics["unscored"] == {"no evidence": 2, "no answer: empty": 1}
-    assert "Unscored: no evidence 2, no answer: empty 1." in capsys.readouterr().out
+    assert (metrics["unscored"], metrics["no_answer"]) == ({"no evidence": 2}, {"empty": 1})
+    assert "Unscored: no evidence 2." in capsys.readouterr().out
 
 
 def test_bad_samples_are_refused_before_anything_is_asked(judge, samples, server, capsys):
