@@ -161,7 +161,9 @@ def find_engine(
     tolerance = _TOLERANCE.get(next(model.parameters()).dtype, _TOLERANCE[torch.float32])
     for sequence, targets in zip(sequences, forest.answers, strict=True):
         tokens = torch.tensor([sequence], device=device_of(model))
-        expected = torch.log_softmax(model(tokens[:, :-1]).logits[0].double().cpu(), dim=-1)
+        expected = torch.log_softmax(
+            model(input_ids=tokens[:, :-1]).logits[0].double().cpu(), dim=-1
+        )
         following = tokens[0, 1:, None].cpu()
         logprobs = expected.gather(1, following)[:, 0].numpy()
         worst = float(np.max(np.abs(scores.logprobs[targets] - logprobs)))
