@@ -7,6 +7,7 @@ says which command judges what was kept."""
 import abc
 import dataclasses
 import datetime
+import hashlib
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from lm_eval.api.filter import Filter, FilterEnsemble
 from lm_eval.filters.selection import TakeFirstFilter
@@ -47,6 +48,15 @@ def raise_failures() -> None:
     failures = current_run().failures
     if failures:
         raise BackendDown("\n".join(failures))
+
+
+class SavedGenerations(NamedTuple):
+    """What one process has kept for a judge that fails."""
+
+    path: Path
+
+    documents: str
+    """A hash of the documents."""
 
 
 @dataclass(frozen=True)
@@ -113,21 +123,27 @@ class Judging(Filter):  # type: ignore[misc]
         outcomes = from_all_processes((saved, failure))
         reasons = dict.fromkeys(reason for _, reason in outcomes if reason is not None)
         if reasons and is_first_process():
-            advice = self._advice(" / ".join(reasons), [files for files, _ in outcomes])
+            advice = self._advice(" / ".join(reasons), [generations for generations, _ in outcomes])
             current_run().failures.append(advice)
             logger.error("%s", advice)
         return verdicts
 
-    def _advice(self, failure: str, files: Sequence[Path]) -> str:
-        """Say what happened, and what judges the generations without the model."""
-        samples = list(map(str, files))
+    def _advice(self, failure: str, saved: Sequence[SavedGenerations]) -> str:
+        """Say what happened, and what judges the generations without the model.
+
+        Processes with the same documents count once, as no two files may have the same ones.
+        """
+        files: dict[str, str] = {}
+        for generations in saved:
+            files.setdefault(generations.documents, str(generations.path))
+        samples = list(files.values())
         command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples]
         command += ["--judge", self.name]
         if self.settings:
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
             command += ["--store", str(self.store)]
-        command += ["--out", str(files[0].with_suffix(""))]
+        command += ["--out", str(saved[0].path.with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nNothing is lost: the generations"
             " are kept, and so is what was answered. When this is fixed, judge them without the"
@@ -135,13 +151,16 @@ class Judging(Filter):  # type: ignore[misc]
         )
 
 
-def _save(task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]) -> Path:
-    """Write generations to a file, and return its path."""
+def _save(
+    task: str, docs: Sequence[Mapping[str, Any]], responses: Sequence[Sequence[str]]
+) -> SavedGenerations:
+    """Write generations to a file."""
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H-%M-%S.%f")
     rank = f"_rank{os.environ.get('RANK', '0')}" if _world_size() > 1 else ""
     path = (current_run().folder or cache_folder()) / "generations" / f"{task}_{now}{rank}.jsonl"
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
-    return path
+    documents = "\n".join(to_line(doc, []) for doc in docs)
+    return SavedGenerations(path, hashlib.sha256(documents.encode()).hexdigest())
 
 
 class JudgedTask(SuiteTask):

@@ -306,6 +306,20 @@ def test_the_first_of_two_processes_tells_how_to_judge_the_share_of_both(tmp_pat
     assert [len(Path(file).read_text(encoding="utf-8").splitlines()) for file in files] == [3, 2]
 
 
+def test_the_advice_names_one_file_of_processes_with_the_same_documents(tmp_path):
+    from judges.config import JudgeConfig
+    from lm_factuality.harness.judging import Judging, SavedGenerations
+
+    judging = Judging(FELM_GEN, JudgeConfig("lexical", "lexical"), "lexical", None, {})
+    saved = [
+        SavedGenerations(tmp_path / f"rank{rank}.jsonl", documents)
+        for rank, documents in enumerate(("same", "same", "others"))
+    ]
+    command = shlex.split(judging._advice("it is down", saved).splitlines()[-1])
+    files = command[command.index("--samples") + 1 : command.index("--judge")]
+    assert [Path(file).stem for file in files] == ["rank0", "rank2"]
+
+
 def _one_of_two(rank: int, folder: Path, found) -> None:
     """Judges every other document; the judge of the second process is down."""
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
