@@ -53,11 +53,6 @@ class Candidate:
     Of doubtful candidates only as many are chosen as are lacking, those of 1 first.
     """
 
-    @property
-    def is_compound(self) -> bool:
-        """Whether it was put together of two others; see :func:`factor_gen.choose.compounds`."""
-        return " + " in self.generator
-
 
 class Sentence(NamedTuple):
     """Where a sentence of a document begins and ends."""

@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
@@ -39,7 +39,7 @@ from lm_factuality.harness.requests import (
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "word_answers"
-WAYS = ("auto", "logprobs", "words")
+Way: TypeAlias = Literal["auto", "logprobs", "words"]
 """By what to answer: log-probabilities, the words that the model writes, or the first if it can."""
 
 _LEADS = ("", " ")  # a template may leave the space before an answer to the model
@@ -61,7 +61,7 @@ def word_answers(
 
     Args:
         lm: Any model of lm_eval.
-        requests: Their arguments are the prompt, the words, one of `WAYS`, generation arguments,
+        requests: Their arguments are the prompt, the words, a `Way`, generation arguments,
             and the tokens to think if the model is to think.
         disable_tqdm: Whether to show no progress.
 

@@ -112,14 +112,6 @@ def detectable(stderr: float) -> float:
     return (Z95 + Z80) * stderr
 
 
-def normal_p(difference: float, stderr: float) -> float:
-    """Return the two-sided p-value of a difference with a normal error.
-
-    It is for models that did not answer the same rows.
-    """
-    return float(2 * norm.sf(abs(difference) / stderr)) if stderr else float(difference == 0)
-
-
 def _p_of_counts(sizes: NDArray[np.int_], total: int) -> float:
     """Return the exact p-value for whole sizes.
 

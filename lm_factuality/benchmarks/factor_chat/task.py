@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 )
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import answers
+from lm_factuality.harness.answers import Way
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.suite_task import TaskSettings, without_chat
@@ -27,7 +28,7 @@ class ChatMetadata(FactorMetadata):
     """The settings of a task."""
 
     protocol: Literal["statements", "letters"] = "statements"  # type: ignore[assignment]
-    answers: Literal["auto", "logprobs", "words"] = "auto"
+    answers: Way = "auto"
     caution: str = ""
 
 
@@ -43,7 +44,7 @@ class FactorChatTask(FactorTask):
     """FACTOR's rows for models that answer: is this sentence true?
 
     Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names data as those of FACTOR do. Its
-    ``metadata`` also has ``protocol`` (`PROTOCOLS`) and ``answers`` (`answers.WAYS`).
+    ``metadata`` also has ``protocol`` (`PROTOCOLS`) and ``answers`` (`answers.Way`).
     """
 
     declared = BENCHMARK
