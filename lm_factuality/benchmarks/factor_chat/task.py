@@ -11,6 +11,7 @@ from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_chat.metrics import (
     LETTERS,
+    LETTERS_CAUTION,
     POSITION,
     PROTOCOLS,
     row_metrics,
