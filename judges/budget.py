@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.config import JudgeConfig
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 
 _LOOK_AGAIN = 0.05  # seconds until a thread asks again whether there is money for its call
 
@@ -37,13 +37,13 @@ class Purse:
             aside for them, so it is worth asking again.
 
         Raises:
-            BackendDown: There is no room, and no call is under way that could make any.
+            BackendDownError: There is no room, and no call is under way that could make any.
         """
         with self._lock:
             if self.limit is not None and self.spent + self._reserved + worst > self.limit:
                 if self._calls_under_way:
                     return False
-                raise BackendDown(
+                raise BackendDownError(
                     f"max_cost of ${self.limit:g} leaves no room for another call: "
                     f"${self.spent:.6f} is spent, and the next may cost ${worst:.6f}; what was"
                     " answered is kept: run the same command again to go on with a fresh budget"
@@ -139,7 +139,7 @@ class Budget:
             The bill, in which the caller notes what it knows.
 
         Raises:
-            BackendDown: The call could cost more than is left.
+            BackendDownError: The call could cost more than is left.
         """
         longest = request.decoding.max_tokens
         expected = self._counter.expected(request) + longest

@@ -29,7 +29,7 @@ from judges.typed import (
     read_reply,
     schema_of,
 )
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.thinking import ROOM_TO_THINK, without_thinking
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Judge(AbstractContextManager["Judge"]):
             The answers of each subject, in the order of ``subjects``.
 
         Raises:
-            BackendDown: Nothing gets through. Answers received so far stay in the store.
+            BackendDownError: Nothing gets through. Answers received so far stay in the store.
             ConfigError: The prompt cannot be rendered.
             DataError: The store cannot be used.
         """
@@ -316,8 +316,8 @@ def ask(
         The answers in the order of ``requests``.
 
     Raises:
-        BackendDown: As the backend raises it. What arrived before is in the store, as it is after
-            a KeyboardInterrupt.
+        BackendDownError: As the backend raises it. What arrived before is in the store, as it is
+            after a KeyboardInterrupt.
         DataError: The store cannot be used.
     """
     keys = _keys(backend, requests)
@@ -391,7 +391,7 @@ def _send(
         if isinstance(arrivals, Generator):
             arrivals.close()
     if unanswered:
-        raise BackendDown(
+        raise BackendDownError(
             f"{backend.identity}: {len(unanswered)} of {len(keys)} requests came back without an"
             " answer"
         )

@@ -82,7 +82,7 @@ def verify(
         unscored unasked.
 
     Raises:
-        BackendDown: Nothing gets through. What was answered before is kept.
+        BackendDownError: Nothing gets through. What was answered before is kept.
     """
     subjects = [pair.subject for pair in pairs if not pair.problem]
     samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))

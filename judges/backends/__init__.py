@@ -41,7 +41,7 @@ class Backend(ABC):
             gets none, after the retries that the backend makes, has an answer with ``error``.
 
         Raises:
-            BackendDown: Nothing gets through, so that going on would only turn the rest into
+            BackendDownError: Nothing gets through, so that going on would only turn the rest into
                 errors.
         """
 

@@ -16,7 +16,7 @@ from judges.capabilities import Capabilities, capabilities
 from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
 from judges.lexical.words import ReadPassage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
-from lm_factuality.ground.errors import BackendDown, FactualityError
+from lm_factuality.ground.errors import BackendDownError, FactualityError
 from lm_factuality.ground.packages import first_line, loading
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClassifierBackend(Backend):
         """See `judges.backends.Backend`; some batches at a time.
 
         Raises:
-            BackendDown: The model fails, or is none.
+            BackendDownError: The model fails, or is none.
         """
         step = _BATCHES * self._config.batch_size
         for start in range(0, len(requests), step):
@@ -104,7 +104,7 @@ class ClassifierBackend(Backend):
                 )
             self._support.update(zip(new, self._model.support(new), strict=True))
         except (FactualityError, RuntimeError) as error:  # torch: no memory, no such device
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {config.name}: {first_line(error)}; what was answered is kept"
             ) from error
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend
-from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
+from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class LmEvalBackend(Backend):
         would cut off its beginning.
 
         Raises:
-            BackendDown: The model cannot be loaded or fails.
+            BackendDownError: The model cannot be loaded or fails.
         """
         model = self._loaded()
         size = getattr(model, "batch_size", None)
@@ -103,7 +103,7 @@ class LmEvalBackend(Backend):
             self._model = self._class.create_from_arg_obj({**_device(self._class), **self._args})
         except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
             args = ", ".join(f"{name}={value}" for name, value in self._args.items())
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
             ) from error
         tokenizer = getattr(self._model, "tokenizer", None)
@@ -146,7 +146,7 @@ class LmEvalBackend(Backend):
                 texts = self._model.generate_until(requests, disable_tqdm=True)
                 return list(map(with_marks, texts))
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App, one_of
 from lm_factuality.ground.console import print_table, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -145,7 +145,7 @@ def judge(
     print_table(f"{task}, judged by {config.name}", columns, rows, notes)
     sys.stdout.write(f"Written to {out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
-        raise BackendDown(
+        raise BackendDownError(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}"
         )
 

@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
 )
 from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines, to_model
 
@@ -62,7 +62,7 @@ def verify_file(
 
     Raises:
         DataError: A line cannot be read. Nothing is asked then.
-        BackendDown: The judge has no verdict at all.
+        BackendDownError: The judge has no verdict at all.
     """
     expected = "expected JSONL of claim and passages"
     advice = "Nothing was asked; fix these lines and try again."
@@ -87,7 +87,7 @@ def verify_file(
     write_lines(out, rows)
     _print_summary(verdicts, out, config.name)
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
-        raise BackendDown(
+        raise BackendDownError(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0].reason}"
         )
 

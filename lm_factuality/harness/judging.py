@@ -27,7 +27,7 @@ from judges.certificates import find_certificate
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from lm_factuality.ground.console import is_first_process
-from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
@@ -43,11 +43,11 @@ def raise_failures() -> None:
     """Raise what judges that failed in this run said.
 
     Raises:
-        BackendDown: There are failures.
+        BackendDownError: There are failures.
     """
     failures = current_run().failures
     if failures:
-        raise BackendDown("\n".join(failures))
+        raise BackendDownError("\n".join(failures))
 
 
 class SavedGenerations(NamedTuple):

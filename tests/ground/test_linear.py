@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
-from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
+from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, no_answer, pieces_of
 from lm_factuality.benchmarks.longform.benchmark import prose
@@ -57,8 +57,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
     "word": lambda text: read_word(text, ("True", "False")),
-    "completion": lambda text: complete("The bridge ", text),
-    "end of a prefix": end_of,
+    "completion": lambda text: complete_sentence("The bridge ", text),
+    "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": pieces_of,
     "prose": prose,

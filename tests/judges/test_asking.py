@@ -18,7 +18,7 @@ from judges.backends import Backend
 from judges.backends.openai_http import OpenAIBackend
 from judges.judge import ask
 from judges.store import AnswerStore
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from tests.conftest import REPOSITORY
 from tests.judges.server import Act, JudgeServer
 
@@ -124,7 +124,9 @@ def _raise(error: BaseException) -> Callable[[], None]:
     return trouble
 
 
-@pytest.mark.parametrize("error", [BackendDown("gone"), KeyboardInterrupt(), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "error", [BackendDownError("gone"), KeyboardInterrupt(), RuntimeError("a bug")]
+)
 def test_what_came_before_an_error_is_kept(store, error):
     with pytest.raises(type(error)):
         quietly(Echo(3, _raise(error)), store, prompts(8))

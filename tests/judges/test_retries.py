@@ -9,7 +9,7 @@ import pytest
 from judges.backends.openai_http import FIRST, LONGEST, LONGEST_ASKED, delay
 from judges.backends.server import seconds_of
 from judges.budget import Pace, Purse
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_purse_waits_for_calls_under_way_before_it_gives_up():
     assert purse.reserve(6)
     purse.settle(6, 5)
     assert purse.spent == 6
-    with pytest.raises(BackendDown, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
+    with pytest.raises(BackendDownError, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
         purse.reserve(6)
 
 
@@ -68,7 +68,7 @@ def test_threads_never_overspend_a_purse():
             try:
                 if purse.reserve(2):
                     purse.settle(2, 1)
-            except BackendDown:
+            except BackendDownError:
                 return
 
     threads = [threading.Thread(target=spend) for _ in range(4)]

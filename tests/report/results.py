@@ -38,7 +38,7 @@ def write_results(
             for name, task in tasks.items()
         },
         "configs": {
-            name: {"metadata": {"suite_version": "0.1.0", **task["metadata"]}}
+            name: {"metadata": {"suite_version": "0.2.0", **task["metadata"]}}
             for name, task in tasks.items()
         },
         "versions": dict.fromkeys(tasks, 1.0),

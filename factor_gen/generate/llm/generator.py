@@ -27,7 +27,7 @@ from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
 from judges.typed import Typed
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.suite import read_config
 
 _RULES = 4  # raised when what is read in the same answers can change
@@ -109,8 +109,8 @@ class LLMGenerator:
         """Set the contradictions that could be read, and count those that could not.
 
         Raises:
-            BackendDown: The model cannot be reached, or gave no answer to some requests. What it
-                answered is kept.
+            BackendDownError: The model cannot be reached, or gave no answer to some requests.
+                What it answered is kept.
             ConfigError: A prompt of the user's own cannot be rendered.
         """
         replies: dict[tuple[str, str], list[Typed[Contradictions]]] = {}
@@ -184,7 +184,7 @@ def _require_answers(answers: Sequence[Answer]) -> None:
     befalls most of them.
 
     Raises:
-        BackendDown: Some failed. The text says how many, and why the first did.
+        BackendDownError: Some failed. The text says how many, and why the first did.
     """
     failed = [
         answer.error or "an answer without a text"
@@ -196,7 +196,7 @@ def _require_answers(answers: Sequence[Answer]) -> None:
         return
     advice = "" if passing else "; change the judge's YAML, or leave these documents out"
     first = (passing or failed)[0]
-    raise BackendDown(
+    raise BackendDownError(
         f"{len(failed)} of {len(answers)} requests failed, the first because: {first}{advice}; what"
         " was answered is kept"
     )

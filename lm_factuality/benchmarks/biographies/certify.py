@@ -32,7 +32,7 @@ from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
@@ -292,7 +292,7 @@ class StepTrial:
     def measure(self, judge: Judge) -> JsonObject:
         rows, unscored = self._count(self.ask(judge))
         if not rows:
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {unscored['responses']} responses:"
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )

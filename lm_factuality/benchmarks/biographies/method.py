@@ -140,7 +140,8 @@ class AmbigBio(JudgedMethod):
         """Find the facts, groups, judgements and links of each text.
 
         Raises:
-            BackendDown, DataError: As ``Judge.ask`` raises them. Nothing that was answered is lost.
+            BackendDownError, DataError: As ``Judge.ask`` raises them. Nothing that was answered is
+                lost.
         """
         judged = [self.prepare(text) for text in texts]
         for step in (self.decompose, self.group, self.verify):

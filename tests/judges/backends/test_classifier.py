@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.lexical.words import ReadPassage
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import BackendDown, ConfigError, ModelError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.test_support import CLAIMS, TEXT
 
@@ -140,7 +140,7 @@ def test_a_model_that_fails_is_a_judge_that_is_down(write_judge, folders, tmp_pa
     config = load_judge_config(write_judge(model=str(folders["roberta"]), family="nli"))
     with (
         Judge.open(config, tmp_path / "a.sqlite") as judge,
-        pytest.raises(BackendDown, match="judge minicheck: .*its labels are"),
+        pytest.raises(BackendDownError, match="judge minicheck: .*its labels are"),
     ):
         verify(judge, PAIRS)
 
