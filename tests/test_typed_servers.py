@@ -70,13 +70,13 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
         "biographies/decompose",
         decompose.FactsReply,
         AMBIGBIO.sentence_subjects(
-            [AMBIGBIO.begin(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
+            [AMBIGBIO.prepare(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
         )[0],
     ),
     "grouping": (
         "biographies/group",
         decompose.GroupsReply,
-        decompose.group_subject(
+        decompose.grouping_subject(
             JudgedBiography(
                 GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
                 (SENTENCE,),

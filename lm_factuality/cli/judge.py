@@ -91,7 +91,7 @@ def judge(
     from judges.certificates import find_certificates
     from judges.judge import Judge
     from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import refuse_unable
@@ -105,7 +105,7 @@ def judge(
         docs, responses = read_samples(samples, generation)
     else:
         read = read_generations(generations or ())
-        docs = [to_doc(response) for response in read]
+        docs = [generation_to_doc(response) for response in read]
         responses = [(response.output,) for response in read]
     with Judge.open(config, store) as opened:
         if dry_run:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.lexical.fit_facts import fit_files, main, match
+from bench.lexical.fit_facts import fit_files, main, match_texts
 from judges.lexical.model import COEFFICIENTS, load_lexical_model
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
 from lm_factuality.benchmarks.biographies.types import GeneratedText
@@ -24,7 +24,7 @@ def test_facts_find_the_text_that_they_are_from():
     )
     other = (DecidedFact("Cy Dahl painted a barn.", True, None),)
     responses = [None, DecidedResponse(facts, ()), DecidedResponse(other, ())]
-    found = list(match(responses, [generation(text) for text in texts]))
+    found = list(match_texts(responses, [generation(text) for text in texts]))
     assert [(response.facts, each.output) for response, each in found] == [(facts, texts[1])]
 
 

@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.biographies.certify import (
 from lm_factuality.benchmarks.biographies.decisions import (
     DecidedFact,
     DecidedResponse,
-    KnownResponse,
+    ReleasedResponse,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.certifiable import Wanted
@@ -62,7 +62,7 @@ def known(grouped=FACTS[1:], facts=FACTS):
     decided = DecidedResponse(
         tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
     )
-    return KnownResponse(
+    return ReleasedResponse(
         GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
     )
 

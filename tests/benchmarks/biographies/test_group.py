@@ -11,8 +11,8 @@ from lm_factuality.benchmarks.biographies.decompose import (
     Groups,
     GroupsReply,
     check_groups,
-    sentences_of,
-    to_groups,
+    reply_to_groups,
+    response_sentences,
 )
 
 SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
@@ -21,7 +21,7 @@ SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 def grouping(text: str, finish_reason: str = "stop") -> Groups | str:
     """The groups of a reply, or what is wrong with it."""
     read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, check_groups)
-    return to_groups(read.value) if read.value else read.problem
+    return reply_to_groups(read.value) if read.value else read.problem
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_not_clear_is_a_problem(text, finish_reason, problem):
 
 
 def groups_by_rules(name: str, text: str) -> list[list[str]]:
-    sentences = sentences_of(text)
+    sentences = response_sentences(text)
     facts = [
         (fact, number)
         for number, sentence in enumerate(sentences)
