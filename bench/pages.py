@@ -53,7 +53,7 @@ def measure(
             tempfile.TemporaryDirectory() as folder,
             Judge.open(config, Path(folder) / "answers.sqlite") as judge,
         ):
-            plan = judge.rehearse(partial(judge_pairs, pairs=pairs))
+            plan = judge.plan(partial(judge_pairs, pairs=pairs))
         found[verify] = (plan.to_send, plan.estimate.prompt_tokens)
     return len(matched), sum(len(response.facts) for response, _ in matched), found
 

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from bench.lexical.fit import FACT_FEATURES, FOLDS, fit, write_fit
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import vector
+from judges.lexical.model import feature_vector
 from judges.lexical.words import parse_passage
 from lm_factuality.benchmarks.biographies.decisions import (
     DecidedResponse,
@@ -97,7 +97,7 @@ def _measure(response: DecidedResponse, generation: GeneratedText) -> Iterator[_
             if pair.preset_judgement is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.supporting_topic == entity
-                features = vector(Comparison(fact.atom, passages), FACT_FEATURES)
+                features = feature_vector(Comparison(fact.atom, passages), FACT_FEATURES)
                 yield _Pair(generation.name, features, is_supported)
 
 

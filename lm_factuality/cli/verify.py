@@ -73,7 +73,7 @@ def verify_file(
     decide = _by_logprobs if config.verdicts == "logprobs" else verify
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            planned = judge.rehearse(lambda asked: decide(asked, pairs))
+            planned = judge.plan(lambda asked: decide(asked, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.lexical.fit_facts import fit_files, main, match_texts
-from judges.lexical.model import COEFFICIENTS, load_model
+from judges.lexical.model import COEFFICIENTS, load_lexical_model
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 
@@ -68,4 +68,4 @@ def test_the_committed_coefficients_are_what_the_released_decisions_give(shared)
 
 
 def test_the_lexical_judge_reads_them():
-    assert 0.3 < load_model(FACT_COEFFICIENTS).threshold < 0.6
+    assert 0.3 < load_lexical_model(FACT_COEFFICIENTS).threshold < 0.6

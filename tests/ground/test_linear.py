@@ -14,7 +14,7 @@ from factor_gen.text.sentences import sentences
 from judges.answers import Answer
 from judges.backends.server import read_reply as read_server_reply
 from judges.lexical.comparison import Comparison
-from judges.lexical.facts import is_adverbial, split_facts, split_individuals
+from judges.lexical.facts import group_by_individual, is_adverbial, split_facts
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.citations import read_cited_sentences
@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "cited sentences as ALCE": lambda text: read_cited_sentences(generation(text), "code"),
     "facts": split_facts,
     "circumstance": is_adverbial,
-    "individuals": lambda text: split_individuals(
+    "individuals": lambda text: group_by_individual(
         "Ada Lind", [text], ["Ada Lind was a painter."], [0]
     ),
     "passage": parse_passage,

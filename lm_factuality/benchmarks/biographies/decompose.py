@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from judges.lexical.facts import is_adverbial
-from judges.typed import Reply, misnumbered
+from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
@@ -172,7 +172,7 @@ def grouping_subject(judged: JudgedBiography) -> JsonObject:
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every fact is in exactly one group."""
-    return misnumbered(
+    return numbering_problem(
         [number for group in reply.groups for number in group], len(subject["facts"]), "fact"
     )
 

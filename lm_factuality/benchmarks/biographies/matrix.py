@@ -13,15 +13,15 @@ from pydantic import Field
 
 from judges.answers import BLANKS, Answer
 from judges.judge import Judge
-from judges.typed import Reply, Typed
+from judges.typed import ParsedReply, Reply
 from judges.verify import (
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
-    by_page,
-    lists_of,
+    ask_by_page,
     page_subject,
-    stated,
+    score_and_reason,
+    split_by_page,
 )
 from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
@@ -152,12 +152,12 @@ def judge_pairs(
         return judgements
 
     if judge.config.verify == "page":
-        pages = by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
+        pages = ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
         for key, subject, verdicts, _ in pages:
             samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
             judgements[key] = majority_judgement(tuple(subject["evidence"]), samples)
             del asked[key]
-        if judge.is_silent:
+        if judge.is_offline:
             # A real judge leaves out few facts of a page. Plans add what asking singly may cost.
             return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
     return judgements | judge_pairs_singly(judge, asked, folder)
@@ -181,7 +181,7 @@ def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[
     The passages are all that any of the facts would be shown singly.
     """
     pages = []
-    for keys in lists_of(pairs, lambda key: (key[0], pairs[key].page)):
+    for keys in split_by_page(pairs, lambda key: (key[0], pairs[key].page)):
         together = [pairs[key] for key in keys]
         evidence = dict.fromkeys(text for pair in together for text in pair.evidence)
         shared = replace(together[0], evidence=tuple(evidence)).subject
@@ -206,14 +206,14 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
     return replace(first, score=first.score if len(scored) == 1 else share, evidence=evidence)
 
 
-def reply_to_judgement(reply: Typed[FactReply]) -> Judgement:
+def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
     if reply.value is None:
         return Judgement(UNSCORED, None, reply.problem)
     return _judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
 
 
 def _judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
-    return Judgement(verdict, *stated(probability, verdict == SUPPORTED, reason))
+    return Judgement(verdict, *score_and_reason(probability, verdict == SUPPORTED, reason))
 
 
 def judgement_from_logprobs(answer: Answer) -> Judgement:

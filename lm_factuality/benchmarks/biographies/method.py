@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 from judges.judge import Judge, Plan
 from judges.lexical.facts import split_facts
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.biographies import people
@@ -161,21 +161,25 @@ class AmbigBio(JudgedMethod):
             if judged.is_answer:
                 begun.append(judged)
         likely = []
-        for judged in self.decompose(judge.silent(), begun):
+        for judged in self.decompose(judge.offline_copy(), begun):
             facts = []
             for number, sentence in enumerate(judged.sentences):
                 facts += [Fact(text, number) for text in split_facts(sentence)]
             likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
-        verifying = judge.rehearse(partial(self.verify, judged=likely))
+        verifying = judge.plan(partial(self.verify, judged=likely))
         if judge.config.verify == "page":
             # A reply may leave out every fact.
             pairs = self.pairs_by_key(likely)
             asked = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
-            singly = judge.rehearse(partial(judge_pairs_singly, pairs=asked, folder=self.folder))
-            verifying = replace(verifying, at_most=verifying.at_most + singly.at_most)
+            singly = judge.plan(partial(judge_pairs_singly, pairs=asked, folder=self.folder))
+            verifying = replace(
+                verifying,
+                estimate_with_retries=verifying.estimate_with_retries
+                + singly.estimate_with_retries,
+            )
         return [
-            ("decomposing", judge.rehearse(partial(self.decompose, judged=begun))),
-            ("grouping", judge.rehearse(partial(self.group, judged=likely))),
+            ("decomposing", judge.plan(partial(self.decompose, judged=begun))),
+            ("grouping", judge.plan(partial(self.group, judged=likely))),
             ("verifying", verifying),
         ]
 
@@ -395,7 +399,9 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     return read_settings(AmbigBio, settings, "metadata")
 
 
-def _with_facts(judged: JudgedBiography, replies: Sequence[Typed[FactsReply]]) -> JudgedBiography:
+def _with_facts(
+    judged: JudgedBiography, replies: Sequence[ParsedReply[FactsReply]]
+) -> JudgedBiography:
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
         if reply.value is None:

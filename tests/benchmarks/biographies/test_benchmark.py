@@ -114,7 +114,7 @@ def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
     for verify in ("fact", "page"):
         with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
             plans = dict(AMBIGBIO.plan(judge, [generation_to_doc(respond(MERGED))], [[MERGED]]))
-        calls.append(plans["verifying"].at_most.calls)
+        calls.append(plans["verifying"].estimate_with_retries.calls)
     assert calls == [12, 16]  # three facts by two pages, asked twice
 
 

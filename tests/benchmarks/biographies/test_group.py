@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judges.answers import Answer
-from judges.lexical.facts import split_facts, split_individuals
+from judges.lexical.facts import group_by_individual, split_facts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     Groups,
@@ -68,7 +68,7 @@ def groups_by_rules(name: str, text: str) -> list[list[str]]:
         for number, sentence in enumerate(sentences)
         for fact in split_facts(sentence)
     ]
-    found = split_individuals(
+    found = group_by_individual(
         name, sentences, [fact for fact, _ in facts], [owner for _, owner in facts]
     )
     assert sorted(number for group in found for number in group) == list(range(len(facts)))
