@@ -105,7 +105,7 @@ class JudgedMethod(abc.ABC):
 
     def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
-        return [(self.step, judge.rehearse(work))]
+        return [(self.step, judge.plan(work))]
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return the figures of all scores (see `figures_of`), and the counts beside them."""

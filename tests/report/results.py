@@ -225,7 +225,7 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
     ]
     samples = []
     for number, each in enumerate(judged):
-        record = AMBIGBIO.record(each)
+        record = AMBIGBIO.make_record(each)
         scores = record["scores"]
         passages = [
             {"title": passage.title, "text": passage.text} for passage in each.generation.passages

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation.facts import (
     FALSE,
@@ -282,7 +282,7 @@ def test_a_judge_sees_the_end_of_the_prefix():
     assert len(cut) <= 604
 
 
-def read(reply: object) -> Typed[MarkReply]:
+def read(reply: object) -> ParsedReply[MarkReply]:
     """``reply`` as a judge's answer, or the mark of one."""
     if isinstance(reply, str):
         reply = Answer(json.dumps({"reason": "so", "mark": reply}))
