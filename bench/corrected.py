@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from judges.config import load_judge_config
 from judges.judge import Judge
-from lm_factuality.benchmarks import find_generation
+from lm_factuality.benchmarks import find_judged_method
 from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
 from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
 from lm_factuality.benchmarks.biographies.released import factscore, grouped_score
@@ -240,7 +240,7 @@ def released(
             read_generations([data / "ambigbio" / "generations_chatgpt-0301.json.gz"]),
         )
     )
-    task = find_generation("ambigbio", {})
+    task = find_judged_method("ambigbio", {})
     docs, texts = (
         [to_doc(generation) for _, generation in found],
         [(generation.output,) for _, generation in found],

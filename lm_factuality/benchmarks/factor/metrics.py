@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
@@ -100,7 +100,7 @@ def row_metrics(
             metrics[f"{VERSUS}{kind}"] = beaten
             metrics[f"{MARGIN_VERSUS}{kind}"] = margin
         ends = (Outcome(row.correct.get("factor_acc", end), cluster) for end in (False, True))
-        metrics |= bounds_of("factor_acc", *ends) | {
+        metrics |= worst_and_best_of("factor_acc", *ends) | {
             "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
             "factor_num_tokens": list(row.num_tokens),
             "truncated": float(row.truncated),
