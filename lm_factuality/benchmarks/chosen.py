@@ -263,7 +263,7 @@ class ScoreFigure:
     floor: float | None
     """What knowing nothing scores."""
 
-    row_count: int
+    counted: int
     """The number of rows that it is of."""
 
     @property
@@ -292,12 +292,12 @@ class ScoreFigure:
 
     @property
     def is_few(self) -> bool:
-        return self.row_count < LEAST_ROWS
+        return self.counted < LEAST_ROWS
 
     @property
     def is_part(self) -> bool:
         """Whether most rows say nothing about it."""
-        return 2 * self.row_count < self.n
+        return 2 * self.counted < self.n
 
 
 def benchmark_of(task: TaskResult) -> Benchmark:

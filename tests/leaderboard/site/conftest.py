@@ -40,7 +40,7 @@ def score(
         "worst": None,
         "best": None,
         "floor": None,
-        "row_count": 100,
+        "counted": 100,
     }
     values.update((name, changes[name]) for name in values.keys() & changes.keys())
     figure = ScoreFigure(result, changes.get("metric", "factor_acc"), **values)

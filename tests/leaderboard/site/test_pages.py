@@ -113,10 +113,10 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 
 def test_a_score_of_few_rows_is_withheld() -> None:
-    page = page_of(board_of([entry("a/one", score(0.8, row_count=9))]), "index.html")
+    page = page_of(board_of([entry("a/one", score(0.8, counted=9))]), "index.html")
     assert "<b>80.0</b>" not in page
     assert "of 9 rows" in page
-    (one,) = [entry("a/one", score(0.8, row_count=9))]
+    (one,) = [entry("a/one", score(0.8, counted=9))]
     page = page_of(board_of([one]), f"models/{one.slug}.html")
     assert "<b>80.0</b>" not in page
     assert "too few of 9 rows" in page
