@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.ground.errors import (
-    BackendDown,
+    BackendDownError,
     ConfigError,
     DataError,
     FactualityError,
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from judges.verify import Pair, verify
     from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
-__all__ = ["BackendDown", "ConfigError", "DataError", "FactualityError", "ModelError", "Results"]
+__all__ = [
+    "BackendDownError",
+    "ConfigError",
+    "DataError",
+    "FactualityError",
+    "ModelError",
+    "Results",
+]
 _LAZY = {
     **dict.fromkeys(("JudgeConfig", "load_judge_config"), "judges.config"),
     **{"Judge": "judges.judge", "Pair": "judges.verify", "verify": "judges.verify"},
@@ -183,7 +190,8 @@ def evaluate(
     checkpoint by its name or folder, in memory. ``options`` are those of
     ``lm_eval.simple_evaluate``, such as ``limit`` and ``apply_chat_template``. Raises ConfigError,
     DataError: a task is not known, or it, its data or its judge cannot be used; ModelError: the
-    model gives no such answers; BackendDown: a judge gives none, and the generations are kept."""
+    model gives no such answers; BackendDownError: a judge gives none, and the generations are
+    kept."""
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -239,7 +247,8 @@ def run(
     """``lm-factuality run``, whose files stay under ``output_path`` for other commands. ``options``
     are those of the command: ``model_args={"pretrained": "gpt2"}``, ``limit=10``,
     ``apply_chat_template=True``, ``metadata={"judge": "my_judge.yaml"}``. Raises ConfigError,
-    DataError, ModelError, BackendDown: as :func:`evaluate`; and for credentials in an option."""
+    DataError, ModelError, BackendDownError: as :func:`evaluate`; and for credentials in an
+    option."""
     from lm_factuality.harness.run import run as run_command
 
     options |= {"model": model, "tasks": ",".join(tasks), "output_path": output_path}

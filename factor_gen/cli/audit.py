@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 
@@ -104,7 +104,7 @@ def audit(
         print_table(*property_table(properties, opened.name, min(judge_rows, usable)))
         reasons = [reason for finding in properties for reason in finding.unscored]
         if reasons and opened.usage.errors and not any(finding.scored for finding in properties):
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
             )
         content["properties"] = [finite_json(asdict(finding)) for finding in properties]

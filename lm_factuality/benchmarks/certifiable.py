@@ -36,7 +36,7 @@ class SettingTrial(Protocol):
     def measure(self, judge: Judge) -> dict[str, Any]:
         """``scores`` (under ``ALL`` those of everything, under ``unscored`` how many ``responses``
         have no verdict, and the ``reasons``), their ``intervals``, and what is to be read beside
-        them. Raises BackendDown: the judge has no verdict at all, so there is nothing to
+        them. Raises BackendDownError: the judge has no verdict at all, so there is nothing to
         certify."""
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:

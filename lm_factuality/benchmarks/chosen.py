@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 
 from markupsafe import Markup
 
-from judges.capabilities import capabilities
+from judges.capabilities import capabilities_of
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.benchmarks.declaration import (
@@ -285,7 +285,7 @@ class ScoreFigure:
         """What to know of the judge, or of one of the judges that it is made of."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
         for config in (judge, judge.get("first"), judge.get("then")):
-            caution = capabilities(str(as_mapping(config).get("backend"))).caution
+            caution = capabilities_of(str(mapping(config).get("backend"))).caution
             if caution:
                 return caution
         return ""

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from judges.answers import Answer
 from judges.judge import Judge
-from judges.typed import Reply, Typed, read_reply
+from judges.typed import ParsedReply, Reply, read_reply
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, worst_and_best_of
 from lm_factuality.benchmarks.judged import JudgedMethod, ask_where_present
@@ -213,7 +213,7 @@ class GradedAnswers(JudgedMethod):
             grade, _ = self.grade(read_reply(Answer(text), self.reply, {}))
         return {**verdict, "grade": grade}
 
-    def grade(self, typed: Typed[Any]) -> tuple[str | None, str | None]:
+    def grade(self, typed: ParsedReply[Any]) -> tuple[str | None, str | None]:
         """The grade that a reply gives, or the reason why it gives none."""
         if typed.value is not None:
             return typed.value.grade, None

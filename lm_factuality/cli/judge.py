@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App, one_of
 from lm_factuality.ground.console import print_table, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -88,10 +88,10 @@ def judge(
     Answers that the judge gave before are not asked for again: an interrupted command, given again,
     resumes where it ended.
     """
-    from judges.certificates import find_certificate
+    from judges.certificates import find_certificates
     from judges.judge import Judge
     from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import refuse_unable
@@ -105,13 +105,13 @@ def judge(
         docs, responses = read_samples(samples, generation)
     else:
         read = read_generations(generations or ())
-        docs = [to_doc(response) for response in read]
+        docs = [generation_to_doc(response) for response in read]
         responses = [(response.output,) for response in read]
     with Judge.open(config, store) as opened:
         if dry_run:
             print_plans(task, config.name, generation.plan_questions(opened, docs, responses))
             return
-        certificate = find_certificate(opened)
+        certificate = find_certificates(opened)
         verdicts = generation.judge(opened, docs, responses)
         usage = opened.usage
     summary = generation.summarise(docs, verdicts)
@@ -145,7 +145,7 @@ def judge(
     print_table(f"{task}, judged by {config.name}", columns, rows, notes)
     sys.stdout.write(f"Written to {out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
-        raise BackendDown(
+        raise BackendDownError(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}"
         )
 
@@ -272,7 +272,7 @@ def certify(
     same judge (backend, model, decoding, prompts) attach the newest certificate of each setting to
     their results. Only certificates measured on published data are kept for this.
     """
-    from judges.certificates import save_certificate, to_certificate
+    from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.benchmarks.certifiable import CertifyOptions
@@ -301,12 +301,12 @@ def certify(
     trial = chosen.open_trial(wanted)
     with Judge.open(config, store=store) as opened:
         if dry_run:
-            plan = opened.rehearse(trial.ask)
+            plan = opened.plan(trial.ask)
             print_plans(str(trial.data["file"]), config.name, [(chosen.name, plan)])
             return
         measured = trial.measure(opened)
         hashes = trial.prompt_hashes(opened)
-        certificate = to_certificate(
+        certificate = make_certificate(
             opened, chosen.name, measured, prompt_hashes=hashes, data=trial.data
         )
     columns, lines, notes = trial.table(certificate, config.name)
@@ -327,12 +327,12 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
             plan.stored + plan.to_send,
             plan.stored,
             plan.to_send,
-            plan.at_most.calls,
+            plan.estimate_with_retries.calls,
             plan.estimate.prompt_tokens,
-            plan.at_most.max_completion_tokens,
+            plan.estimate_with_retries.max_completion_tokens,
         )
         estimated.append(plan.estimate.estimated_cost)
-        most.append(plan.at_most.max_cost)
+        most.append(plan.estimate_with_retries.max_cost)
         costs = (shown(estimated[-1], ".4f"), shown(most[-1], ".4f"))
         rows.append((step, *(f"{count:,}" for count in counts), *costs))
     total = "No cost: the judge's config names no prices."

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
-from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.method import generation as ambigbio
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc
+from lm_factuality.benchmarks.biographies.link import link_groups
+from lm_factuality.benchmarks.biographies.method import method_from_metadata as ambigbio
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
@@ -205,13 +205,13 @@ def judged(draw, protocol, linking, has_entities=True):
         groups,
         titles,
         matrix,
-        link(groups, titles, matrix, linking, protocol),
+        link_groups(groups, titles, matrix, linking, protocol),
     )
 
 
 def sample_of(kind, task, judged_, run):
-    record = run.record(judged_)
-    doc = {**to_doc(judged_.generation), "topic": "", "evidence": "documents"}
+    record = run.make_record(judged_)
+    doc = {**generation_to_doc(judged_.generation), "topic": "", "evidence": "documents"}
     output = judged_.generation.output
     sample = {"doc_id": 0, "doc": doc, "resps": [[output]], "filtered_resps": [json.dumps(record)]}
     return sample | find_benchmark(kind).scoring.make_rescorer(task, ()).row_metrics(

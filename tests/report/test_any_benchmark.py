@@ -93,7 +93,7 @@ def write_runs(folder):
         task = {
             "results": {"capital_acc,none": sum(right) / 3, "unscored,none": 2.0},
             "samples": samples,
-            "metadata": {"suite_version": "0.1.0", "benchmark": "capitals"},
+            "metadata": {"suite_version": "0.2.0", "benchmark": "capitals"},
         }
         write_results(
             folder / f"r{number}",

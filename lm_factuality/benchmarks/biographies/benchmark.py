@@ -4,11 +4,11 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
-from lm_factuality.benchmarks.biographies.method import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
+from lm_factuality.benchmarks.biographies.method import AmbigBio, method_from_metadata
+from lm_factuality.benchmarks.biographies.people import OPTIONAL_QUESTION, people_questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
-from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
+from lm_factuality.benchmarks.biographies.viewer import align_sentences, build_page, fact_statuses
 from lm_factuality.benchmarks.declaration import (
     Checks,
     Data,
@@ -30,11 +30,11 @@ LEAD = (
 )
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response as the report shows it."""
     doc = sample["doc"]
     record = verdict_of(sample)
-    judged = from_record(record)
+    judged = biography_from_record(record)
     gap = sample.get("difference")
     outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
     if judged.abstained or sample.get("factscore") == 0:
@@ -52,17 +52,17 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome=outcome,
         margin=None if gap is None else -gap,
         facets=(),
-        detail={**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        score_counts=mean_counts_of_scores(sample, SCORES),
+        detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
+        parts=mean_parts(sample, SCORES),
     )
 
 
-def shown_of(judged: JudgedBiography, unscored: str | None) -> JsonObject:
+def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
     """Return what the report shows of a judged response."""
     return {
-        "pieces": align(judged.generation.output, judged.sentences),
+        "pieces": align_sentences(judged.generation.output, judged.sentences),
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
-        "statuses": statuses(judged),
+        "statuses": fact_statuses(judged),
         "abstained": judged.abstained,
         "unscored": unscored,
     }
@@ -75,13 +75,13 @@ def _judged_texts(result: TaskResult, title: str) -> str:
 
 
 BENCHMARK = judged_benchmark(
-    generation,
+    method_from_metadata,
     steps=JUDGED_STEPS,
-    questions=questions(AmbigBio.noun),
+    questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
-    scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL,
-    unaffected_scores=("respond_ratio",),
+    scoring={"counted": answered},
+    optional=OPTIONAL_QUESTION,
+    unchanged=("respond_ratio",),
     title="AmbigBio",
     data=Data(
         sources=SOURCES,
@@ -92,8 +92,8 @@ BENCHMARK = judged_benchmark(
     ),
     page=Page(
         lead=LEAD,
-        samples=SampleDisplay(
-            row,
+        samples=Samples(
+            sample_row,
             ("no gap", "people merged", "unscored", "nothing supported"),
             margin_label="gap",
             right_count_label="Responses without a gap",

@@ -11,7 +11,7 @@ from pydantic import StrictFloat, StrictInt
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.factor.scoring import wins
+from lm_factuality.benchmarks.factor.scoring import gold_wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
@@ -88,7 +88,7 @@ class FactorGeneration(JudgedMethod):
             subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
         if reads_prompt(judge.config):
             replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
-            marks: Iterator[Mark] = map(facts.vote, replies)
+            marks: Iterator[Mark] = map(facts.majority_mark, replies)
         else:
             marks = iter(facts.support_marks(judge, subjects))
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
@@ -130,7 +130,7 @@ class FactorGeneration(JudgedMethod):
                 raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
         accuracy = doc["factor_acc"]
         if accuracy is not None:
-            expected = wins(doc["mean_logprob"], doc["gold"], self._protocol)
+            expected = gold_wins(doc["mean_logprob"], doc["gold"], self._protocol)
             if accuracy != expected:
                 raise ValueError("its factor_acc does not follow from mean_logprob")
 
@@ -145,7 +145,7 @@ class FactorGeneration(JudgedMethod):
         context = (
             ("Right version", doc["true"]),
             ("Wrong version", doc["false"]),
-            ("Text before", facts.end_of(doc["prefix"])),
+            ("Text before", facts.end_of_prefix(doc["prefix"])),
         )
         items = []
         for place, (text, mark) in enumerate(
@@ -177,7 +177,7 @@ def mark_subject(doc: Doc, sentence: str) -> JsonObject:
     """What the prompt is about; true and false are words of Jinja."""
     return {
         "kind": _KIND,
-        "context": facts.end_of(doc["prefix"]),
+        "context": facts.end_of_prefix(doc["prefix"]),
         "sentence": sentence,
         "correct": doc["true"],
         "incorrect": doc["false"],
@@ -188,7 +188,7 @@ def mark_subject(doc: Doc, sentence: str) -> JsonObject:
 
 
 def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
-    return [facts.complete(doc["stem"], text) for text in responses]
+    return [facts.complete_sentence(doc["stem"], text) for text in responses]
 
 
 def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:

@@ -43,7 +43,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
@@ -146,7 +146,7 @@ class FelmTrial:
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
         if not scored:
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
                 f" {responses[0].reason}; there is nothing to certify"
             )

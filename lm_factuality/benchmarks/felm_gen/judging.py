@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from judges.judge import Judge
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, worst_and_best_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
@@ -231,7 +231,7 @@ def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
     return doc["domain"] in BY_JUDGE and len(pieces_of(answer)) > 1
 
 
-def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
+def _marked(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
     """Return what the judge's replies make of a record."""
     marks = read_marks(replies, len(record["segments"]), record["domain"])
     is_read = not isinstance(marks, str)

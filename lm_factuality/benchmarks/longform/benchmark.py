@@ -10,18 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lm_factuality.benchmarks.biographies.benchmark import shown_of
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
+from lm_factuality.benchmarks.biographies.benchmark import report_detail
+from lm_factuality.benchmarks.biographies.generations import (
+    DOCUMENTS,
+    MAX_PASSAGES,
+    nearest_passages,
+)
 from lm_factuality.benchmarks.biographies.matrix import FactPair
 from lm_factuality.benchmarks.biographies.method import AmbigBio
-from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
+from lm_factuality.benchmarks.biographies.people import OPTIONAL_QUESTION, people_questions
 from lm_factuality.benchmarks.biographies.types import (
-    ALONE,
+    SINGLE_SUBJECT,
     GeneratedText,
     JudgedBiography,
     Judgement,
-    from_record,
-    to_record,
+    biography_from_record,
+    biography_to_record,
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
@@ -60,7 +64,7 @@ class LongForm(AmbigBio):
     index: Index | None = None
     """Finds the passages of a fact where documents have none."""
 
-    passages: int = EVIDENCE
+    passages: int = MAX_PASSAGES
     """How many passages a judge sees of a fact."""
 
     kind: str = ""
@@ -90,26 +94,26 @@ class LongForm(AmbigBio):
         lacks_index = doc.get("evidence") == INDEX and self.index is None
         return super().document_problem(doc, responses) or (_NO_INDEX if lacks_index else None)
 
-    def prompt_facts(self, text: GeneratedText) -> JsonObject:
+    def prompt_variables(self, text: GeneratedText) -> JsonObject:
         return {
             "question": text.question,
             **({"entity_kind": self.kind} if self.kind else {}),
         }
 
-    def begin(self, text: GeneratedText) -> JudgedBiography:
-        begun = super().begin(replace(text, output=prose(text.output)))
-        return begun if self.kind else replace(begun, entities=ALONE)
+    def prepare(self, text: GeneratedText) -> JudgedBiography:
+        begun = super().prepare(replace(text, output=prose(text.output)))
+        return begun if self.kind else replace(begun, entities=SINGLE_SUBJECT)
 
-    def pairs(self, judged: JudgedBiography) -> list[FactPair]:
+    def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return what to verify of a response.
 
         The passages are those nearest to a fact and to what the response is about, so that "It was
         founded in 1780" finds its page.
         """
         response = judged.generation
-        about = self.prompt_facts(response)
+        about = self.prompt_variables(response)
         if self.kind:
-            return [replace(pair, about=about) for pair in super().pairs(judged)]
+            return [replace(pair, prompt_variables=about) for pair in super().fact_pairs(judged)]
         sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
         queries = [f"{response.name or response.question} {fact}" for fact in sentences]
         if self.index is not None:
@@ -118,7 +122,9 @@ class LongForm(AmbigBio):
                 for hits in self.index.retrieve(queries, self.passages)
             ]
         else:
-            passages = [nearest(_known(response), query, self.passages) for query in queries]
+            passages = [
+                nearest_passages(_known(response), query, self.passages) for query in queries
+            ]
         pairs = []
         for (fact, sentence), evidence in zip(sentences.items(), passages, strict=True):
             unasked = None if evidence else Judgement("unscored", None, "no evidence")
@@ -127,10 +133,10 @@ class LongForm(AmbigBio):
         return pairs
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        return row_metrics(from_record(verdict), self.kind, self.k)
+        return row_metrics(biography_from_record(verdict), self.kind, self.k)
 
-    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        judged = [from_record(verdict) for verdict in verdicts]
+    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        judged = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
             facts.update(vars(FactTally.of(response)))
@@ -141,8 +147,12 @@ class LongForm(AmbigBio):
             "facts": dict(facts),
         }
 
-    def record(self, judged: JudgedBiography) -> Verdict:
-        return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
+    def make_record(self, judged: JudgedBiography) -> Verdict:
+        return {
+            "index": judged.generation.index,
+            "unscored": unscored(judged),
+            **biography_to_record(judged),
+        }
 
 
 def generation(metadata: Mapping[str, Any]) -> LongForm:
@@ -191,7 +201,7 @@ def prose(response: str) -> str:
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
-    judged = from_record(record)
+    judged = biography_from_record(record)
     outcome = "wrong" if FactTally.of(judged).not_supported else "right"
     if judged.abstained:
         outcome = "none"
@@ -206,8 +216,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome=outcome,
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
-        detail=shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        score_counts=mean_counts_of_scores(sample, SCORES),
+        detail=report_detail(judged, record["unscored"]) | {"reasons": reasons},
+        parts=mean_parts(sample, SCORES),
     )
 
 
@@ -218,11 +228,11 @@ BENCHMARK = judged_benchmark(
         JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
         JudgedStep("verification", (), "all scores"),
     ),
-    questions=questions(LongForm.noun),
+    questions=people_questions(LongForm.noun),
     headline="f1_at_k",
-    scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL,
-    unaffected_scores=("respond_ratio",),
+    scoring={"counted": answered},
+    optional=OPTIONAL_QUESTION,
+    unchanged=("respond_ratio",),
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judges.certificates import in_short
+from judges.certificates import summarize_certificate
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import CertificationStatus, as_mapping
 from lm_factuality.benchmarks.chosen import ScoreFigure, displayed_score, score_figure
@@ -223,7 +223,9 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
     task = of_task.task
     certificates = dict(task.metadata.get("judge_certificate") or {})
     if evidence.certificate:
-        certificates[str(evidence.certificate["setting"])] = in_short(evidence.certificate)
+        certificates[str(evidence.certificate["setting"])] = summarize_certificate(
+            evidence.certificate
+        )
     task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
     shown_figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)

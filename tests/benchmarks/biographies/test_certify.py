@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judges.certificates import find_certificate, save_certificate, to_certificate
+from judges.certificates import find_certificates, make_certificate, save_certificate
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.biographies.certify import (
 from lm_factuality.benchmarks.biographies.decisions import (
     DecidedFact,
     DecidedResponse,
-    KnownResponse,
+    ReleasedResponse,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.certifiable import CertifyOptions
@@ -62,7 +62,7 @@ def known(grouped=FACTS[1:], facts=FACTS):
     decided = DecidedResponse(
         tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
     )
-    return KnownResponse(
+    return ReleasedResponse(
         GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
     )
 
@@ -289,7 +289,7 @@ def published(judge, files):
     """A certificate as of the published data."""
     trial = StepTrial("grouping", CertifyOptions(files=tuple(map(Path, files))))
     data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].blob}
-    return to_certificate(
+    return make_certificate(
         judge,
         "biographies_grouping",
         trial.measure(judge),
@@ -303,7 +303,7 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
     with Judge.open(config) as judge:
         certificate = published(judge, files)
         save_certificate(certificate, None)
-        found = find_certificate(judge)
+        found = find_certificates(judge)
     metadata = {
         "judge_config": config.describe(BENCHMARK.judging.make_method({}).prompt_names),
         "judge_certificate": found,

@@ -123,7 +123,7 @@ def results(
         "configs": {
             "x_factor": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "factor",
                     "window": 1024,
                     "data": data,
@@ -131,7 +131,7 @@ def results(
             },
             "x_factor_perplexity": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "perplexity",
                     "window": 1024,
                     "window_used": 1024,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation.facts import (
     FALSE,
@@ -22,11 +22,11 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     TRUE,
     Mark,
     MarkReply,
-    complete,
-    end_of,
-    find_edit,
-    find_fact,
-    vote,
+    complete_sentence,
+    end_of_prefix,
+    find_first_difference,
+    find_minimal_fact,
+    majority_mark,
 )
 from lm_factuality.benchmarks.factor_generation.judging import (
     FACTOR_GENERATION,
@@ -135,7 +135,7 @@ KEEPER = "Its first keeper was a sailor from the north."
     ],
 )
 def test_the_first_difference(true, false, stem, edits):
-    edit = find_edit(true, false)
+    edit = find_first_difference(true, false)
     assert (edit.stem, (edit.true_edit, edit.false_edit)) == (stem, edits)
 
 
@@ -153,7 +153,7 @@ def test_the_first_difference(true, false, stem, edits):
 )
 def test_completions_that_ask_nothing(true, false, problem):
     with pytest.raises(ValueError, match=problem):
-        find_edit(true, false)
+        find_first_difference(true, false)
 
 
 _words = st.lists(
@@ -164,7 +164,7 @@ _words = st.lists(
 @given(_words, _words)
 def test_the_stem_and_the_edit_are_what_the_completion_says(true, false):
     try:
-        edit = find_edit(true, false)
+        edit = find_first_difference(true, false)
     except ValueError:
         return
     assert edit.true.startswith(edit.stem)
@@ -195,7 +195,7 @@ BAKER = "Its first keeper was a baker from the north."
     ],
 )
 def test_prompts_are_joined_as_for_scoring(prefix, true, false, prompt):
-    fact = find_fact(row(prefix, true, false))
+    fact = find_minimal_fact(row(prefix, true, false))
     assert fact.prompt == prompt
     assert bool(fact.no_fact) == (not prompt)
 
@@ -213,7 +213,7 @@ def test_prompts_are_joined_as_for_scoring(prefix, true, false, prompt):
     ],
 )
 def test_which_contradiction(choice, expected):
-    fact = find_fact(
+    fact = find_minimal_fact(
         row(
             "It opened. ",
             KEEPER,
@@ -242,7 +242,7 @@ def test_published_rows(source, spacing, usable, shared):
 
     corpus = parse_corpus({"task": source, "metadata": {"source": source, "spacing": spacing}})
     rows = load_corpus(corpus, shared / "data" / "factor").rows
-    facts = [find_fact(each) for each in rows]
+    facts = [find_minimal_fact(each) for each in rows]
     assert sum(not fact.no_fact for fact in facts) == usable
     for each, fact in zip(rows, facts, strict=True):
         if not fact.no_fact:
@@ -272,17 +272,17 @@ def test_published_rows(source, spacing, usable, shared):
     ],
 )
 def test_a_generation_ends_with_its_sentence(stem, generation, sentence):
-    assert complete(stem, generation) == sentence
+    assert complete_sentence(stem, generation) == sentence
 
 
 def test_a_judge_sees_the_end_of_the_prefix():
-    assert end_of(" short. \n") == "short."
-    cut = end_of("word " * 400)
+    assert end_of_prefix(" short. \n") == "short."
+    cut = end_of_prefix("word " * 400)
     assert cut.startswith("... word word")
     assert len(cut) <= 604
 
 
-def read(reply: object) -> Typed[MarkReply]:
+def read(reply: object) -> ParsedReply[MarkReply]:
     """``reply`` as a judge's answer, or the mark of one."""
     if isinstance(reply, str):
         reply = Answer(json.dumps({"reason": "so", "mark": reply}))
@@ -308,7 +308,7 @@ def read(reply: object) -> Typed[MarkReply]:
     ],
 )
 def test_replies_and_votes(replies, expected):
-    assert vote([read(each) for each in replies]) == expected
+    assert majority_mark([read(each) for each in replies]) == expected
 
 
 def document(number=0, means=(-1.0, -2.0, -3.0, -4.0), no_fact="", problem="", **changes):

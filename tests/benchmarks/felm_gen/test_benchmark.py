@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
-from judges.typed import Typed, read_reply
-from lm_factuality.benchmarks import find_judged_method, judged_benchmark_names
+from judges.typed import ParsedReply, read_reply
+from lm_factuality.benchmarks import find_generation, generation_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
@@ -128,7 +128,7 @@ def test_rules_cut_by_domain():
 TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
 
 
-def grouped(reply: object, text: str = TEXT) -> Typed[CutReply]:
+def grouped(reply: object, text: str = TEXT) -> ParsedReply[CutReply]:
     answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
     return read_reply(answer, CutReply, cut_subject(text), check_cut)
 
@@ -169,7 +169,7 @@ def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
     assert all(segment == segment.strip() and segment in text for segment in found.segments)
 
 
-def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
+def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
     """Replies, each a list of (number, type) or an answer."""
     answers = [
         each

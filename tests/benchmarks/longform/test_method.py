@@ -228,5 +228,5 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     ],
 )
 def test_sentences_are_without_markdown(response, sentences):
-    assert list(LongForm().begin(generation(response)).sentences) == sentences
+    assert list(LongForm().prepare(generation(response)).sentences) == sentences
     assert prose(prose(response)) == prose(response)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from judges.answers import Answer
-from judges.typed import JUDGE_ERROR, Typed
+from judges.typed import JUDGE_ERROR, ParsedReply
 from lm_factuality.benchmarks.simpleqa.benchmark import BENCHMARK
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -67,7 +67,7 @@ def test_simple_evals_takes_an_unreadable_grade_as_not_attempted():
 def test_simple_evals_leaves_an_answer_unscored_if_the_judge_is_down():
     answers = BENCHMARK.judging.make_method({"protocol": "simple-evals"})
     problem = f"{JUDGE_ERROR}: no server"
-    grade = answers.grade(Typed(None, problem, Answer(None, error="no server")))
+    grade = answers.grade(ParsedReply(None, problem, Answer(None, error="no server")))
     assert grade == (None, problem)
 
 
