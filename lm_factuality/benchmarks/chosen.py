@@ -285,7 +285,7 @@ class ScoreFigure:
         """What to know of the judge, or of one of the judges that it is made of."""
         judge = as_mapping(self.task.metadata.get("judge_config"))
         for config in (judge, judge.get("first"), judge.get("then")):
-            caution = capabilities_of(str(mapping(config).get("backend"))).caution
+            caution = capabilities_of(str(as_mapping(config).get("backend"))).caution
             if caution:
                 return caution
         return ""

@@ -107,7 +107,7 @@ class JudgedMethod(abc.ABC):
         self, judge: Judge, docs: Docs, responses: Responses
     ) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
-        return [(self.step, judge.plan(work))]
+        return [(self.step_name, judge.plan(work))]
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return the figures of all scores (see `score_figures`), and the counts beside them."""

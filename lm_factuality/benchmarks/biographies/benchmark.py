@@ -53,7 +53,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if gap is None else -gap,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
-        parts=mean_parts(sample, SCORES),
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
@@ -79,9 +79,9 @@ BENCHMARK = judged_benchmark(
     steps=JUDGED_STEPS,
     questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
-    scoring={"counted": answered},
+    scoring={"count_rows": count_answered_rows},
     optional=OPTIONAL_QUESTION,
-    unchanged=("respond_ratio",),
+    unaffected_scores=("respond_ratio",),
     title="AmbigBio",
     data=Data(
         sources=SOURCES,
@@ -92,7 +92,7 @@ BENCHMARK = judged_benchmark(
     ),
     page=Page(
         lead=LEAD,
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("no gap", "people merged", "unscored", "nothing supported"),
             margin_label="gap",

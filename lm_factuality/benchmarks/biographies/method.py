@@ -185,7 +185,7 @@ class AmbigBio(JudgedMethod):
             ("verifying", verifying),
         ]
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         begun = self.prepare(generation_from_doc(doc, responses[0]))
         return self.make_record(replace(begun, problem=reason) if begun.is_answer else begun)
 
@@ -356,7 +356,7 @@ class AmbigBio(JudgedMethod):
         if judged.ungrouped is None and members != list(range(first, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         judged = biography_from_record(verdict)
         begun = self.prepare(generation_from_doc(doc, responses[0]))
         if not begun.is_answer:
@@ -365,10 +365,10 @@ class AmbigBio(JudgedMethod):
         believed = {name: getattr(judged, name) for name in parts}
         return self.make_record(self.link(replace(begun, **believed)))
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         return people.items_for_people(biography_from_record(verdict), self.noun)
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         judged = biography_from_record(verdict)
         ids = [item.id for item in people.items_for_people(judged, self.noun)]
         answer_by_id = dict(zip(ids, answers, strict=True))
@@ -378,9 +378,9 @@ class AmbigBio(JudgedMethod):
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         return {
-            **super().counts(docs, verdicts),
+            **super().summary_counts(docs, verdicts),
             **count_responses(verdicts),
-            "settings": self.about,
+            "settings": self.recorded_settings,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
         }
 

@@ -135,7 +135,7 @@ class LongForm(AmbigBio):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         return row_metrics(biography_from_record(verdict), self.kind, self.k)
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         judged = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
@@ -217,7 +217,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=report_detail(judged, record["unscored"]) | {"reasons": reasons},
-        parts=mean_parts(sample, SCORES),
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
@@ -230,9 +230,9 @@ BENCHMARK = judged_benchmark(
     ),
     questions=people_questions(LongForm.noun),
     headline="f1_at_k",
-    scoring={"counted": answered},
+    scoring={"count_rows": count_answered_rows},
     optional=OPTIONAL_QUESTION,
-    unchanged=("respond_ratio",),
+    unaffected_scores=("respond_ratio",),
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,

@@ -114,7 +114,9 @@ def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
     calls = []
     for verify in ("fact", "page"):
         with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
-            plans = dict(AMBIGBIO.plan(judge, [generation_to_doc(respond(MERGED))], [[MERGED]]))
+            plans = dict(
+                AMBIGBIO.plan_questions(judge, [generation_to_doc(respond(MERGED))], [[MERGED]])
+            )
         calls.append(plans["verifying"].estimate_with_retries.calls)
     assert calls == [12, 16]  # three facts by two pages, asked twice
 
@@ -143,7 +145,7 @@ def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, differ
 
 
 def test_a_judge_that_is_down_leaves_records_with_the_reason():
-    record = AMBIGBIO.unscored(
+    record = AMBIGBIO.unscored_record(
         generation_to_doc(respond(MERGED)), [MERGED], "the judge failed: gone"
     )
     assert (record["unscored"], record["facts"]) == ("the judge failed: gone", [])
@@ -157,7 +159,7 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "best": 1,
     }
     assert (
-        AMBIGBIO.unscored(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"]
+        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"]
         is None
     )
 

@@ -198,7 +198,10 @@ def test_unscored_rows_are_in_no_pair(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
     one, two = points_of_runs(read_runs([tmp_path])[0])[0]
-    assert (difference(two, one).shared_rows, difference(two, one).difference) == (9, pytest.approx(2 / 9))
+    assert (difference(two, one).shared_rows, difference(two, one).difference) == (
+        9,
+        pytest.approx(2 / 9),
+    )
 
 
 def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):

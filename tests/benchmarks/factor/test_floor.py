@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.factor.metrics import LOTS, floor, floor_accuracy
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file

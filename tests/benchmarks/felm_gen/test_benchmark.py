@@ -17,7 +17,7 @@ from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply, read_reply
-from lm_factuality.benchmarks import find_generation, generation_names
+from lm_factuality.benchmarks import find_judged_method, judged_benchmark_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
