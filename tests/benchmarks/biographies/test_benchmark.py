@@ -159,7 +159,9 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "best": 1,
     }
     assert (
-        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"]
+        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")[
+            "unscored"
+        ]
         is None
     )
 
