@@ -8,19 +8,19 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.audit import (
-    OTHER_REQUEST,
-    Expected,
-    requests_of,
+    DIFFERENT_REQUEST,
+    ExpectedRun,
+    request_arguments,
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
     Scoring,
 )
@@ -42,7 +42,7 @@ from lm_factuality.harness.samples import results_in
 class FactorAudit:
     """Checks that the model was asked for each choice of a row behind the row's prefix."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: ExpectedRun) -> None:
         """Read the window and the rule of joining that the leaderboard asks for.
 
         Args:
@@ -53,16 +53,16 @@ class FactorAudit:
         self._window = metadata.get("window")
         self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
-    def wrong_request(self, sample: Sample) -> str | None:
+    def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with the requests of a sample, or None if nothing is."""
         doc = sample["doc"]
         expected_requests = [
             [*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]
         ]
-        return None if requests_of(sample) == expected_requests else OTHER_REQUEST
+        return None if request_arguments(sample) == expected_requests else DIFFERENT_REQUEST
 
 
-def keep_scores(sample: Sample) -> Row:
+def keep_scores(sample: Sample) -> KeptRow:
     """Keep what is needed of a sample to score its row again.
 
     Returns:
@@ -80,7 +80,7 @@ def keep_scores(sample: Sample) -> Row:
     return {"doc": doc, "scores": scores}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
     """Return the function that scores the rows of a task again.
 
     Args:
@@ -92,10 +92,10 @@ def recount(task: TaskResult, rows: Rows) -> Recount:
     named_types = sorted(error_types - {""})
     protocol = str(task.metadata.get("protocol", "paper"))
 
-    def score_again(row: Row) -> JsonObject:
+    def score_again(row: KeptRow) -> JsonObject:
         return metrics.row_metrics(row["doc"], row["scores"], protocol, named_types)
 
-    return Recount(score_again)
+    return Rescorer(score_again)
 
 
 _PROTOCOLS = {
@@ -222,8 +222,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("factor_acc", "acc_bytes"),
         scores=SCORES,
-        keep=keep_scores,
-        recount=recount,
+        keep_row=keep_scores,
+        make_rescorer=make_rescorer,
         floor=metric_floor,
     ),
     data=Data(
@@ -243,5 +243,5 @@ BENCHMARK = Benchmark(
         audit=FactorAudit,
     ),
     order=10,
-    people=People(tuple(_QUESTIONS.values()), data=read_units),
+    people=People(tuple(_QUESTIONS.values()), read_units=read_units),
 )

@@ -11,11 +11,21 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
 
-from lm_factuality.benchmarks.chosen import Figure, both_ways, figure, newest
+from lm_factuality.benchmarks.chosen import (
+    ScoreFigure,
+    newest_runs,
+    pairs_without_and_with_retrieval,
+    score_figure,
+)
 from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import (
+    PairedDifference,
+    adjust_p_values,
+    format_difference,
+    paired_difference,
+)
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
@@ -43,7 +53,7 @@ class ModelOnCorpus:
     run: Run
     """The run of the FACTOR task."""
 
-    accuracy: Figure
+    accuracy: ScoreFigure
 
     perplexity_run: Run | None = None
     """The run of the perplexity task on the same corpus, None if there is none."""
@@ -66,7 +76,7 @@ class ModelOnCorpus:
         count = number_of(self.perplexity_run.task.metrics.get("num_tokens"))
         return None if count is None else int(count)
 
-    def perplexity(self, unit: str) -> Figure | None:
+    def perplexity(self, unit: str) -> ScoreFigure | None:
         """Return the perplexity, or None if it is not known.
 
         Args:
@@ -74,7 +84,7 @@ class ModelOnCorpus:
         """
         if self.perplexity_run is None:
             return None
-        return figure(self.perplexity_run.task, _PERPLEXITIES[unit].name)
+        return score_figure(self.perplexity_run.task, _PERPLEXITIES[unit].name)
 
 
 class Disagreement(NamedTuple):
@@ -89,7 +99,7 @@ class Disagreement(NamedTuple):
     units: tuple[str, ...]
     """The units of perplexity by which they disagree: ``token``, ``byte`` or both."""
 
-    accuracy_gap: RunPair
+    accuracy_gap: PairedDifference
     """The accuracy of the model that is better by accuracy minus that of the other one."""
 
 
@@ -98,7 +108,7 @@ class RetrievalGain(NamedTuple):
 
     without_retrieval: ModelOnCorpus
     with_retrieval: ModelOnCorpus
-    difference: RunPair
+    difference: PairedDifference
 
 
 class RankAgreement(NamedTuple):
@@ -144,10 +154,12 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
     Returns:
         The models with an accuracy, by task and model, and notes on the runs that are left out.
     """
-    factor_runs, notes = newest(
+    factor_runs, notes = newest_runs(
         run for run in runs if run.task.kind == "factor" and not run.protocol
     )
-    perplexity_runs, perplexity_notes = newest(run for run in runs if run.task.kind == "perplexity")
+    perplexity_runs, perplexity_notes = newest_runs(
+        run for run in runs if run.task.kind == "perplexity"
+    )
     notes += perplexity_notes
     unpaired_runs = {}
     for run in perplexity_runs:
@@ -156,7 +168,7 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
 
     models = []
     for run in factor_runs:
-        accuracy = figure(run.task, ACCURACY.name)
+        accuracy = score_figure(run.task, ACCURACY.name)
         # A backend that shows no tokenizer has no accuracy per token.
         if accuracy is not None:
             perplexity_run = unpaired_runs.pop((run.task.task, run.label), None)
@@ -180,7 +192,7 @@ def _note_on_unpaired(run: Run, corpus: str) -> str:
     """
     texts = []
     for metric in _PERPLEXITIES.values():
-        perplexity = figure(run.task, metric.name)
+        perplexity = score_figure(run.task, metric.name)
         texts.append("none" if perplexity is None else f"{perplexity.value:.{metric.digits}f}")
     return (
         f"{run.task.task}, {run.label}: perplexity {texts[0]}, per byte {texts[1]}; no accuracy on"
@@ -219,25 +231,28 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
     return RankAgreement(tau if math.isfinite(tau) else None, num_models)
 
 
-def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> RunPair:
+def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:
     """Return the accuracy of the first model minus that of the second.
 
     Returns:
         The difference. It is paired by row and clustered by document if both runs kept the samples
-        that their accuracies are of. Otherwise ``n`` is 0, and the standard error is None.
+        that their accuracies are of. Otherwise it has no standard error, and
+        ``shared_rows`` is 0.
     """
     first_value = first.accuracy.value
     second_value = second.accuracy.value
     difference = first_value - second_value
 
-    first_rows = first.run.scored.get(ACCURACY.name)
-    second_rows = second.run.scored.get(ACCURACY.name)
+    first_rows = first.run.scored_rows.get(ACCURACY.name)
+    second_rows = second.run.scored_rows.get(ACCURACY.name)
     if first_rows and second_rows:
-        paired = compare(first_rows, second_rows, ACCURACY)
+        paired = paired_difference(first_rows, second_rows, ACCURACY)
         # Samples of another run, or of other rows, give another difference.
         if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
             return paired
-    return RunPair(first_value, second_value, difference, stderr=None, p=None, n=0)
+    return PairedDifference(
+        first_value, second_value, difference, stderr=None, p_value=None, shared_rows=0
+    )
 
 
 def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
@@ -256,7 +271,7 @@ def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
             gaps[first, second] = accuracy_difference(first, second)
 
     disagreements = []
-    for (better_by_accuracy, other_model), gap in adjusted(gaps).items():
+    for (better_by_accuracy, other_model), gap in adjust_p_values(gaps).items():
         units = []
         for unit in _PERPLEXITIES:
             perplexity = better_by_accuracy.perplexity(unit)
@@ -285,10 +300,10 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     gains = []
     for models_of_task in models_by_task.values():
         differences = {}
-        for without_retrieval, with_retrieval in both_ways(models_of_task):
+        for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(models_of_task):
             difference = accuracy_difference(with_retrieval, without_retrieval)
             differences[without_retrieval, with_retrieval] = difference
-        for runs, difference in adjusted(differences).items():
+        for runs, difference in adjust_p_values(differences).items():
             gains.append(RetrievalGain(*runs, difference))
     return gains
 
@@ -467,7 +482,7 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
 
     low_accuracy = 100 * likelier_model.accuracy.value
     high_accuracy = 100 * accurate_model.accuracy.value
-    _, _, p_value, corrected_p_value, _ = written(gap, ACCURACY)
+    _, _, p_value, corrected_p_value, _ = format_difference(gap, ACCURACY)
     return (
         likelier_model.task,
         likelier_model.model,
@@ -487,6 +502,8 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
     for gain in gains:
         model = gain.with_retrieval
         accuracies = (_percent(gain.without_retrieval), _percent(model))
-        rows.append((model.task, model.model, *accuracies, *written(gain.difference, ACCURACY)))
+        rows.append(
+            (model.task, model.model, *accuracies, *format_difference(gain.difference, ACCURACY))
+        )
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

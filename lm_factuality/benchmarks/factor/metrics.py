@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
@@ -125,7 +125,7 @@ def _metrics_of_tokens(
     # An unscored row is wrong in the worst case and right in the best.
     worst = Outcome(row_score.correct.get("factor_acc", False), doc["doc_id"])
     best = Outcome(row_score.correct.get("factor_acc", True), doc["doc_id"])
-    metrics |= bounds_of("factor_acc", worst, best)
+    metrics |= worst_and_best_of("factor_acc", worst, best)
     metrics["factor_mean_logprob"] = ChoiceValues(row_score.mean_logprob, doc["gold"])
     metrics["factor_num_tokens"] = list(row_score.num_tokens)
     metrics["truncated"] = float(row_score.truncated)

@@ -10,8 +10,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores
-from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score, is_bound
+from lm_factuality.benchmarks.chosen import Entry, ReportRuns, reported_scores, series_name
+from lm_factuality.benchmarks.declaration import (
+    PERPLEXITY,
+    Sample,
+    SampleDisplay,
+    Score,
+    is_bound_name,
+)
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
     ACCURACY_BY_TYPE,
@@ -21,7 +27,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     completion_bytes,
 )
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
-from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
@@ -37,7 +43,7 @@ _PARAMETERS = "parameters"
 """The label of an axis that shows the sizes of models."""
 
 
-def task_sections(chosen: Chosen) -> Sequence[Markup]:
+def task_sections(chosen: ReportRuns) -> Sequence[Markup]:
     """Return a section of the report's page on FACTOR for each FACTOR task.
 
     Args:
@@ -46,7 +52,7 @@ def task_sections(chosen: Chosen) -> Sequence[Markup]:
     return [_task_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
 
 
-def _task_section(chosen: Chosen, task: str) -> Markup:
+def _task_section(chosen: ReportRuns, task: str) -> Markup:
     """Return the tables and the plots of one task.
 
     Args:
@@ -54,9 +60,11 @@ def _task_section(chosen: Chosen, task: str) -> Markup:
         task: The name of the task, such as ``news_factor``.
     """
     entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
-    scores = shown_scores(entries)
+    scores = reported_scores(entries)
 
-    metrics = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
+    metrics = {
+        name for entry in entries for name in entry.result.metrics if not is_bound_name(name)
+    }
     scores_by_type = [_score_of_error_type(name) for name in sorted(metrics)]
 
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
@@ -79,7 +87,7 @@ def _headline_value(entry: Entry) -> float:
     return figure.value if figure else -1.0
 
 
-def _plot_by_perplexity(chosen: Chosen, task: str, entries: Sequence[Entry]) -> Plot | None:
+def _plot_by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
     """Plot accuracy against perplexity on the same corpus (figure 3 of the paper).
 
     Args:
@@ -91,9 +99,9 @@ def _plot_by_perplexity(chosen: Chosen, task: str, entries: Sequence[Entry]) -> 
         The plot, with the perplexity per token or, if no run has it, per byte. None without either.
     """
     perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
-    for score in shown_scores(perplexity_runs):
+    for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
-        if score.measure == PERPLEXITY and any(perplexities.values()):
+        if score.value_range == PERPLEXITY and any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
             return _plot_accuracy(title, score.label.lower(), entries, perplexities)
     return None
@@ -126,7 +134,7 @@ def _plot_accuracy(
         y = entry.dot(entry.headline)
         if x and y:
             label = model.label.rsplit("/", 1)[-1]
-            points.append(Point(label, series(model.family, model.variant), x, y))
+            points.append(Point(label, series_name(model.family, model.variant), x, y))
 
     by_size = x_label == _PARAMETERS
     # One model says nothing about sizes.
@@ -196,20 +204,20 @@ def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts
     parts = {}
     for name in (*NORMALISATIONS, *CONTINUOUS):
         if name in scores:
-            parts[name] = mean_part(scores[name], weights.get(name, 1))
+            parts[name] = mean_counts(scores[name], weights.get(name, 1))
 
     means = scores.get(_MEAN_LOGPROB)
     is_scored = "factor_acc" in scores or "acc_bytes" in scores
     if means and is_scored:
-        parts[_MEAN_LOGPROB] = mean_part(means[doc["gold"]])
+        parts[_MEAN_LOGPROB] = mean_counts(means[doc["gold"]])
 
     for name, value in scores.items():
         if name.startswith(MARGIN_BY_TYPE):
-            parts[name] = mean_part(value)
+            parts[name] = mean_counts(value)
         elif name.startswith(ACCURACY_BY_TYPE):
             # The value is a mean over all contradictions of the error type.
             num_contradictions = error_types.count(name.removeprefix(ACCURACY_BY_TYPE))
-            parts[name] = mean_part(value, max(1, num_contradictions))
+            parts[name] = mean_counts(value, max(1, num_contradictions))
     return parts
 
 
@@ -234,7 +242,7 @@ def row_of_choices(
     if is_right is not None:
         outcome = "right" if is_right else "wrong"
     return SampleRow(
-        key=key_of(sample, doc["prefix"], *doc["choices"]),
+        key=row_key(sample, doc["prefix"], *doc["choices"]),
         cluster=str(doc["doc_id"]),
         title=snippet(doc["choices"][max(doc["gold"], 0)]),
         doc={
@@ -248,13 +256,13 @@ def row_of_choices(
         margin=margin,
         facets=sorted(set(doc["error_types"]) - {""}),
         detail=detail,
-        parts=parts,
+        score_counts=parts,
     )
 
 
-SAMPLES = Samples(
+SAMPLES = SampleDisplay(
     sample_row,
-    facet="Error type",
-    compared=_score_of_error_type,
+    facet_label="Error type",
+    find_extra_score=_score_of_error_type,
     script=Path(__file__).with_name("page.js"),
 )

@@ -25,8 +25,8 @@ from os.path import commonprefix
 from typing import Any, Literal, get_args
 
 from judges.judge import Judge
-from judges.lexical.words import read
-from judges.typed import Reply, Typed
+from judges.lexical.words import parse_text
+from judges.typed import ParsedReply, Reply
 from judges.verify import SUPPORTED, Pair, Verification, verify
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.rows import Row
@@ -205,7 +205,7 @@ class Mark:
     reason: str | None = None
 
 
-def majority_mark(replies: Sequence[Typed[MarkReply]]) -> Mark:
+def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     """Return the commonest mark of several replies. What could not be read has no vote."""
     counts = Counter(reply.value.mark for reply in replies if reply.value).most_common(2)
     if not counts:
@@ -222,7 +222,7 @@ def support_marks(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[M
         judge: A judge that reads no prompt.
         subjects: Those of the prompt ``factor_generation/mark``.
     """
-    by_words = judge.config.capabilities.by_words
+    by_words = judge.config.capabilities.matches_words
     pairs = [_wordings(subject, by_words) for subject in subjects]
     verifications = iter(verify(judge, list(chain.from_iterable(pairs)), "marking generations"))
     return [
@@ -239,7 +239,7 @@ def _wordings(subject: Mapping[str, Any], by_words: bool) -> list[Pair]:
     if not by_words:
         return [Pair(subject[key], (subject["sentence"],)) for key in ("correct", "incorrect")]
     true, false = subject["true_edit"], subject["false_edit"]
-    stems = [read(wording).stems for wording in (true, false)]
+    stems = [parse_text(wording).stems for wording in (true, false)]
     if not all(stems) or stems[0] == stems[1]:
         return []
     evidence = subject["sentence"][len(subject["stem"]) :].strip()

@@ -11,7 +11,11 @@ from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from lm_factuality.benchmarks import find_source
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
+from lm_factuality.benchmarks.biographies.generations import (
+    DOCUMENTS,
+    MAX_PASSAGES,
+    generation_to_doc,
+)
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml
 from lm_factuality.benchmarks.factor.load import column_names, load_table, require_column
@@ -59,7 +63,7 @@ class LongFormMetadata(TableMetadata):
     ] = None
     knowledge: str | None = None
 
-    passages: _Count = EVIDENCE
+    passages: _Count = MAX_PASSAGES
     """How many a judge sees of a fact."""
 
     k: Annotated[
@@ -238,7 +242,7 @@ def _document(
     index = cell_text(values.get(columns.id or "")) or number
     passages = tuple(RetrievedPassage(*page) for page in pages)
     return {
-        **to_doc(GeneratedText(index, question, name, "", passages)),
+        **generation_to_doc(GeneratedText(index, question, name, "", passages)),
         "text": text,
         "topic": cell_text(values.get("topic")) or "",
         "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.benchmarks.factor.compare import (
     ModelOnCorpus,
@@ -45,7 +45,7 @@ def point(model, accuracy, token=None, byte=None) -> ModelOnCorpus:
         samples=None,
     )
     file = SimpleNamespace(label=model, model=model, variant="")
-    return ModelOnCorpus(Run(file, task), figure(task, "factor_acc"), Run(file, task))
+    return ModelOnCorpus(Run(file, task), score_figure(task, "factor_acc"), Run(file, task))
 
 
 def by_definition(pairs):
@@ -83,7 +83,11 @@ def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
         "two",
         ("token",),
     )
-    assert (pair.accuracy_gap.n, pair.accuracy_gap.stderr, pair.accuracy_gap.p) == (0, None, None)
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.stderr, pair.accuracy_gap.p_value) == (
+        0,
+        None,
+        None,
+    )
     pairs = find_disagreements([one, two, point("four", 50.0, 7.0)])
     assert [(pair.better_by_perplexity.model, pair.better_by_accuracy.model) for pair in pairs] == [
         ("one", "two"),
@@ -127,7 +131,7 @@ def results(
         "configs": {
             "x_factor": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "factor",
                     "window": 1024,
                     "data": data,
@@ -135,7 +139,7 @@ def results(
             },
             "x_factor_perplexity": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "perplexity",
                     "window": 1024,
                     "window_used": 1024,
@@ -177,7 +181,7 @@ def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     assert pair.accuracy_gap.stderr == pytest.approx(
         math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10
     )
-    assert (pair.accuracy_gap.n, pair.accuracy_gap.p) == (
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (
         10,
         0.5,
     )  # two documents differ, both in favour of the same model: 2 of 4 flips
@@ -197,14 +201,17 @@ def test_without_the_samples_of_the_same_rows_nothing_is_known_of_a_difference(c
         samples.write_text(text, encoding="utf-8")
     (pair,) = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
     assert pair.accuracy_gap.difference == pytest.approx(0.2)
-    assert (pair.accuracy_gap.n, pair.accuracy_gap.p) == (0, None)
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (0, None)
 
 
 def test_unscored_rows_are_in_no_pair(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
     one, two = models_on_corpora(read_runs([tmp_path])[0])[0]
-    assert (accuracy_difference(two, one).n, accuracy_difference(two, one).difference) == (
+    assert (
+        accuracy_difference(two, one).shared_rows,
+        accuracy_difference(two, one).difference,
+    ) == (
         9,
         pytest.approx(2 / 9),
     )
@@ -217,8 +224,8 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     found = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
     assert {
         (pair.better_by_perplexity.model, pair.better_by_accuracy.model): (
-            pair.accuracy_gap.p,
-            pair.accuracy_gap.adjusted,
+            pair.accuracy_gap.p_value,
+            pair.accuracy_gap.adjusted_p_value,
         )
         for pair in found
     } == {
@@ -244,7 +251,7 @@ def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
         pytest.approx(0.2),
         pytest.approx(0.4),
     ]
-    assert [(gain.difference.p, gain.difference.adjusted) for gain in found] == [
+    assert [(gain.difference.p_value, gain.difference.adjusted_p_value) for gain in found] == [
         (0.5, 0.5),
         (0.25, 0.5),
     ]

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.factor.metrics import NUM_DRAWINGS, floor_accuracy, metric_floor
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
@@ -73,7 +73,7 @@ def test_accuracies_have_the_floor_of_their_rows_and_pairs_a_half(tmp_path) -> N
     measured = result(tmp_path / "a", {"floor": 0.17, "pairwise_acc": 0.8})
     names = ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
     assert [metric_floor(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
-    assert figure(measured, "pairwise_acc").floor == 0.5
+    assert score_figure(measured, "pairwise_acc").floor == 0.5
     unknown = replace(measured, metrics={"factor_acc": 0.5})
     assert metric_floor(unknown, "factor_acc") is None
 
