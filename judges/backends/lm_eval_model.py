@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class LmEvalBackend(Backend):
 
     usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Find the model's class; asking a model in this process costs no money.
 
         Raises:

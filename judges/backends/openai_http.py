@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, server
-from judges.budget import Budget, Purse
+from judges.budget import Budget, SpendingLimit
 from lm_factuality.ground.errors import BackendDownError
 
 if TYPE_CHECKING:
@@ -44,19 +44,20 @@ class OpenAIBackend(Backend):
     at its worst case towards ``max_cost``.
     """
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Prepare to ask a server; nothing is sent.
 
         Args:
             config: Where the server is, and the limits of its use.
-            purse: Money shared with other judges. By default the judge has ``max_cost`` to itself.
+            spending_limit: The limit that several judges share. By default the judge has
+                ``max_cost`` to itself.
 
         Raises:
             ConfigError: There is no such tokenizer.
         """
         self._config = config
         self._server = server.Server(config)
-        self._budget = Budget(config, purse)
+        self._budget = Budget(config, spending_limit)
         self._lock = threading.Lock()
         self._has_answered = False
         self._given_up_in_a_row = 0
@@ -136,7 +137,7 @@ class OpenAIBackend(Backend):
         attempt = 0
         while True:
             try:
-                with self._budget.call(request, lot.pause) as bill:
+                with self._budget.metered_call(request, lot.pause) as bill:
                     return self._server.call(request, bill)
             except server.TryAgain as error:
                 failure = error
@@ -164,7 +165,7 @@ class OpenAIBackend(Backend):
             self._has_answered = True
             self._given_up_in_a_row = 0
             return
-        self._budget.count(errors=1)
+        self._budget.add_usage(errors=1)
         if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
             self._given_up_in_a_row = 0
             raise BackendDownError(

@@ -137,7 +137,7 @@ class Server:
             text = self._hidden(client.post(PATHS[config.endpoint], cast_to=str, body=body))
             answer = read_reply(text, config.endpoint)
         except BadReply as error:
-            bill.counted = error.tokens
+            bill.answer = error.tokens
             raise TryAgain(_quoted(str(error))) from None
         except APIStatusError as error:
             bill.is_free = True
@@ -149,7 +149,7 @@ class Server:
             bill.is_free = type(error.__cause__).__name__ == "ConnectError"
             why = _quoted(f"connection failed: {error.__cause__}")
             raise TryAgain(why, is_unreachable=bill.is_free) from None
-        bill.counted = answer
+        bill.answer = answer
         return answer
 
     def _answer_of_status(self, error: APIStatusError) -> Answer:

@@ -186,7 +186,7 @@ def extract(
         config = load_judge_config(judge)
         with Judge.open(config, store=store) as opened:
             if dry_run:
-                plan = opened.rehearse(lambda asked: extract_claims(asked, rows))
+                plan = opened.plan(lambda asked: extract_claims(asked, rows))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
             extracted = extract_claims(opened, rows)

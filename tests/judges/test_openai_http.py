@@ -15,7 +15,7 @@ import pytest
 from judges.answers import Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.backends.server import is_local, require_key
-from judges.budget import Purse
+from judges.budget import SpendingLimit
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from tests.judges.server import Act, JudgeServer
@@ -237,22 +237,22 @@ def test_the_budget_is_never_exceeded(server, ask_server):
 def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path: Path):
     """At once and one after the other; a call costs 15, at worst 34 + 20."""
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
-    purse = Purse(200)
+    spending_limit = SpendingLimit(200)
     changed = config(prices=Prices(1e6, 1e6), max_cost=200, concurrency=4)
 
     def spend(letter: str) -> float:
         requests = [
             Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)
         ]
-        with closing(OpenAIBackend(changed, purse)) as backend:
+        with closing(OpenAIBackend(changed, spending_limit)) as backend:
             with pytest.raises(BackendDownError, match=r"max_cost of \$200 leaves no"):
                 list(backend.answer(requests))
             return backend.usage.cost
 
     with ThreadPoolExecutor(2) as threads:
-        assert sum(threads.map(spend, "ab")) == purse.spent == 150
+        assert sum(threads.map(spend, "ab")) == spending_limit.spent == 150
     with (
-        closing(OpenAIBackend(changed, purse)) as backend,
+        closing(OpenAIBackend(changed, spending_limit)) as backend,
         pytest.raises(BackendDownError, match=r"\$150.0+ is spent"),
     ):
         list(backend.answer(prompts(1)))
@@ -406,7 +406,7 @@ def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logpro
 def test_the_key_is_sent_and_found_nowhere_else(
     server, config, tmp_path: Path, monkeypatch, caplog
 ):
-    from judges.judge import ask
+    from judges.judge import answer_requests
 
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
@@ -420,10 +420,13 @@ def test_the_key_is_sent_and_found_nowhere_else(
         closing(AnswerStore(tmp_path / "key.sqlite")) as store,
         closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend,
     ):
-        said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking"))]
+        said += [
+            backend.identity,
+            *map(repr, answer_requests(backend, store, prompts(2), "asking")),
+        ]
         server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
         with pytest.raises(BackendDownError, match="is unknown") as caught:
-            ask(backend, store, prompts(3), "asking")
+            answer_requests(backend, store, prompts(3), "asking")
         said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     said += [record.getMessage() for record in caplog.records]

@@ -26,7 +26,7 @@ from judges.config import load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.suite import read_config
 
@@ -113,7 +113,7 @@ class LLMGenerator:
                 What it answered is kept.
             ConfigError: A prompt of the user's own cannot be rendered.
         """
-        replies: dict[tuple[str, str], list[Typed[Contradictions]]] = {}
+        replies: dict[tuple[str, str], list[ParsedReply[Contradictions]]] = {}
         for error_type in ERROR_TYPES:
             asked = [
                 example
@@ -129,7 +129,7 @@ class LLMGenerator:
 
     def _ask(
         self, error_type: str, subjects: Sequence[Mapping[str, Any]]
-    ) -> list[list[Typed[Contradictions]]]:
+    ) -> list[list[ParsedReply[Contradictions]]]:
         label = f"contradictions: {error_type}"
         if error_type not in self._numbered:
             return self._judge.ask_typed(error_type, Contradictions, subjects, label)
@@ -150,7 +150,7 @@ class LLMGenerator:
     def _read(
         self,
         example: Example,
-        replies: Mapping[tuple[str, str], Sequence[Typed[Contradictions]]],
+        replies: Mapping[tuple[str, str], Sequence[ParsedReply[Contradictions]]],
     ) -> Example:
         """Set the candidates of all types; a text that two types came to counts for the first."""
         lost: Counter[str] = Counter(example.lost)

@@ -101,9 +101,9 @@ def test_answers_of_both_are_on_disk_under_their_own_names(cascade, server, tmp_
 
 def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_path):
     with Judge.open(load_judge_config(cascade()), tmp_path / "a.sqlite") as judge:
-        plan = judge.rehearse(lambda silent: verify(silent, PAIRS))
+        plan = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
     with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), tmp_path / "b.sqlite") as judge:
-        most = judge.rehearse(lambda silent: verify(silent, PAIRS))
+        most = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
     assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (
         len(PAIRS),
         77 * len(PAIRS),

@@ -12,7 +12,7 @@ from judges.config import load_judge_config
 from judges.inference import EntailmentPair as Asked
 from judges.inference.models import SupportModel, load_model
 from judges.judge import Judge
-from judges.lexical.words import ReadPassage
+from judges.lexical.words import ParsedPassage
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import BackendDownError, ConfigError, ModelError
@@ -23,7 +23,7 @@ PAIRS = [Pair(claim, (f"Title: Ada Lind\n{TEXT}",)) for claim in CLAIMS]
 
 
 def expected(folder: Path) -> list[float]:
-    asked = [Asked(claim, (ReadPassage(TEXT, "Ada Lind"),)) for claim in CLAIMS]
+    asked = [Asked(claim, (ParsedPassage(TEXT, "Ada Lind"),)) for claim in CLAIMS]
     return [each.probability for each in load_model(str(folder), device="cpu").support(asked)]
 
 
