@@ -219,4 +219,6 @@ def read_verdicts(path: Path) -> list[JsonObject]:
         biography_from_record(line)
         return dict(line)
 
-    return read_lines(path, parse_record, "make it with: lm-factuality judge ambigbio ... --out DIR")
+    return read_lines(
+        path, parse_record, "make it with: lm-factuality judge ambigbio ... --out DIR"
+    )
