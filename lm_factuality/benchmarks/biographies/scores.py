@@ -18,9 +18,9 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     SHARE,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
-from lm_factuality.benchmarks.judged import count
+from lm_factuality.benchmarks.judged import count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject, Verdict
 from lm_factuality.scores import statistics
@@ -79,15 +79,15 @@ SCORES: tuple[Score, ...] = (
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *FACTSCORE.bounds(),
-    *D_FACTSCORE.bounds(),
-    Score("unscored", Aggregation(statistics.how_many), higher=False),
+    *FACTSCORE.worst_and_best(),
+    *D_FACTSCORE.worst_and_best(),
+    Score("unscored", Aggregation(statistics.how_many), higher_is_better=False),
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", MERGED),
 )
-_EXTREMES = bounds_of("factscore", 0.0, 1.0) | bounds_of("d_factscore", 0.0, 1.0)
+_EXTREMES = worst_and_best_of("factscore", 0.0, 1.0) | worst_and_best_of("d_factscore", 0.0, 1.0)
 
 
 def score_biography(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores | None:
@@ -126,7 +126,7 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
     d_factscores: dict[str, float | None] = {
         "d_factscore": None,
         # No grouping can support more facts than FActScore at its best.
-        **bounds_of("d_factscore", 0.0, factscores["factscore_best"]),
+        **worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"]),
     }
     if linked_outcomes:
         d_factscores = _supported_shares("d_factscore", linked_values)
@@ -200,7 +200,7 @@ def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str,
     unscored = outcomes.count("unscored")
     scored = total - unscored
     share = supported / scored if scored else None
-    bounds = bounds_of(score_name, supported / total, (supported + unscored) / total)
+    bounds = worst_and_best_of(score_name, supported / total, (supported + unscored) / total)
     return {score_name: share, **bounds}
 
 
@@ -462,13 +462,13 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
             responses_without_page += 1
 
     return {
-        "unscored": count(_shorten_reason(record["unscored"]) for record in records),
+        "unscored": count_reasons(_shorten_reason(record["unscored"]) for record in records),
         "abstained": sum(record["abstained"] for record in records),
         "facts": total("facts"),
         "irrelevant_facts": total("irrelevant"),
         "unscored_facts": total("unscored"),
         "unscored_facts_in_groups": total("unscored_grouped"),
-        "types": count(scores["kind"] for scores in scored),
+        "types": count_reasons(scores["kind"] for scores in scored),
         "candidates": total("candidates"),
         "without_page": {
             "candidates": total("without_page"),
