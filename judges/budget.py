@@ -212,9 +212,7 @@ class Budget:
         if answer is not None and answer.prompt_tokens is not None:
             # The counts of the server replace the worst case.
             completion_tokens = answer.completion_tokens or 0
-            self.add_usage(
-                prompt_tokens=answer.prompt_tokens, completion_tokens=completion_tokens
-            )
+            self.add_usage(prompt_tokens=answer.prompt_tokens, completion_tokens=completion_tokens)
             used_tokens = answer.prompt_tokens + completion_tokens
             cost = self._cost(answer.prompt_tokens, completion_tokens)
 
