@@ -80,16 +80,26 @@ class Results:
         ``corrected`` (without the judge's errors) with ``corrected_low`` and ``corrected_high``.
         Shares lie between 0 and 1; None is what is not known.
         """
-        from lm_factuality.benchmarks.chosen import benchmark_of, figure, headline, suite_runs
+        from lm_factuality.benchmarks.chosen import (
+            benchmark_of,
+            headline_name,
+            score_figure,
+            suite_runs,
+        )
 
         scores = []
         for run in suite_runs(self.files)[0]:
-            task, first = run.task, headline(run.task)
+            task, first = run.task, headline_name(run.task)
             for name in sorted(task.metrics, key=lambda name: name != first):
-                score, result = benchmark_of(task).score(name), figure(task, name)
-                if score is None or score.measure is None or result is None:
+                score, result = benchmark_of(task).find_score(name), score_figure(task, name)
+                if score is None or score.value_range is None or result is None:
                     continue
-                row = {"model": run.file.label, "task": task.task, "score": name, "rows": result.n}
+                row = {
+                    "model": run.file.label,
+                    "task": task.task,
+                    "score": name,
+                    "rows": result.n,
+                }
                 row |= {key: getattr(result, key) for key in _FIGURE}
                 for key, end in _CORRECTED.items():
                     row[key] = getattr(result.corrected, end, None)

@@ -76,7 +76,7 @@ def audit(
         property_table,
         shape_table,
     )
-    from lm_factuality.benchmarks.rows import finite_values
+    from lm_factuality.benchmarks.rows import finite_json
 
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
@@ -107,7 +107,7 @@ def audit(
             raise BackendDownError(
                 f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
             )
-        content["properties"] = [finite_values(asdict(finding)) for finding in properties]
+        content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*shape_table(audited, judged_types))
     if json_file is not None:

@@ -39,15 +39,15 @@ MaxCost = Annotated[
 
 
 def _task_names() -> Collection[str]:
-    from lm_factuality.benchmarks import generation_names
+    from lm_factuality.benchmarks import judged_benchmark_names
 
-    return generation_names()
+    return judged_benchmark_names()
 
 
 def _setting_names() -> Collection[str]:
-    from lm_factuality.benchmarks.certified import all_settings
+    from lm_factuality.benchmarks.certified import certifiable_settings
 
-    return all_settings()
+    return certifiable_settings()
 
 
 @app.command()
@@ -109,7 +109,7 @@ def judge(
         responses = [(response.output,) for response in read]
     with Judge.open(config, store) as opened:
         if dry_run:
-            print_plans(task, config.name, generation.plan(opened, docs, responses))
+            print_plans(task, config.name, generation.plan_questions(opened, docs, responses))
             return
         certificate = find_certificates(opened)
         verdicts = generation.judge(opened, docs, responses)
@@ -123,20 +123,20 @@ def judge(
         "judge_certificate": certificate,
         **({"caution": caution} if caution else {}),
         "samples": [path.name for path in samples or generations or ()],
-        **getattr(generation, "about", {}),
+        **getattr(generation, "recorded_settings", {}),
     }
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": about})
 
-    columns, rows, table_notes = generation.table(summary)
+    columns, rows, table_notes = generation.summary_table(summary)
     notes = [
         *table_notes,
         f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}.",
     ]
     benchmark = find_benchmark(task)
     if benchmark:
-        steps = benchmark.certified({**about, "judge_config": about["judge"]})
+        steps = benchmark.certification_statuses({**about, "judge_config": about["judge"]})
         notes += [f"{step.step}: {step.text}." for step in steps]
     if usage.errors:
         notes.append(f"{usage.errors} requests got no answer: the same command asks them again.")
@@ -160,11 +160,11 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
 
 def _find_generation(task: str, metadata: str, are_generations: bool) -> "JudgedMethod":
     """Return how a task's generations are judged, with the settings given."""
-    from lm_factuality.benchmarks import find_generation
+    from lm_factuality.benchmarks import find_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _read_metadata(metadata)
-    known = {*getattr(find_generation(task), "about", ())} - {"knowledge_identity"}
+    known = {*getattr(find_judged_method(task), "recorded_settings", ())} - {"knowledge_identity"}
     unknown = settings.keys() - known
     if unknown:
         raise ConfigError(
@@ -173,7 +173,7 @@ def _find_generation(task: str, metadata: str, are_generations: bool) -> "Judged
         )
     if are_generations and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    method: JudgedMethod = find_generation(task, settings)
+    method: JudgedMethod = find_judged_method(task, settings)
     return method
 
 
@@ -275,28 +275,30 @@ def certify(
     from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
-    from lm_factuality.benchmarks.certifiable import Wanted
-    from lm_factuality.benchmarks.certified import all_settings
+    from lm_factuality.benchmarks.certifiable import CertifyOptions
+    from lm_factuality.benchmarks.certified import certifiable_settings
 
     config = load_judge_config(judge)
-    settings = all_settings()
+    settings = certifiable_settings()
     if setting:
         chosen = settings[setting]
     else:
         chosen = next(each for each in settings.values() if each.is_default(config))
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims)
+    wanted = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
     for name in ("files", "sample", "rows", "claims"):
-        if getattr(wanted, name) and name not in chosen.takes:
+        if getattr(wanted, name) and name not in chosen.accepted_options:
             able = [
-                certifiable.name for certifiable in settings.values() if name in certifiable.takes
+                certifiable.name
+                for certifiable in settings.values()
+                if name in certifiable.accepted_options
             ]
             option = "--data" if name == "files" else f"--{name}"
             raise ConfigError(
                 f"{option} is not for --setting {chosen.name}, but for {', '.join(able)}"
             )
-    trial = chosen.open(wanted)
+    trial = chosen.open_trial(wanted)
     with Judge.open(config, store=store) as opened:
         if dry_run:
             plan = opened.plan(trial.ask)
@@ -308,7 +310,7 @@ def certify(
             opened, chosen.name, measured, prompt_hashes=hashes, data=trial.data
         )
     columns, lines, notes = trial.table(certificate, config.name)
-    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.what}", columns, lines, notes)
+    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.description}", columns, lines, notes)
     for path in save_certificate(certificate, out):
         sys.stdout.write(f"Written to {path}\n")
     if not trial.data["is_published"]:

@@ -113,7 +113,7 @@ class Judging(Filter):  # type: ignore[misc]
                 logger.exception("%s: an error of ours", self.generation.name)
             reason = f"the judge failed: {failure.splitlines()[0]}"
             verdicts = [
-                self.generation.unscored(doc, texts, reason)
+                self.generation.unscored_record(doc, texts, reason)
                 for doc, texts in zip(docs, responses, strict=True)
             ]
         except KeyboardInterrupt:
@@ -217,14 +217,14 @@ class JudgedTask(SuiteTask):
         self._generation, (config_of_task, about) = self.judged(config, metadata)
         self._given_settings = {
             name: metadata[name]
-            for name in getattr(self._generation, "about", ())
+            for name in getattr(self._generation, "recorded_settings", ())
             if metadata.get(name) is not None
         }
         settings = {"output_type": "generate_until", **config_of_task}
         about_judge = check_judge(self._judge_config, self._generation, self._store)
         if not self._judge:
             return TaskSettings(settings, about)
-        steps = self.declared.certified({**about, **about_judge})
+        steps = self.declared.certification_statuses({**about, **about_judge})
         about = {
             **about,
             "judge": self._judge_config.name,

@@ -22,7 +22,7 @@ from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
 from lm_factuality.benchmarks.biographies.viewer import build_page
-from lm_factuality.benchmarks.chosen import Figure, figure
+from lm_factuality.benchmarks.chosen import ScoreFigure, score_figure
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_lines, write_text
 from lm_factuality.ground.records import read_lines, to_model
@@ -46,7 +46,7 @@ class CheckpointScore:
 
     checkpoint: str
     parameters: int
-    accuracy: Figure
+    accuracy: ScoreFigure
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _run_checkpoint(checkpoint: str, output: Path) -> CheckpointScore:
             model_args={"pretrained": str(folder), "dtype": "float32"},
             batch_size=16,
         )
-    accuracy = figure(results.files[0].tasks[0], "factor_acc")
+    accuracy = score_figure(results.files[0].tasks[0], "factor_acc")
     assert accuracy is not None
     training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     return CheckpointScore(checkpoint, training["parameters"], accuracy)

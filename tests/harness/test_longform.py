@@ -248,4 +248,4 @@ def test_the_command_that_resumes_has_the_settings_of_the_run(
 def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):
     (tmp_path / "documents").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert generation({"k": 2}).about["knowledge"] == "documents"
+    assert generation({"k": 2}).recorded_settings["knowledge"] == "documents"

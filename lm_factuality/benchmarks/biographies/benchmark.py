@@ -14,11 +14,11 @@ from lm_factuality.benchmarks.declaration import (
     Data,
     Page,
     Sample,
-    Samples,
-    answered,
+    SampleDisplay,
+    count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples, verdict_of
@@ -40,7 +40,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     if judged.abstained or sample.get("factscore") == 0:
         outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
     return SampleRow(
-        key=key_of(sample, doc["name"], doc["question"]),
+        key=row_key(sample, doc["name"], doc["question"]),
         cluster=str(doc["name"]),
         title=snippet(doc["name"]),
         doc={
@@ -53,7 +53,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if gap is None else -gap,
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
-        parts=mean_parts(sample, SCORES),
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
@@ -79,9 +79,9 @@ BENCHMARK = judged_benchmark(
     steps=JUDGED_STEPS,
     questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
-    scoring={"counted": answered},
+    scoring={"count_rows": count_answered_rows},
     optional=OPTIONAL_QUESTION,
-    unchanged=("respond_ratio",),
+    unaffected_scores=("respond_ratio",),
     title="AmbigBio",
     data=Data(
         sources=SOURCES,
@@ -92,13 +92,13 @@ BENCHMARK = judged_benchmark(
     ),
     page=Page(
         lead=LEAD,
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("no gap", "people merged", "unscored", "nothing supported"),
-            margin="gap",
-            right="Responses without a gap",
+            margin_label="gap",
+            right_count_label="Responses without a gap",
             script=Path(__file__).with_name("page.js"),
-            own_pages=("biographies", _judged_texts),
+            custom_page=("biographies", _judged_texts),
         ),
     ),
     checks=Checks(certifiable=tuple(SETTINGS.values())),

@@ -30,7 +30,7 @@ from lm_factuality.benchmarks.biographies.decisions import (
 from lm_factuality.benchmarks.biographies.generations import SOURCES, read_generations
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
-from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, JudgedStep
 from lm_factuality.ground.console import interval, shown
 from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
@@ -249,7 +249,7 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
 class StepTrial:
     """A step on the released responses; the ``Trial`` of a setting."""
 
-    def __init__(self, name: str, wanted: Wanted) -> None:
+    def __init__(self, name: str, wanted: CertifyOptions) -> None:
         """Draw the responses.
 
         Raises:
@@ -370,16 +370,16 @@ def _score_called(name: str, counts: Sequence[float]) -> float:
     return scores_from_counts(counts)[name]
 
 
-def _setting(name: str) -> Certifiable:
+def _setting(name: str) -> CertifiableSetting:
     about = _ABOUT[name]
-    return Certifiable(
+    return CertifiableSetting(
         f"biographies_{name}",
         about["what"],
         (about["headline"],),
         about["label"],
         _BLOBS,
         partial(StepTrial, name),
-        takes=("files", "rows"),
+        accepted_options=("files", "rows"),
     )
 
 

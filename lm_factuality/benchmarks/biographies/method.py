@@ -101,8 +101,8 @@ class AmbigBio(JudgedMethod):
     """What results call the pages."""
 
     name = "ambigbio"
-    kinds = ("decompose", "group", "verify")
-    document: ClassVar[type] = GeneratedText
+    required_kinds = ("decompose", "group", "verify")
+    document_model: ClassVar[type] = GeneratedText
     scores: ClassVar[Sequence[Score]] = SCORES
 
     folder: ClassVar[str] = "biographies"
@@ -117,7 +117,7 @@ class AmbigBio(JudgedMethod):
         return [f"{self.folder}/{step}" for step in steps]
 
     @property
-    def about(self) -> JsonObject:
+    def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, as a task's metadata have them."""
         return {
             "knowledge": self.knowledge,
@@ -127,8 +127,8 @@ class AmbigBio(JudgedMethod):
             "protocol": self.protocol,
         }
 
-    def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        return super().check({**doc, "output": ""}, responses)
+    def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        return super().document_problem({**doc, "output": ""}, responses)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
         texts = [
@@ -148,7 +148,9 @@ class AmbigBio(JudgedMethod):
             judged = step(judge, judged)
         return [self.link(biography) for biography in judged]
 
-    def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
+    def plan_questions(
+        self, judge: Judge, docs: Docs, responses: Responses
+    ) -> list[tuple[str, Plan]]:
         """Plan the steps.
 
         The facts are known of responses that the judge has taken apart already. Of the others the
@@ -183,7 +185,7 @@ class AmbigBio(JudgedMethod):
             ("verifying", verifying),
         ]
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         begun = self.prepare(generation_from_doc(doc, responses[0]))
         return self.make_record(replace(begun, problem=reason) if begun.is_answer else begun)
 
@@ -354,7 +356,7 @@ class AmbigBio(JudgedMethod):
         if judged.ungrouped is None and members != list(range(first, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         judged = biography_from_record(verdict)
         begun = self.prepare(generation_from_doc(doc, responses[0]))
         if not begun.is_answer:
@@ -363,10 +365,10 @@ class AmbigBio(JudgedMethod):
         believed = {name: getattr(judged, name) for name in parts}
         return self.make_record(self.link(replace(begun, **believed)))
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         return people.items_for_people(biography_from_record(verdict), self.noun)
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         judged = biography_from_record(verdict)
         ids = [item.id for item in people.items_for_people(judged, self.noun)]
         answer_by_id = dict(zip(ids, answers, strict=True))
@@ -374,11 +376,11 @@ class AmbigBio(JudgedMethod):
             people.apply_answers(judged, answer_by_id, self.protocol, self.link)
         )
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         return {
-            **super().counts(docs, verdicts),
+            **super().summary_counts(docs, verdicts),
             **count_responses(verdicts),
-            "settings": self.about,
+            "settings": self.recorded_settings,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
         }
 

@@ -18,9 +18,9 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     SHARE,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
-from lm_factuality.benchmarks.judged import count
+from lm_factuality.benchmarks.judged import count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject, Verdict
 from lm_factuality.scores import statistics
@@ -77,15 +77,15 @@ SCORES: tuple[Score, ...] = (
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *FACTSCORE.bounds(),
-    *D_FACTSCORE.bounds(),
-    Score("unscored", Aggregation(statistics.how_many), higher=False),
+    *FACTSCORE.worst_and_best(),
+    *D_FACTSCORE.worst_and_best(),
+    Score("unscored", Aggregation(statistics.how_many), higher_is_better=False),
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", MERGED),
 )
-_EXTREMES = bounds_of("factscore", 0.0, 1.0) | bounds_of("d_factscore", 0.0, 1.0)
+_EXTREMES = worst_and_best_of("factscore", 0.0, 1.0) | worst_and_best_of("d_factscore", 0.0, 1.0)
 
 
 def score_biography(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores | None:
@@ -120,7 +120,10 @@ def score_biography(judged: JudgedBiography, protocol: str = "paper") -> Biograp
     if grouped:
         linked = _shares("d_factscore", grouped)
     else:
-        linked = {"d_factscore": None, **bounds_of("d_factscore", 0.0, plain["factscore_best"])}
+        linked = {
+            "d_factscore": None,
+            **worst_and_best_of("d_factscore", 0.0, plain["factscore_best"]),
+        }
     d_factscore = linked["d_factscore"]
     if protocol == "code":
         gap = None if factscore is None or d_factscore is None else factscore - d_factscore
@@ -158,7 +161,10 @@ def _shares(name: str, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     supported = outcomes.count("supported")
     unscored = outcomes.count("unscored")
     value = supported / (total - unscored) if total > unscored else None
-    return {name: value, **bounds_of(name, supported / total, (supported + unscored) / total)}
+    return {
+        name: value,
+        **worst_and_best_of(name, supported / total, (supported + unscored) / total),
+    }
 
 
 def length_penalty(facts: int) -> float:
@@ -329,13 +335,13 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
     reasons = [record["unscored"] or "" for record in records]
     short = [text.split(": ", 1)[0] if len(text) > 60 else text for text in reasons]
     return {
-        "unscored": count(text or None for text in short),
+        "unscored": count_reasons(text or None for text in short),
         "abstained": sum(record["abstained"] for record in records),
         "facts": total("facts"),
         "irrelevant_facts": total("irrelevant"),
         "unscored_facts": total("unscored"),
         "unscored_facts_in_groups": total("unscored_grouped"),
-        "types": count(scores["kind"] for scores in scored),
+        "types": count_reasons(scores["kind"] for scores in scored),
         "candidates": total("candidates"),
         "without_page": {"candidates": total("without_page"), "responses": without_page},
     }

@@ -76,7 +76,7 @@ class AmbigBioTask(JudgedTask):
         about, self._render = _renderer(metadata)
         method = method_from_metadata(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return method, TaskSettings(texts, {**about, **method.about})
+        return method, TaskSettings(texts, {**about, **method.recorded_settings})
 
     def read_documents(self) -> list[dict[str, Any]]:
         path, self.config.metadata["data"] = find_data(

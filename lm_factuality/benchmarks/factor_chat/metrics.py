@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
@@ -194,14 +194,14 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     if reasons:
         names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
         metrics |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
-        return metrics | bounds_of("chat_acc", outcome(0), outcome(1))
+        return metrics | worst_and_best_of("chat_acc", outcome(0), outcome(1))
 
     row = ChoiceProbabilities(PROTOCOLS[protocol].of_choices(readable), gold, doc["doc_id"])
     false = [chance for place, chance in enumerate(row) if place != gold]
     is_right = outcome(row[gold] > max(false))
     beaten = [(row[gold] > chance) + (row[gold] == chance) / 2 for chance in false]
     squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(row)]
-    metrics |= bounds_of("chat_acc", is_right, is_right)
+    metrics |= worst_and_best_of("chat_acc", is_right, is_right)
     metrics |= {
         "auroc": row,
         "ece": row,

@@ -13,7 +13,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
-from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -100,7 +100,7 @@ _CALIBRATED = (
 class FelmTrial:
     """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
 
-    def __init__(self, unit: Unit, mode: Mode, wanted: Wanted) -> None:
+    def __init__(self, unit: Unit, mode: Mode, wanted: CertifyOptions) -> None:
         """Read the rows and their claims.
 
         Raises:
@@ -197,17 +197,17 @@ class FelmTrial:
         return ("judge, level", *names, "#95% interval of F1"), rows, notes
 
 
-def _setting(unit: Unit, mode: Mode) -> Certifiable:
+def _setting(unit: Unit, mode: Mode) -> CertifiableSetting:
     name = f"{unit}_{mode}"
     needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
-    return Certifiable(
+    return CertifiableSetting(
         name,
         "finding errors",
         ("segment", "f1"),
         "F1 of segments with errors",
         FELM.blob,
         partial(FelmTrial, unit, mode),
-        takes=("sample", "claims") if unit == "claim" else ("sample",),
+        accepted_options=("sample", "claims") if unit == "claim" else ("sample",),
         is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 

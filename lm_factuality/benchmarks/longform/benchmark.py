@@ -32,13 +32,13 @@ from lm_factuality.benchmarks.declaration import (
     Data,
     Page,
     Sample,
-    Samples,
-    answered,
+    SampleDisplay,
+    count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import SCORES, FactTally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, LongFormMetadata
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -78,7 +78,7 @@ class LongForm(AmbigBio):
     noun: ClassVar[str] = "entity"
 
     @property
-    def about(self) -> JsonObject:
+    def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, as a task's metadata have them."""
         return {
             "knowledge": self.knowledge,
@@ -90,9 +90,9 @@ class LongForm(AmbigBio):
             "entity_kind": self.kind or "entity",
         }
 
-    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
+    def document_problem(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         lacks_index = doc.get("evidence") == INDEX and self.index is None
-        return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
+        return super().document_problem(doc, responses) or (_NO_INDEX if lacks_index else None)
 
     def prompt_variables(self, text: GeneratedText) -> JsonObject:
         return {
@@ -135,13 +135,13 @@ class LongForm(AmbigBio):
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         return row_metrics(biography_from_record(verdict), self.kind, self.k)
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         judged = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
             facts.update(vars(FactTally.of(response)))
         return {
-            **JudgedMethod.counts(self, docs, verdicts),
+            **JudgedMethod.summary_counts(self, docs, verdicts),
             "k": list(self.k),
             "abstained": sum(response.abstained for response in judged),
             "facts": dict(facts),
@@ -209,7 +209,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome = "unscored"
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
-        key=key_of(sample, doc["index"], doc["question"]),
+        key=row_key(sample, doc["index"], doc["question"]),
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
@@ -217,7 +217,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
         detail=report_detail(judged, record["unscored"]) | {"reasons": reasons},
-        parts=mean_parts(sample, SCORES),
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
@@ -230,22 +230,22 @@ BENCHMARK = judged_benchmark(
     ),
     questions=people_questions(LongForm.noun),
     headline="f1_at_k",
-    scoring={"counted": answered},
+    scoring={"count_rows": count_answered_rows},
     optional=OPTIONAL_QUESTION,
-    unchanged=("respond_ratio",),
+    unaffected_scores=("respond_ratio",),
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,
-        settings=tuple(LongForm().about),
+        settings=tuple(LongForm().recorded_settings),
     ),
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("all supported", "unsupported facts", "unscored", "declined"),
-            margin="F1@K",
-            facet="Topic",
-            right="Responses without an unsupported fact",
+            margin_label="F1@K",
+            facet_label="Topic",
+            right_count_label="Responses without an unsupported fact",
             script=Path(__file__).with_name("page.js"),
         ),
     ),

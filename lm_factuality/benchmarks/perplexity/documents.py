@@ -35,9 +35,9 @@ from lm_factuality.benchmarks.factor.load import (
     rows_from_columns,
 )
 from lm_factuality.benchmarks.factor.rows import (
-    HALF_A_PAIR,
-    NO_TEXT,
-    SURROGATE,
+    LONE_SURROGATE,
+    NOT_TEXT,
+    SURROGATE_PATTERN,
     Row,
     cell_text,
     replace_surrogates,
@@ -141,7 +141,7 @@ def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedDat
         if columns.prefix is None and WHOLE_PREFIX in column_names(table):
             columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
         rows = rows_from_columns(yaml.where, columns, table)
-        documents = rebuild(rows, yaml.metadata.rule(source))
+        documents = rebuild(rows, yaml.metadata.join_of(source))
         dropped = len(rows) - len(documents)
         provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
     return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
@@ -193,9 +193,9 @@ def _texts_of_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
 def _document(location: str, doc_id: str, text: str | None) -> TextDocument:
     problem = ""
     if text is None:
-        problem = f"the text {NO_TEXT}"
+        problem = f"the text {NOT_TEXT}"
     elif not text.strip():
         problem = "the document is empty"
-    elif SURROGATE.search(text):
-        problem = HALF_A_PAIR
+    elif SURROGATE_PATTERN.search(text):
+        problem = LONE_SURROGATE
     return TextDocument(location, doc_id, replace_surrogates(text), problem)

@@ -55,7 +55,8 @@ def run(judge, outputs, benchmark=AMBIGBIO):
         [[each.output] for each in generations],
     )
     assert all(
-        benchmark.check(doc, texts) is None for doc, texts in zip(docs, responses, strict=True)
+        benchmark.document_problem(doc, texts) is None
+        for doc, texts in zip(docs, responses, strict=True)
     )
     return docs, benchmark.judge(judge, docs, responses)
 
@@ -87,7 +88,7 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
         "protocol": "paper",
     }
     json.dumps(summary, allow_nan=False)
-    columns, rows, notes = AMBIGBIO.table(summary)
+    columns, rows, notes = AMBIGBIO.summary_table(summary)
     assert {len(row) for row in rows} == {len(columns)}
     assert {"Responses: 3.", "Abstained: 1."} <= set(notes)
 
@@ -98,7 +99,7 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
         [generation_to_doc(each) for each in generations],
         [[each.output] for each in generations],
     )
-    plan = AMBIGBIO.plan(lexical, docs, responses)
+    plan = AMBIGBIO.plan_questions(lexical, docs, responses)
     assert [(step, each.stored + each.to_send) for step, each in plan] == [
         ("decomposing", 7),
         ("grouping", 2),
@@ -106,14 +107,16 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
     ]
     assert sum(each.stored for _, each in plan) == 0
     AMBIGBIO.judge(lexical, docs, responses)
-    assert sum(each.to_send for _, each in AMBIGBIO.plan(lexical, docs, responses)) == 0
+    assert sum(each.to_send for _, each in AMBIGBIO.plan_questions(lexical, docs, responses)) == 0
 
 
 def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
     calls = []
     for verify in ("fact", "page"):
         with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
-            plans = dict(AMBIGBIO.plan(judge, [generation_to_doc(respond(MERGED))], [[MERGED]]))
+            plans = dict(
+                AMBIGBIO.plan_questions(judge, [generation_to_doc(respond(MERGED))], [[MERGED]])
+            )
         calls.append(plans["verifying"].estimate_with_retries.calls)
     assert calls == [12, 16]  # three facts by two pages, asked twice
 
@@ -123,7 +126,7 @@ def test_settings_reach_the_results(lexical):
     docs, records = run(lexical, [APART], benchmark)
     assert records[0]["groups"] == [[1], [2, 3]]
     summary = benchmark.summarise(docs, records)
-    assert summary["settings"] == benchmark.about
+    assert summary["settings"] == benchmark.recorded_settings
     assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
 
 
@@ -142,7 +145,7 @@ def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, differ
 
 
 def test_a_judge_that_is_down_leaves_records_with_the_reason():
-    record = AMBIGBIO.unscored(
+    record = AMBIGBIO.unscored_record(
         generation_to_doc(respond(MERGED)), [MERGED], "the judge failed: gone"
     )
     assert (record["unscored"], record["facts"]) == ("the judge failed: gone", [])
@@ -156,7 +159,9 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "best": 1,
     }
     assert (
-        AMBIGBIO.unscored(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"]
+        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")[
+            "unscored"
+        ]
         is None
     )
 
@@ -166,7 +171,7 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
     [({}, [""], "index is missing"), (generation_to_doc(respond("")), [], "found 0 responses")],
 )
 def test_documents_that_cannot_be_judged(doc, responses, message):
-    assert message in AMBIGBIO.check(doc, responses)
+    assert message in AMBIGBIO.document_problem(doc, responses)
 
 
 def test_means_are_over_responses_and_intervals_over_names():

@@ -111,10 +111,10 @@ def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, con
     generation = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
     docs, responses = [generation_to_doc(generation)], [[generation.output]]
     with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:
-        plan = dict(AMBIGBIO.plan(judge, docs, responses))
+        plan = dict(AMBIGBIO.plan_questions(judge, docs, responses))
         (record,) = AMBIGBIO.judge(judge, docs, responses)
         assert judge.usage.calls == sum(each.to_send for each in plan.values())
-        assert {each.to_send for _, each in AMBIGBIO.plan(judge, docs, responses)} == {0}
+        assert {each.to_send for _, each in AMBIGBIO.plan_questions(judge, docs, responses)} == {0}
     cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
     assert cells[0] == [
         ("supported", pytest.approx(7 / 9)),

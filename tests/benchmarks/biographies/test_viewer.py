@@ -29,7 +29,9 @@ FALSE = biography(
 def open_page(browser, tmp_path):
     def open_it(*biographies, title="A set"):
         path = tmp_path / "page.html"
-        path.write_text(build_page([*map(AMBIGBIO.record, biographies)], title), encoding="utf-8")
+        path.write_text(
+            build_page([*map(AMBIGBIO.make_record, biographies)], title), encoding="utf-8"
+        )
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(path.as_uri())
         return browser

@@ -376,7 +376,7 @@ def test_the_table_by_hand():
     assert (summary["rows"], summary["generations"]) == (5, counts)
     assert summary["without_fact"] == {"differ at once": 1}
     assert summary["unscored"] == {"unread": 1}
-    _, rows, notes = FACTOR_GENERATION.table(summary)
+    _, rows, notes = FACTOR_GENERATION.summary_table(summary)
     assert ["True of true and false, %", "59.0"] in [list(row[:2]) for row in rows]
     assert "Unscored: unread 1." in notes
 
@@ -479,10 +479,10 @@ def test_an_accuracy_is_of_rows_with_a_true_or_a_false_generation(row):
 def test_a_document_needs_its_contradiction_but_no_accuracy_of_the_model():
     doc = document()
     del doc["factor_acc"]
-    assert FACTOR_GENERATION.check(doc, ["x"]) is None
+    assert FACTOR_GENERATION.document_problem(doc, ["x"]) is None
     assert FACTOR_GENERATION.row_metrics(doc, verdict(TRUE))["factor_acc"] is None
     del doc["contradiction"]
-    assert "contradiction is missing" in (FACTOR_GENERATION.check(doc, ["x"]) or "")
+    assert "contradiction is missing" in (FACTOR_GENERATION.document_problem(doc, ["x"]) or "")
 
 
 def test_documents_are_drawn_whole():
@@ -505,7 +505,7 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
     ]
     responses = [RESPONSES[0], [" he"], []]
     with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
-        ((step, plan),) = FACTOR_GENERATION.plan(judge, docs, responses)
+        ((step, plan),) = FACTOR_GENERATION.plan_questions(judge, docs, responses)
         assert (step, plan.to_send) == ("marking", 6)
         first, second, third = FACTOR_GENERATION.judge(judge, docs, responses)
     assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
@@ -547,7 +547,7 @@ def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config,
 
 
 def test_a_judge_that_is_down_leaves_a_record():
-    record = FACTOR_GENERATION.unscored(document(), RESPONSES[0], "the judge failed")
+    record = FACTOR_GENERATION.unscored_record(document(), RESPONSES[0], "the judge failed")
     assert record["reasons"] == ["the judge failed"] * 3 + [NO_WORD]
     assert record["unscored"] == "the judge failed"
 
@@ -565,4 +565,4 @@ def test_a_judge_that_is_down_leaves_a_record():
     ],
 )
 def test_samples_that_cannot_be_judged(changes, responses, problem):
-    assert problem in FACTOR_GENERATION.check(document(**changes), responses)
+    assert problem in FACTOR_GENERATION.document_problem(document(**changes), responses)

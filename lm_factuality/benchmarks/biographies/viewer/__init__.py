@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.biographies.scores import (
     row_metrics,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
-from lm_factuality.benchmarks.judged import figures_of
+from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
@@ -100,7 +100,7 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
         "title": title,
         "settings": {name: records[0][name] for name in ("protocol", "linking")},
         "summary": {
-            **figures_of([*map(row_metrics, records)], SCORES),
+            **score_figures([*map(row_metrics, records)], SCORES),
             **count_responses(records),
         },
         "responses": [{**record, **_shown(record)} for record in records],
