@@ -154,7 +154,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """Estimate the tokens and the cost of asking each request once, with the longest answers."""
+        """Estimate the tokens and the cost of asking each request once, with longest answers."""
         return self._counter.estimate(requests, self._prices.cost if self._prices else None)
 
     def add_usage(self, **increments: float) -> None:
