@@ -27,7 +27,7 @@ class NumberedAnswer(NamedTuple):
 class Backend(ABC):
     """A way to reach a model, such as a server or a model class of lm_eval.
 
-    A subclass is created with ``(config, purse)``: the judge's `JudgeConfig` and the `Purse` that
+    A subclass is created with ``(config, spending_limit)``: the judge's `JudgeConfig` and the `SpendingLimit` that
     it may spend.
     """
 
@@ -60,7 +60,7 @@ class Backend(ABC):
             answer, even after retries, has an answer with ``error``.
 
         Raises:
-            BackendDown: The model cannot be reached at all, so every further request would fail.
+            BackendDownError: The model cannot be reached at all, so every further request would fail.
         """
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:

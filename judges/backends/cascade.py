@@ -12,9 +12,9 @@ from dataclasses import replace
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
 from judges.backends.classifier import claims_of_subject, format_answer
-from judges.budget import Purse
+from judges.budget import SpendingLimit
 from judges.config import JudgeConfig
-from judges.judge import ask, open_backend
+from judges.judge import answer_requests, open_backend
 from judges.store import AnswerStore
 from judges.typed import read_reply
 from judges.verify import SupportReply
@@ -33,12 +33,12 @@ class CascadeBackend(Backend):
     reads_subject = True
     identity = ""
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Open both judges.
 
         Args:
             config: The cascade: its judges ``first`` and ``then``, and the band ``unsure``.
-            purse: The money of the second judge. By default it has ``max_cost`` to itself.
+            spending_limit: The money of the second judge. By default it has ``max_cost`` to itself.
 
         Raises:
             ConfigError: A setting of one of the judges cannot be used.
@@ -50,7 +50,7 @@ class CascadeBackend(Backend):
         self._second_config = config.then
         self._unsure = config.unsure
         self._first = open_backend(config.first)
-        self._second = open_backend(replace(config.then, max_cost=config.max_cost), purse)
+        self._second = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
         parts = [self._first.identity, self._second.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
@@ -82,7 +82,7 @@ class CascadeBackend(Backend):
             First the answers of the first judge, then those of the second.
 
         Raises:
-            BackendDown: One of the two judges cannot be reached.
+            BackendDownError: One of the two judges cannot be reached.
         """
         first_name = self._first_config.name
         second_name = self._second_config.name
@@ -151,7 +151,7 @@ class CascadeBackend(Backend):
             The answers, in the order of the requests.
         """
         assert self._store is not None, "a cascade is bound to a store before it is asked"
-        return ask(backend, self._store, requests, description)
+        return answer_requests(backend, self._store, requests, description)
 
     def _decision(self, request: Request, claim_answers: Sequence[Answer]) -> Answer | None:
         """Combine the first judge's answers to all claims of a question.

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
 from judges.backends.lm_eval_model import fingerprint_checkpoint
-from judges.capabilities import Capabilities, capabilities
+from judges.capabilities import Capabilities, capabilities_of
 from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
-from judges.lexical.words import ReadPassage, parse_passage
+from judges.lexical.words import ParsedPassage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
-from lm_factuality.ground.errors import BackendDown, FactualityError
+from lm_factuality.ground.errors import BackendDownError, FactualityError
 from lm_factuality.ground.packages import first_line, loading
 
 if TYPE_CHECKING:
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
     from judges.inference.models import SupportModel
 
-_CAPABILITIES = capabilities("classifier")
+_CAPABILITIES = capabilities_of("classifier")
 _BATCHES_PER_ROUND = 16  # of the model; then the answers are handed out
 
 
@@ -40,12 +40,12 @@ class ClassifierBackend(Backend):
     identity = ""
     usage = Usage()
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Read the configuration of the model; its weights are not loaded yet.
 
         Args:
             config: The judge: its model, threshold and window.
-            purse: Not used, because a model in this process costs no money.
+            spending_limit: Not used, because a model in this process costs no money.
 
         Raises:
             ConfigError: The judge names a family of models that does not exist.
@@ -81,7 +81,7 @@ class ClassifierBackend(Backend):
             One answer per request, in order.
 
         Raises:
-            BackendDown: The model cannot be loaded, or fails.
+            BackendDownError: The model cannot be loaded, or fails.
         """
         requests_per_round = _BATCHES_PER_ROUND * self._config.batch_size
         for start in range(0, len(requests), requests_per_round):
@@ -108,7 +108,7 @@ class ClassifierBackend(Backend):
             pairs: Claims with their passages. Those that were judged before are not judged again.
 
         Raises:
-            BackendDown: The model cannot be loaded, or fails.
+            BackendDownError: The model cannot be loaded, or fails.
         """
         from judges.inference.models import load_model
 
@@ -129,7 +129,7 @@ class ClassifierBackend(Backend):
             supports = self._model.support(new_pairs)
         except (FactualityError, RuntimeError) as error:
             # torch raises a RuntimeError for a lack of memory and for an unknown device.
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {config.name}: {first_line(error)}; what was answered is kept"
             ) from error
         self._support.update(zip(new_pairs, supports, strict=True))
@@ -243,7 +243,7 @@ def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:
     return list(subject.get("units", ()))
 
 
-def passages_of_subject(subject: Mapping[str, Any]) -> tuple[ReadPassage, ...]:
+def passages_of_subject(subject: Mapping[str, Any]) -> tuple[ParsedPassage, ...]:
     """Return the passages that a question holds its claims against, without empty ones."""
     texts = subject.get("passages", ())
     return tuple(parse_passage(text) for text in texts if text.strip())

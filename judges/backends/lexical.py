@@ -24,19 +24,19 @@ from judges.backends.classifier import (
     passages_of_subject,
     support_reply,
 )
-from judges.capabilities import capabilities
-from judges.lexical.facts import split_facts, split_individuals
+from judges.capabilities import capabilities_of
+from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
-from judges.lexical.model import COEFFICIENTS, load_model
-from judges.lexical.words import read
+from judges.lexical.model import COEFFICIENTS, load_lexical_model
+from judges.lexical.words import parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
-_CAPABILITIES = capabilities("lexical")
+_CAPABILITIES = capabilities_of("lexical")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,20 +63,20 @@ class LexicalBackend(Backend):
 
     reads_subject = True
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Load the coefficients.
 
         Args:
             config: The judge, with its `Options`.
-            purse: Not used, because a judge without a model costs no money.
+            spending_limit: Not used, because a judge without a model costs no money.
 
         Raises:
             ConfigError: The judge's options are not those of `Options`.
             DataError: A file of coefficients cannot be used.
         """
         options = read_settings(Options, dict(config.options), "lexical judge")
-        claim_model = load_model(options.coefficients or COEFFICIENTS)
-        fact_model = load_model(options.coefficients or FACT_COEFFICIENTS)
+        claim_model = load_lexical_model(options.coefficients or COEFFICIENTS)
+        fact_model = load_lexical_model(options.coefficients or FACT_COEFFICIENTS)
         if options.threshold is not None:
             claim_model = dataclasses.replace(claim_model, threshold=options.threshold)
             fact_model = dataclasses.replace(fact_model, threshold=options.threshold)
@@ -117,7 +117,7 @@ class LexicalBackend(Backend):
         if kind == "decompose":
             return _json_answer(facts=split_facts(subject["sentence"]))
         if kind == "group":
-            groups = split_individuals(
+            groups = group_by_individual(
                 subject["name"], subject["sentences"], subject["facts"], subject["owners"]
             )
             numbered_groups = []
@@ -148,7 +148,7 @@ class LexicalBackend(Backend):
             verdict = model.judge(claim, passages)
             probability = verdict.probability
             # A unit without content words, such as "Sure!", states nothing that could be wrong.
-            if kind != "verify" and not read(claim).content:
+            if kind != "verify" and not parse_text(claim).content:
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies if passages else None)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer
-from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
+from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lm_eval.api.model import LM
     from lm_eval.models.api_models import JsonChatStr
 
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
@@ -46,12 +46,12 @@ class LmEvalBackend(Backend):
     usage = Usage()
     """Answered requests, and their tokens if the model has a tokenizer."""
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Find the model's class; nothing is loaded.
 
         Args:
             config: The judge: the name of the model class and its arguments.
-            purse: Not used, because a model in this process costs no money.
+            spending_limit: Not used, because a model in this process costs no money.
 
         Raises:
             ConfigError: lm_eval has no model class of this name.
@@ -83,7 +83,7 @@ class LmEvalBackend(Backend):
             window has an answer with ``error``, because lm_eval would cut off its beginning.
 
         Raises:
-            BackendDown: The model cannot be loaded, or fails.
+            BackendDownError: The model cannot be loaded, or fails.
         """
         model = self._load_once()
         prompts = [self._prompt(request) for request in requests]
@@ -113,7 +113,7 @@ class LmEvalBackend(Backend):
         """Load the model with the first call; later calls return the same model.
 
         Raises:
-            BackendDown: The model cannot be loaded with these arguments.
+            BackendDownError: The model cannot be loaded with these arguments.
         """
         if self._model is not None:
             return self._model
@@ -123,7 +123,7 @@ class LmEvalBackend(Backend):
             )
         except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
             args = ", ".join(f"{name}={value}" for name, value in self._args.items())
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
             ) from error
 
@@ -162,7 +162,7 @@ class LmEvalBackend(Backend):
             The texts with the model's thoughts, in the order of the prompts.
 
         Raises:
-            BackendDown: The model fails, for example for lack of memory.
+            BackendDownError: The model fails, for example for lack of memory.
         """
         from aiohttp import ClientError
         from lm_eval.api.instance import Instance
@@ -188,7 +188,7 @@ class LmEvalBackend(Backend):
                 texts = self._model.generate_until(instances, disable_tqdm=True)
                 return [restore_thought_marks(text) for text in texts]
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer, server
-from judges.budget import Budget, Purse
-from lm_factuality.ground.errors import BackendDown
+from judges.budget import Budget, SpendingLimit
+from lm_factuality.ground.errors import BackendDownError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -44,19 +44,19 @@ class OpenAIBackend(Backend):
     with the highest price that it can have.
     """
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Prepare to call a server; nothing is sent.
 
         Args:
             config: The judge: its server, and the limits of its use.
-            purse: Money shared with other judges. By default the judge has ``max_cost`` to itself.
+            spending_limit: Money shared with other judges. By default the judge has ``max_cost`` to itself.
 
         Raises:
             ConfigError: The tokenizer of the judge cannot be loaded.
         """
         self._config = config
         self._server = server.Server(config)
-        self._budget = Budget(config, purse)
+        self._budget = Budget(config, spending_limit)
         self._lock = threading.Lock()
         self._has_answered = False
         self._failures_in_a_row = 0
@@ -95,7 +95,7 @@ class OpenAIBackend(Backend):
             after the calls under way have finished, because they are paid for.
 
         Raises:
-            BackendDown: The server cannot be reached or refuses everybody, ``max_cost`` is
+            BackendDownError: The server cannot be reached or refuses everybody, ``max_cost`` is
                 reached, ``total_timeout`` is over, or eight requests in a row got no answer.
             ConfigError: The server is not local, and there is no key for it.
         """
@@ -113,7 +113,7 @@ class OpenAIBackend(Backend):
             One answer per request, unless the work ends early.
 
         Raises:
-            BackendDown: ``total_timeout`` is over, or a thread has found the server to be down.
+            BackendDownError: ``total_timeout`` is over, or a thread has found the server to be down.
         """
         time_limit = self._config.total_timeout
         self._server.connect()
@@ -125,7 +125,7 @@ class OpenAIBackend(Backend):
 
             if work_queue.running_threads:
                 reason = f"total_timeout of {time_limit:g} s is over; {server.RESUME_HINT}"
-                work_queue.stop(BackendDown(f"judge {self._config.name}: {reason}"))
+                work_queue.stop(BackendDownError(f"judge {self._config.name}: {reason}"))
                 yield from work_queue.arriving_answers(_GRACE_AFTER_TIMEOUT)
         except KeyboardInterrupt:
             work_queue.stop()
@@ -145,7 +145,7 @@ class OpenAIBackend(Backend):
             work_queue: Loses the requests that this thread takes, and receives their answers.
 
         Raises:
-            BackendDown: No further request can succeed.
+            BackendDownError: No further request can succeed.
             _StoppedError: The work was stopped while this thread waited.
         """
         for number, request in work_queue.take_requests():
@@ -164,14 +164,14 @@ class OpenAIBackend(Backend):
             The answer, or one with ``error`` after the last try.
 
         Raises:
-            BackendDown: No other request can succeed either.
+            BackendDownError: No other request can succeed either.
             _StoppedError: The work was stopped before there was an answer.
         """
         config = self._config
         tries = 0
         while True:
             try:
-                with self._budget.call(request, work_queue.pause) as bill:
+                with self._budget.metered_call(request, work_queue.pause) as bill:
                     return self._server.call(request, bill)
             except server.RetryableError as error:
                 failure = error
@@ -180,7 +180,7 @@ class OpenAIBackend(Backend):
             # A server that has never answered is probably not running.
             is_absent = failure.is_unreachable and not self._has_answered
             if is_absent and tries >= _MAX_TRIES_TO_CONNECT:
-                raise BackendDown(
+                raise BackendDownError(
                     f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
                     f" server running? {server.RESUME_HINT}"
                 )
@@ -197,18 +197,18 @@ class OpenAIBackend(Backend):
         """Count an answer or a failure, and give up on a server that no longer answers.
 
         Raises:
-            BackendDown: Eight requests in a row were given up.
+            BackendDownError: Eight requests in a row were given up.
         """
         if answer.error is None:
             self._has_answered = True
             self._failures_in_a_row = 0
             return
 
-        self._budget.count(errors=1)
+        self._budget.add_usage(errors=1)
         if self._failures_in_a_row >= _MAX_FAILURES_IN_A_ROW:
             # A later attempt to use this backend starts counting anew.
             self._failures_in_a_row = 0
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {self._config.name}: {self._config.base_url}: {_MAX_FAILURES_IN_A_ROW}"
                 f" requests in a row got no answer, the last: {answer.error}; {server.RESUME_HINT}"
             )

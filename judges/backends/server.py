@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.thinking import content_of
 
@@ -149,7 +149,7 @@ class Server:
 
         Raises:
             RetryableError: The same request may succeed later.
-            BackendDown: No request of this judge can succeed.
+            BackendDownError: No request of this judge can succeed.
         """
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
@@ -162,7 +162,7 @@ class Server:
             )
             answer = parse_reply(self._without_key(reply_text), config.endpoint)
         except UnusableReplyError as error:
-            bill.counted = error.token_counts
+            bill.answer = error.token_counts
             raise RetryableError(_quoted(str(error))) from None
         except APIStatusError as error:
             bill.is_free = True
@@ -176,7 +176,7 @@ class Server:
             reason = _quoted(f"connection failed: {error.__cause__}")
             raise RetryableError(reason, is_unreachable=is_unreachable) from None
 
-        bill.counted = answer
+        bill.answer = answer
         return answer
 
     def _handle_status(self, error: APIStatusError) -> Answer:
@@ -187,7 +187,7 @@ class Server:
 
         Raises:
             RetryableError: The status is temporary, such as 429 or 503.
-            BackendDown: Every request would fail in the same way.
+            BackendDownError: Every request would fail in the same way.
         """
         status = error.status_code
         message = error.body.get("message") if isinstance(error.body, dict) else None
@@ -218,7 +218,7 @@ class Server:
                 "set schema: false in the judge's YAML, and answers are asked for in words alone"
             )
         judge = f"judge {self._config.name}: {self._config.base_url}"
-        raise BackendDown(f"{judge}: {problem}; {advice}") from None
+        raise BackendDownError(f"{judge}: {problem}; {advice}") from None
 
     def _without_key(self, text: str) -> str:
         """Replace the server's key by ``***`` in a text that the server sent."""
