@@ -27,8 +27,8 @@ class NumberedAnswer(NamedTuple):
 class Backend(ABC):
     """A way to reach a model, such as a server or a model class of lm_eval.
 
-    A subclass is created with ``(config, spending_limit)``: the judge's `JudgeConfig` and the `SpendingLimit` that
-    it may spend.
+    A subclass is created with ``(config, spending_limit)``: the judge's `JudgeConfig`, and the
+    `SpendingLimit` that it shares with other judges.
     """
 
     reads_subject: bool = False
@@ -60,7 +60,8 @@ class Backend(ABC):
             answer, even after retries, has an answer with ``error``.
 
         Raises:
-            BackendDownError: The model cannot be reached at all, so every further request would fail.
+            BackendDownError: The model cannot be reached at all, so that every further request
+                would fail.
         """
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:

@@ -38,7 +38,7 @@ class CascadeBackend(Backend):
 
         Args:
             config: The cascade: its judges ``first`` and ``then``, and the band ``unsure``.
-            spending_limit: The money of the second judge. By default it has ``max_cost`` to itself.
+            spending_limit: The limit of the second judge. By default it has ``max_cost`` to itself.
 
         Raises:
             ConfigError: A setting of one of the judges cannot be used.

@@ -49,7 +49,8 @@ class OpenAIBackend(Backend):
 
         Args:
             config: The judge: its server, and the limits of its use.
-            spending_limit: Money shared with other judges. By default the judge has ``max_cost`` to itself.
+            spending_limit: The limit that several judges share. By default the judge has
+                ``max_cost`` to itself.
 
         Raises:
             ConfigError: The tokenizer of the judge cannot be loaded.
@@ -113,7 +114,8 @@ class OpenAIBackend(Backend):
             One answer per request, unless the work ends early.
 
         Raises:
-            BackendDownError: ``total_timeout`` is over, or a thread has found the server to be down.
+            BackendDownError: ``total_timeout`` is over, or a thread has found the server to be
+                down.
         """
         time_limit = self._config.total_timeout
         self._server.connect()
