@@ -20,7 +20,7 @@ from typing import Any
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, misnumbered
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
+from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, why_no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.harness.generation import JsonObject
@@ -48,7 +48,7 @@ def is_abstention(output: str) -> bool:
     information, or is sorry, and then tells something of anybody is no abstention: what it tells is
     judged."""
     text = output.replace("\u2019", "'").strip()
-    if no_answer(text) == EMPTY:
+    if why_no_answer(text) == EMPTY:
         return True
     parts = list(chain.from_iterable(map(_parts, split_sentences(text))))
     declining = [part for part in parts if _is_declining(part)]
@@ -58,7 +58,7 @@ def is_abstention(output: str) -> bool:
 def _is_declining(part: str) -> bool:
     if _DECLINES.match(part) or _NOTHING_FOUND.search(part):
         return True
-    return no_answer(part) == REFUSAL
+    return why_no_answer(part) == REFUSAL
 
 
 def _parts(sentence: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""SimpleQA and SimpleQA Verified: the grades, and the scores that follow from them."""
+"""The declaration of SimpleQA and SimpleQA Verified: the judge's grades, and the scores of them.
+
+The rest of the suite finds `BENCHMARK` here.
+"""
 
 from typing import Literal
 
@@ -8,13 +11,20 @@ from lm_factuality.benchmarks.graded import graded
 from lm_factuality.benchmarks.grading import harmonic_mean, share
 
 GRADES = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED")
+"""The grades that the judge can give an answer."""
 
 
 class Grading(Reply):
-    """The judge's reply: the reason first, so that the grade follows from it."""
+    """The reply of a judge that grades an answer.
+
+    The judge writes the fields in this order, so that the grade follows from the reason.
+    """
 
     reason: str
+    """Why the answer deserves the grade."""
+
     grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
+    """One of `GRADES`."""
 
 
 CORRECT = share(
