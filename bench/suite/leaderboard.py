@@ -238,7 +238,7 @@ def _write_task(
         lines.append(json.dumps(sample, ensure_ascii=False))
     write_lines(path, lines)
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
-    for name, aggregation in BENCHMARK.aggregations(
+    for name, aggregation in BENCHMARK.aggregation_by_metric(
         **dict.fromkeys((factor.VERSUS, factor.MARGIN_VERSUS), kinds)
     ).items():
         values = [row[name] for row in rows]

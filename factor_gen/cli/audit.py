@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 
@@ -76,7 +76,7 @@ def audit(
         property_table,
         shape_table,
     )
-    from lm_factuality.benchmarks.rows import finite_values
+    from lm_factuality.benchmarks.rows import finite_json
 
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
@@ -104,10 +104,10 @@ def audit(
         print_table(*property_table(properties, opened.name, min(judge_rows, usable)))
         reasons = [reason for finding in properties for reason in finding.unscored]
         if reasons and opened.usage.errors and not any(finding.scored for finding in properties):
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
             )
-        content["properties"] = [finite_values(asdict(finding)) for finding in properties]
+        content["properties"] = [finite_json(asdict(finding)) for finding in properties]
     if types or verbose:
         print_table(*shape_table(audited, judged_types))
     if json_file is not None:

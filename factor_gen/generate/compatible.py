@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from factor_gen.text.analysis import CARDINALS, TENS
-from factor_gen.text.conditions import Place, Tables
+from factor_gen.text.conditions import Tables, TokenContext
 from factor_gen.text.lists import WORDS, rows
 from factor_gen.text.names import NATIONALITIES, aliases, countries, geonames
 
@@ -74,8 +74,8 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
-    place = Place(change, _TABLES, 0, 0, facts)
-    return next((reason for reason in REASONS if place.meets(reason)), None)
+    context = TokenContext(change, _TABLES, 0, 0, facts)
+    return next((reason for reason in REASONS if context.matches(reason)), None)
 
 
 def _open_quantities(change: TextChange) -> bool:

@@ -13,7 +13,7 @@ from factor_gen.choose import ChosenRow, choose_rows, compounds
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.metrics import shares
+from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 
 
 def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
@@ -181,7 +181,8 @@ def worst_leak(rows: Iterable[ChosenRow | Example]) -> float:
         if isinstance(row, ChosenRow)
     ]
     return max(
-        sum(shares([sign * statistic(text) for text in row])[0] for row in texts) / len(texts)
+        sum(pick_probabilities([sign * statistic(text) for text in row])[0] for row in texts)
+        / len(texts)
         for statistic in STATISTICS.values()
         for sign in (1, -1)
     )

@@ -47,7 +47,7 @@ def unasserted(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
         clause_text=[clause],
         breaks_phrase=[breaks_phrase],
     )
-    return next((reason for reason in REASONS if place.meets(reason)), None)
+    return next((reason for reason in REASONS if place.matches(reason)), None)
 
 
 def _words(text: str) -> list[str]:

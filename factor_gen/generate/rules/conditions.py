@@ -7,13 +7,15 @@ says how they are read.
 from collections.abc import Iterable, Mapping
 
 from factor_gen.generate.rules.words import WORDS
-from factor_gen.text.conditions import Feature, Place, Tables
+from factor_gen.text.conditions import Feature, Tables, TokenContext
 
 
-def _head_noun(place: Place) -> Iterable[object]:
+def _head_noun(place: TokenContext) -> Iterable[object]:
     """The last noun of the noun phrase that follows; nothing if there is none."""
     head = ""
-    for word, tag in zip(place.around("word", "after"), place.around("tag", "after"), strict=True):
+    for word, tag in zip(
+        place.values_around("word", "after"), place.values_around("tag", "after"), strict=True
+    ):
         if not tag.startswith(("DT", "PRP$", "POS", "JJ", "NN", "CD")):
             break
         if tag.startswith("NN"):
@@ -21,19 +23,19 @@ def _head_noun(place: Place) -> Iterable[object]:
     return (head,)
 
 
-def _text_after(place: Place) -> Iterable[object]:
+def _text_after(place: TokenContext) -> Iterable[object]:
     _, end = place.sentence.span(place.start, place.end)
     return (place.sentence.text[end:],)
 
 
-def _is_free(place: Place) -> Iterable[object]:
+def _is_free(place: TokenContext) -> Iterable[object]:
     """Whether the tokens may be edited."""
     return (place.sentence.is_free(*place.sentence.span(place.start, place.end)),)
 
 
-def _pair_at(place: Place, position: int) -> Iterable[object]:
+def _pair_at(place: TokenContext, position: int) -> Iterable[object]:
     """A token and the next one."""
-    return (f"{place.at('word', position)} {place.at('word', position + 1)}",)
+    return (f"{place.value_at('word', position)} {place.value_at('word', position + 1)}",)
 
 
 FEATURES: Mapping[str, Feature] = {

@@ -40,10 +40,10 @@ def dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit
         if entity.kind not in (DATE, TIME) or is_titled:
             continue
         place = sentence.place_of(entity.start, entity.end, date=[entity.text])
-        if place.meets("no date"):
+        if place.matches("no date"):
             continue
         changes = [*_other_number(sentence, entity, rng)]
-        if not place.meets("one of two dates"):
+        if not place.matches("one of two dates"):
             changes += _other_of_set(sentence, entity.text, rng)
         together = [*([change] for change in changes), *_other_day(sentence, entity, rng)]
         for replacements in together:
@@ -69,7 +69,7 @@ def _other_number(
             continue
         start, end = match.span()
         place = sentence.place_of(entity.start + start, entity.start + end, part=[part.name])
-        if place.meets("no year"):
+        if place.matches("no year"):
             return
         old = match.group()
         value = _number(old)

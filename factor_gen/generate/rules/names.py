@@ -9,7 +9,7 @@ from factor_gen.generate.rules.edits import SentenceEdit, edit
 from factor_gen.generate.rules.sentence import AGENCIES, TaggedSentence, overlaps
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
-from factor_gen.text.conditions import Place
+from factor_gen.text.conditions import TokenContext
 from factor_gen.text.names import FIRST_NAMES, places, related
 
 _MOST_NAMES = 2  # of the document for each name
@@ -23,7 +23,7 @@ def document_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sen
     whole = [entity for entity in sentence.entities if _is_whole(sentence, entity)]
     spans_of_whole = {(name.start, name.end) for name in whole}
     for entity in whole:
-        if _place(sentence, entity).meets("kept names") or not _is_spot(sentence, entity):
+        if _place(sentence, entity).matches("kept names") or not _is_spot(sentence, entity):
             continue
         names = list(dict.fromkeys(_fitting_names(sentence, entity)))
         rng.shuffle(names)
@@ -36,7 +36,7 @@ def document_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sen
             yield edit("name", error_type, *((start, end, name) for start, end in spans))
 
 
-def _place(sentence: TaggedSentence, entity: Entity, **facts: Iterable[object]) -> Place:
+def _place(sentence: TaggedSentence, entity: Entity, **facts: Iterable[object]) -> TokenContext:
     kind, name = [entity.kind], [entity.text]
     return sentence.place_of(entity.start, entity.end, kind=kind, name=name, **facts)
 
@@ -44,7 +44,7 @@ def _place(sentence: TaggedSentence, entity: Entity, **facts: Iterable[object]) 
 def _is_whole(sentence: TaggedSentence, entity: Entity) -> bool:
     """Whether the name stands by itself and is no part of another, as *City* in *City, State*."""
     is_named = entity.text in AGENCIES or overlaps(sentence.titles, entity.start, entity.end)
-    return not is_named and not _place(sentence, entity).meets("no whole name")
+    return not is_named and not _place(sentence, entity).matches("no whole name")
 
 
 def _is_spot(sentence: TaggedSentence, entity: Entity) -> bool:
@@ -83,7 +83,7 @@ def _fitting_names(sentence: TaggedSentence, entity: Entity) -> Iterator[str]:
             continue
         sex = FIRST_NAMES.get(mention.text.split()[0], "")
         place = _place(sentence, entity, new=[name], new_words=name.split(), sex=[sex])
-        if not place.meets("unfit names"):
+        if not place.matches("unfit names"):
             yield name
 
 

@@ -39,14 +39,14 @@ def taken_back(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sentenc
     """Make *rose* of *did not rise*, and *can* of *cannot*."""
     for i, word in enumerate(sentence.small):
         is_denial = word == "cannot" or word in WORDS["not"]
-        if not is_denial or sentence.place(i).meets("kept denials"):
+        if not is_denial or sentence.place(i).matches("kept denials"):
             continue
         first, end = i - 1, i + 1
-        helper = sentence.place(i).at("word", first)
+        helper = sentence.place(i).value_at("word", first)
         if word == "cannot":
             first, affirmed = i, "can"
         elif helper in _DO_FORMS:
-            end, verb = i + 2, sentence.place(i).at("word", i + 1)
+            end, verb = i + 2, sentence.place(i).value_at("word", i + 1)
             affirmed = inflect(verb, _DO_FORMS[helper]) if verb in lemmas(verb) else ""
         else:
             affirmed = _CLIPPED.get(helper, helper) if helper in WORDS["auxiliaries"] else ""
@@ -66,7 +66,7 @@ def added(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit
 
 def in_time(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
     """Put each denial in other words where nothing else is left: *is no longer*, *was never*."""
-    if not sentence.spare or sentence.place(0).meets("no second denial"):
+    if not sentence.spare or sentence.place(0).matches("no second denial"):
         return
     for denial in denials(sentence):
         span = sentence.span(denial.i, denial.i + 1)
@@ -78,7 +78,7 @@ def denials(sentence: TaggedSentence) -> list[Denial]:
     """Find each way in which the sentence can be denied."""
     found = [(i, _FORBIDDEN) for i in _orders(sentence)]
     # "To see the list, the button is not used" would deny the purpose.
-    if sentence.tokens and not sentence.place(0).meets("purpose"):
+    if sentence.tokens and not sentence.place(0).matches("purpose"):
         found += [(i, _denial(sentence, i)) for i in range(len(sentence.tokens))]
     ways = []
     for i, denial in found:
@@ -93,11 +93,11 @@ def _orders(sentence: TaggedSentence) -> Iterator[int]:
     """The verbs that order something: *press the key*, also after *to change it,*."""
     starts = [0]
     opening = sentence.small[:_FARTHEST_ORDER]
-    if "," in opening and sentence.place(0).meets("begins with to"):
+    if "," in opening and sentence.place(0).matches("begins with to"):
         starts.append(opening.index(",") + 1)
     for i in starts:
-        word = sentence.place(i).at("word", i)
-        if word in lemmas(word) and sentence.place(i).meets("orders"):
+        word = sentence.place(i).value_at("word", i)
+        if word in lemmas(word) and sentence.place(i).matches("orders"):
             yield i
 
 
@@ -108,9 +108,9 @@ def _denial(sentence: TaggedSentence, i: int) -> str:
         The result; empty if it is no verb, or its denial does not deny the sentence.
     """
     place, tag = sentence.place(i), sentence.tokens[i].tag
-    end = i + 2 if place.meets("before manner") else i + 1
-    denial = sentence.place(i, end).choose("denials")
-    if not denial or place.meets("kept statements"):
+    end = i + 2 if place.matches("before manner") else i + 1
+    denial = sentence.place(i, end).first_result("denials")
+    if not denial or place.matches("kept statements"):
         return ""
     if "{base}" in denial:
         word = sentence.small[i]
@@ -119,7 +119,7 @@ def _denial(sentence: TaggedSentence, i: int) -> str:
             return ""
         if tag == "VBD":
             # A participle, perhaps, as in "the houses sold in May were old".
-            is_both = inflect(base, "VBN") == word and place.meets("participle")
+            is_both = inflect(base, "VBN") == word and place.matches("participle")
             if is_both or form_of(sentence, i, ("VBD", "VBN")) != "VBD":
                 return ""
         elif base in WORDS["verbs without do"]:

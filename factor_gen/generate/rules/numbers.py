@@ -40,7 +40,7 @@ def numbers(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEd
             kind=[entity.kind],
             few=[value is None or value <= _MOST_LISTED],
         )
-        if place.meets("no quantity"):
+        if place.matches("no quantity"):
             continue
         written = _DIGITS.search(entity.text) or _WORD.match(entity.text)
         old = written.group().lower() if written else ""

@@ -28,7 +28,7 @@ def other_sex(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sentence
     is_named = any(person.text.split()[0] in FIRST_NAMES for person in people)
     # Nobody in particular is meant in "the reader ... he".
     is_somebody = any(name.kind == PERSON and " " in name.text for name in sentence.mentions)
-    if is_named or not is_somebody or sentence.place(0).meets("sex is told"):
+    if is_named or not is_somebody or sentence.place(0).matches("sex is told"):
         return
     pronouns = [i for i, word in enumerate(sentence.small) if word in _OTHER_SEX]
     if not pronouns:
@@ -42,7 +42,7 @@ def other_sex(sentence: TaggedSentence, rng: random.Random) -> Iterator[Sentence
         if not sentence.is_free(*span) or overlaps(sentence.quotes, *span):
             return
         new = _OTHER_SEX[word]
-        if word in _OTHER_POSSESSIVE and sentence.place(i).meets("possessive"):
+        if word in _OTHER_POSSESSIVE and sentence.place(i).matches("possessive"):
             new = _OTHER_POSSESSIVE[word]
         changes.append((*span, new))
     yield edit("pronoun", COREFERENCE, *changes)

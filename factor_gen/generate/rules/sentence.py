@@ -13,7 +13,7 @@ from factor_gen.generate.rules.contexts import Contexts
 from factor_gen.generate.rules.words import DATA, frequency
 from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
-from factor_gen.text.conditions import Place, shape
+from factor_gen.text.conditions import TokenContext, shape
 from factor_gen.text.lists import entries
 
 Value = TypeVar("Value", int, str)
@@ -88,11 +88,11 @@ class TaggedSentence:
         """The characters of the tokens from ``i`` up to ``end``."""
         return self.tokens[i].start, self.tokens[end - 1].end
 
-    def place(self, i: int, end: int | None = None, **facts: Iterable[object]) -> Place:
+    def place(self, i: int, end: int | None = None, **facts: Iterable[object]) -> TokenContext:
         """The place of a token, or of those up to ``end``, for the tables of conditions."""
-        return Place(self, TABLES, i, i + 1 if end is None else end, facts)
+        return TokenContext(self, TABLES, i, i + 1 if end is None else end, facts)
 
-    def place_of(self, start: int, end: int, **facts: Iterable[object]) -> Place:
+    def place_of(self, start: int, end: int, **facts: Iterable[object]) -> TokenContext:
         """The place of some characters, which need not be whole tokens."""
         starts = [token.start for token in self.tokens]
         ends = [token.end for token in self.tokens]

@@ -72,7 +72,7 @@ def _fitting(
     )
     table = operator if operator in FORMS else "phrase"
     is_odd = not listed.word.forms.isdisjoint(rest)
-    if is_odd or place.meets(f"refused {table}") or not place.meets(f"fitting {table}"):
+    if is_odd or place.matches(f"refused {table}") or not place.matches(f"fitting {table}"):
         return []
     if operator == ANTONYM and listed.form != form_of(sentence, i, _possible(sentence.small[i])):
         return []
@@ -88,7 +88,7 @@ def form_of(sentence: TaggedSentence, i: int, possible: Sequence[str]) -> str:
     Returns:
         One of the tags; empty if the token is no verb, or it cannot be told.
     """
-    return sentence.place(i, possible=possible).choose("verb forms") or ""
+    return sentence.place(i, possible=possible).first_result("verb forms") or ""
 
 
 def _possible(word: str) -> list[str]:

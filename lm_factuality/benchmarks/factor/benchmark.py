@@ -5,19 +5,19 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.audit import (
-    OTHER_REQUEST,
-    Expected,
-    requests_of,
+    DIFFERENT_REQUEST,
+    ExpectedRun,
+    request_arguments,
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
     Scoring,
 )
@@ -38,20 +38,20 @@ from lm_factuality.harness.samples import results_in
 class FactorAudit:
     """The model was asked for each choice of the row behind its prefix, joined as the rules say."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: ExpectedRun) -> None:
         metadata = expected.metadata
         rule = DOLA if metadata.get("protocol") == DOLA else metadata.get("join", AUTHORS)
         self._window = metadata.get("window")
         self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
-    def wrong_request(self, sample: Sample) -> str | None:
+    def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with a sample's requests, if anything."""
         doc = sample["doc"]
         expected = [[*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]]
-        return None if requests_of(sample) == expected else OTHER_REQUEST
+        return None if request_arguments(sample) == expected else DIFFERENT_REQUEST
 
 
-def keep(sample: Sample) -> Row:
+def keep(sample: Sample) -> KeptRow:
     """Keep the row and its scored choices.
 
     Raises:
@@ -66,11 +66,11 @@ def keep(sample: Sample) -> Row:
     return {"doc": doc, "scores": scores}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
+def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
     """Score kept rows again, by the task's protocol and over the error types of all rows."""
     types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
     protocol = str(task.metadata.get("protocol", "paper"))
-    return Recount(lambda row: metrics.row_metrics(row["doc"], row["scores"], protocol, types))
+    return Rescorer(lambda row: metrics.row_metrics(row["doc"], row["scores"], protocol, types))
 
 
 _PROTOCOLS = {
@@ -154,8 +154,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("factor_acc", "acc_bytes"),
         scores=SCORES,
-        keep=keep,
-        recount=recount,
+        keep_row=keep,
+        make_rescorer=recount,
         floor=floor,
     ),
     data=Data(
@@ -175,5 +175,5 @@ BENCHMARK = Benchmark(
         audit=FactorAudit,
     ),
     order=10,
-    people=People(tuple(_QUESTIONS.values()), data=read_units),
+    people=People(tuple(_QUESTIONS.values()), read_units=read_units),
 )

@@ -10,11 +10,21 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
 
-from lm_factuality.benchmarks.chosen import Figure, both_ways, figure, newest
+from lm_factuality.benchmarks.chosen import (
+    ScoreFigure,
+    newest_runs,
+    pairs_without_and_with_retrieval,
+    score_figure,
+)
 from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import (
+    PairedDifference,
+    adjust_p_values,
+    format_difference,
+    paired_difference,
+)
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
@@ -27,7 +37,7 @@ class ModelOnCorpus:
     """A model's run on the rows of a corpus, and its run on the documents behind them."""
 
     run: Run
-    accuracy: Figure
+    accuracy: ScoreFigure
     perplexity_run: Run | None = None
 
     @property
@@ -47,10 +57,10 @@ class ModelOnCorpus:
         count = number_of(metrics.get("num_tokens"))
         return None if count is None else int(count)
 
-    def perplexity(self, unit: str) -> Figure | None:
+    def perplexity(self, unit: str) -> ScoreFigure | None:
         """Return the perplexity per token or byte, if it is known."""
         run = self.perplexity_run
-        return figure(run.task, _PERPLEXITIES[unit][0]) if run else None
+        return score_figure(run.task, _PERPLEXITIES[unit][0]) if run else None
 
 
 class Disagreement(NamedTuple):
@@ -63,7 +73,7 @@ class Disagreement(NamedTuple):
     """It has the higher accuracy."""
 
     units: tuple[str, ...]
-    gap: RunPair
+    gap: PairedDifference
 
 
 class RetrievalGain(NamedTuple):
@@ -71,7 +81,7 @@ class RetrievalGain(NamedTuple):
 
     without: ModelOnCorpus
     with_it: ModelOnCorpus
-    pair: RunPair
+    pair: PairedDifference
 
 
 def tables(runs: Sequence[Run]) -> list[ComparisonTable]:
@@ -95,22 +105,22 @@ def points_of_runs(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[str]]
     Returns:
         The models, and notes on runs that are in none.
     """
-    accuracies, notes = newest(
+    accuracies, notes = newest_runs(
         run for run in runs if run.task.kind == "factor" and not run.protocol
     )
-    perplexities, more_notes = newest(run for run in runs if run.task.kind == "perplexity")
+    perplexities, more_notes = newest_runs(run for run in runs if run.task.kind == "perplexity")
     by_corpus = {
         (run.task.task.removesuffix(PERPLEXITY_SUFFIX), run.label): run for run in perplexities
     }
     points = []
     for run in accuracies:
-        accuracy = figure(run.task, ACCURACY.name)
+        accuracy = score_figure(run.task, ACCURACY.name)
         if accuracy is not None:
             perplexity_run = by_corpus.pop((run.task.task, run.label), None)
             points.append(ModelOnCorpus(run, accuracy, perplexity_run))
     for (corpus, label), run in by_corpus.items():
         token, byte = (
-            _with_stderr(figure(run.task, name), digits).partition(" ")[0] or "none"
+            _with_stderr(score_figure(run.task, name), digits).partition(" ")[0] or "none"
             for name, digits in _PERPLEXITIES.values()
         )
         more_notes.append(
@@ -141,7 +151,7 @@ def tau(points: Sequence[ModelOnCorpus], unit: str) -> tuple[float | None, int]:
     return (value if math.isfinite(value) else None), len(pairs)
 
 
-def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> RunPair:
+def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:
     """Compare the accuracies of two models.
 
     Returns:
@@ -151,12 +161,12 @@ def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> RunPair:
     """
     a = first.accuracy.value
     b = second.accuracy.value
-    rows = [point.run.scored.get(ACCURACY.name) for point in (first, second)]
+    rows = [point.run.scored_rows.get(ACCURACY.name) for point in (first, second)]
     if rows[0] and rows[1]:
-        pair = compare(rows[0], rows[1], ACCURACY)
+        pair = paired_difference(rows[0], rows[1], ACCURACY)
         if pair and math.isclose(pair.difference, a - b, abs_tol=1e-8):
             return pair
-    return RunPair(a, b, a - b, stderr=None, p=None, n=0)
+    return PairedDifference(a, b, a - b, stderr=None, p_value=None, shared_rows=0)
 
 
 def disagreements(points: Sequence[ModelOnCorpus]) -> list[Disagreement]:
@@ -170,7 +180,7 @@ def disagreements(points: Sequence[ModelOnCorpus]) -> list[Disagreement]:
         if first.accuracy.value > second.accuracy.value
     }
     result = []
-    for (righter, likelier), gap in adjusted(pairs).items():
+    for (righter, likelier), gap in adjust_p_values(pairs).items():
         units = []
         for unit in _PERPLEXITIES:
             low = likelier.perplexity(unit)
@@ -195,9 +205,9 @@ def gains(points: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
     for members in by_task.values():
         pairs = {
             (without, with_it): difference(with_it, without)
-            for without, with_it in both_ways(members)
+            for without, with_it in pairs_without_and_with_retrieval(members)
         }
-        result += [RetrievalGain(*runs, pair) for runs, pair in adjusted(pairs).items()]
+        result += [RetrievalGain(*runs, pair) for runs, pair in adjust_p_values(pairs).items()]
     return result
 
 
@@ -282,10 +292,12 @@ def _agreement_tables(
         )
 
 
-def _with_stderr(score: Figure | RunPair | None, digits: int, times: float = 1) -> str:
+def _with_stderr(
+    score: ScoreFigure | PairedDifference | None, digits: int, times: float = 1
+) -> str:
     if score is None:
         return ""
-    value = score.difference if isinstance(score, RunPair) else score.value
+    value = score.difference if isinstance(score, PairedDifference) else score.value
     error = "" if score.stderr is None else f" ± {times * score.stderr:.{digits}f}"
     return f"{times * value:.{digits}f}{error}"
 
@@ -319,7 +331,7 @@ def _pair_row(pair: Disagreement) -> tuple[str, ...]:
         high = righter.perplexity(unit)
         text = f"{low.value:.{digits}f} vs {high.value:.{digits}f}" if low and high else ""
         perplexities.append(text)
-    _, _, p, p_adjusted, _ = written(gap, ACCURACY)
+    _, _, p, p_adjusted, _ = format_difference(gap, ACCURACY)
     return (
         likelier.task,
         likelier.model,
@@ -337,6 +349,6 @@ def _gain_table(retrieval: Sequence[RetrievalGain]) -> ComparisonTable:
     rows = []
     for without, with_it, pair in retrieval:
         accuracies = [_with_stderr(point.accuracy, 1, 100) for point in (without, with_it)]
-        rows.append((with_it.task, with_it.model, *accuracies, *written(pair, ACCURACY)))
+        rows.append((with_it.task, with_it.model, *accuracies, *format_difference(pair, ACCURACY)))
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

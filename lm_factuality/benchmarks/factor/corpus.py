@@ -21,7 +21,7 @@ PAPER_WINDOW = 1024
 PERPLEXITY_SUFFIX = "_perplexity"
 
 
-def null_as_text(value: Any) -> Any:
+def read_null(value: Any) -> Any:
     """Read ``--metadata window=null``, which arrives as text."""
     return None if str(value).lower() in ("null", "none") else value
 
@@ -30,7 +30,7 @@ Column = Annotated[str | None, Field(description="a column name")]
 ColumnList = Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None
 _TOKENS = "a number of tokens, at least 2, or null for no limit"
 Window = Annotated[
-    Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)
+    Annotated[int, Field(ge=2)] | None, BeforeValidator(read_null), Field(description=_TOKENS)
 ]
 
 
@@ -85,14 +85,14 @@ class TableYaml(LmEvalKeys):
         return folder_of(vars(self.metadata))
 
 
-class Joined(TableMetadata):
+class JoinMetadata(TableMetadata):
     """How prefix and completion become one text."""
 
     join: Literal["authors", "delimiter"] | None = None
     delimiter: str | None = None
 
     @model_validator(mode="after")
-    def _has_one_rule(self) -> "Joined":
+    def _has_one_rule(self) -> "JoinMetadata":
         if self.join == AUTHORS and self.delimiter is not None:
             raise ValueError("delimiter: 'join: authors' has no delimiter; keep one of the two")
         return self
@@ -103,7 +103,7 @@ class Joined(TableMetadata):
         return Join(self.join or default, " " if self.delimiter is None else self.delimiter)
 
 
-class FactorMetadata(Joined):
+class FactorMetadata(JoinMetadata):
     """The settings of a FACTOR task."""
 
     source: str | None = None

@@ -56,7 +56,7 @@ class Join:
 AUTHORS_JOIN = Join()
 
 
-def tell_seam(task: str, rows: Sequence[Row], join: Join) -> str:
+def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
     """Return how the first row that can be scored is joined, and by which rule.
 
     The log shows it once: a run makes its tasks before the model and with it.

@@ -14,10 +14,10 @@ from lm_factuality.benchmarks.factor.corpus import Corpus, FactorColumns, TableY
 from lm_factuality.benchmarks.factor.rows import (
     Row,
     cell_text,
+    compile_cell_template,
     gold_index,
     make_row,
     normalise_spacing,
-    renderer,
 )
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
@@ -33,7 +33,7 @@ where there is no other."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedData:
     """What a task reads."""
 
     rows: tuple[Any, ...]
@@ -68,7 +68,7 @@ class Loaded:
         return self.rows
 
 
-def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
+def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> LoadedData:
     """Load all rows of a corpus, in file order.
 
     A row that cannot be scored keeps its place and says why. Lines that cannot be read are left out
@@ -78,12 +78,12 @@ def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
         ConfigError: Columns or templates do not fit the table.
         DataError: Nothing can be read.
     """
-    table, provenance = find_table(corpus, corpus.metadata.source, data_dir)
-    rows = table_rows(corpus, table)
-    return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
+    table, provenance = load_table(corpus, corpus.metadata.source, data_dir)
+    rows = rows_from_table(corpus, table)
+    return LoadedData(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
 
 
-def find_table(
+def load_table(
     yaml: TableYaml, source: str | None = None, data_dir: str | Path | None = None
 ) -> tuple[Table, JsonObject]:
     """Read the table that a YAML names.
@@ -144,7 +144,7 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
     return (yaml.folder or Path()) / path
 
 
-def table_rows(corpus: Corpus, table: Table) -> list[Row]:
+def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
     """Return the rows of a corpus's table.
 
     Raises:
@@ -229,7 +229,9 @@ def _rows_from_templates(
         doc_id: The column of documents.
     """
     names = column_names(table)
-    renderers = [renderer(where, key, template, names) for key, template in templates.items()]
+    renderers = [
+        compile_cell_template(where, key, template, names) for key, template in templates.items()
+    ]
     rows = []
     for record, document in zip(table.records, document_ids(where, doc_id, table), strict=True):
         try:

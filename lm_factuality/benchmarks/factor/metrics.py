@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
@@ -25,13 +25,13 @@ _BYTES = 3
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def shares(values: Sequence[float]) -> list[float]:
+def pick_probabilities(values: Sequence[float]) -> list[float]:
     """Return how likely each choice is picked by who picks the greatest value, ties by lot."""
     picked = [value == max(values) for value in values]
     return [is_best / sum(picked) for is_best in picked]
 
 
-def floor_of(choices: Sequence[str], gold: int, seed: int = 0) -> float:
+def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     """Return how often word weights drawn by lot pick the true choice.
 
     Each word has one random weight in all rows, and the choice with the greatest sum is picked.
@@ -41,7 +41,7 @@ def floor_of(choices: Sequence[str], gold: int, seed: int = 0) -> float:
     sums = np.array(
         [sum((_weights(word, seed) for word in choice.split()), zero) for choice in choices]
     )
-    return float(np.mean([shares(drawing)[gold] for drawing in sums.T.tolist()]))
+    return float(np.mean([pick_probabilities(drawing)[gold] for drawing in sums.T.tolist()]))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -100,13 +100,13 @@ def row_metrics(
             metrics[f"{VERSUS}{kind}"] = beaten
             metrics[f"{MARGIN_VERSUS}{kind}"] = margin
         ends = (Outcome(row.correct.get("factor_acc", end), cluster) for end in (False, True))
-        metrics |= bounds_of("factor_acc", *ends) | {
+        metrics |= worst_and_best_of("factor_acc", *ends) | {
             "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
             "factor_num_tokens": list(row.num_tokens),
             "truncated": float(row.truncated),
         }
     # Of the rows that the accuracy is of.
-    metrics[FLOOR] = floor_of(doc["choices"], doc["gold"]) if row.correct else None
+    metrics[FLOOR] = floor_accuracy(doc["choices"], doc["gold"]) if row.correct else None
     metrics["unscored"] = row.unscored or None
     return metrics
 

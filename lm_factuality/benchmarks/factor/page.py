@@ -6,8 +6,14 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores
-from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score, is_bound
+from lm_factuality.benchmarks.chosen import Entry, ReportRuns, reported_scores, series_name
+from lm_factuality.benchmarks.declaration import (
+    PERPLEXITY,
+    Sample,
+    SampleDisplay,
+    Score,
+    is_bound_name,
+)
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
     FINER,
@@ -17,7 +23,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     true_bytes,
 )
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
-from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
@@ -31,15 +37,15 @@ LEAD = (
 _MEAN_LOGPROB = "factor_mean_logprob"
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
+def sections(chosen: ReportRuns) -> Sequence[Markup]:
     """Return a section for each task."""
     return [_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
 
 
-def _section(chosen: Chosen, task: str) -> Markup:
+def _section(chosen: ReportRuns, task: str) -> Markup:
     entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
-    scores = shown_scores(entries)
-    names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
+    scores = reported_scores(entries)
+    names = {name for entry in entries for name in entry.result.metrics if not is_bound_name(name)}
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
     return render(
         f"{__package__}/page.html",
@@ -58,12 +64,12 @@ def _headline_value(entry: Entry) -> float:
     return figure.value if figure else -1.0
 
 
-def _by_perplexity(chosen: Chosen, task: str, entries: Sequence[Entry]) -> Plot | None:
+def _by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
     """Draw accuracy against perplexity per token or, where no run has it, per byte."""
     perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
-    for score in shown_scores(perplexity_runs):
+    for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
-        if score.measure == PERPLEXITY and any(perplexities.values()):
+        if score.value_range == PERPLEXITY and any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
             return _scatter(title, score.label.lower(), entries, perplexities)
     return None
@@ -90,7 +96,7 @@ def _scatter(
         y = entry.dot(entry.headline)
         if x and y:
             label = model.label.rsplit("/", 1)[-1]
-            points.append(Point(label, series(model.family, model.variant), x, y))
+            points.append(Point(label, series_name(model.family, model.variant), x, y))
     by_size = axis == "parameters"
     # A single size shows nothing.
     if len(points) < 1 + by_size:
@@ -121,14 +127,14 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         weights["bits_per_byte"] = true_bytes(doc)
     parts = {}
     for name, value in {**verdicts, **finer}.items():
-        parts[name] = mean_part(value, weights.get(name, 1))
+        parts[name] = mean_counts(value, weights.get(name, 1))
     means = scores.get(_MEAN_LOGPROB)
     if means and right is not None:
-        parts[_MEAN_LOGPROB] = mean_part(means[doc["gold"]])
+        parts[_MEAN_LOGPROB] = mean_counts(means[doc["gold"]])
     for name, value in scores.items():
         if name.startswith((VERSUS, MARGIN_VERSUS)):
             # A margin is of the row, and a kind has as many pairs as contradictions.
-            parts[name] = mean_part(value, max(1, kinds.count(name.removeprefix(VERSUS))))
+            parts[name] = mean_counts(value, max(1, kinds.count(name.removeprefix(VERSUS))))
     detail = {
         "means": means,
         "sums": [
@@ -158,7 +164,7 @@ def row_of_choices(
     """
     doc = sample["doc"]
     return SampleRow(
-        key_of(sample, doc["prefix"], *doc["choices"]),
+        row_key(sample, doc["prefix"], *doc["choices"]),
         str(doc["doc_id"]),
         snippet(doc["choices"][max(doc["gold"], 0)]),
         {
@@ -174,6 +180,9 @@ def row_of_choices(
     )
 
 
-SAMPLES = Samples(
-    row, facet="Error type", compared=_score_by_type, script=Path(__file__).with_name("page.js")
+SAMPLES = SampleDisplay(
+    row,
+    facet_label="Error type",
+    find_extra_score=_score_by_type,
+    script=Path(__file__).with_name("page.js"),
 )

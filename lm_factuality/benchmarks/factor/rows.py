@@ -64,11 +64,13 @@ def make_row(
 ) -> Row:
     """Make a row and find its problem. Missing texts become empty ones."""
     problem = _unscorable(prefix, choices, gold)
-    texts = tuple(encodable(choice) for choice in choices)
-    return Row(location, doc_id, encodable(prefix), texts, gold, tuple(error_types), problem)
+    texts = tuple(replace_surrogates(choice) for choice in choices)
+    return Row(
+        location, doc_id, replace_surrogates(prefix), texts, gold, tuple(error_types), problem
+    )
 
 
-def encodable(text: str | None) -> str:
+def replace_surrogates(text: str | None) -> str:
     """Replace halves of surrogate pairs, which UTF-8 does not have."""
     return SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
@@ -127,7 +129,7 @@ def document(row: Row) -> JsonObject:
 _ENVIRONMENT = BoundedEnvironment()
 
 
-def renderer(
+def compile_cell_template(
     where: str, key: str, template: Any, names: Sequence[str]
 ) -> Callable[[Mapping[str, Any]], Any]:
     """Return what makes a value of the cells of a row.
@@ -142,7 +144,10 @@ def renderer(
         ConfigError: It is none of these. lm_eval would send such a word to the model as it is.
     """
     if isinstance(template, list):
-        parts = [renderer(where, f"{key}[{i}]", part, names) for i, part in enumerate(template)]
+        parts = [
+            compile_cell_template(where, f"{key}[{i}]", part, names)
+            for i, part in enumerate(template)
+        ]
         return lambda values: [part(values) for part in parts]
     if isinstance(template, int):
         return lambda values: template

@@ -86,10 +86,10 @@ def score_row(
     by_token = [mean for mean in means if mean is not None]
     if len(by_token) == len(means):
         deciding = sums if protocol == "dola" else by_token
-        correct["factor_acc"] = wins(deciding, gold, protocol)
+        correct["factor_acc"] = gold_wins(deciding, gold, protocol)
         leads = [deciding[gold] - value for value in deciding]
-    correct["acc"] = wins(sums, gold, protocol)
-    correct["acc_bytes"] = wins(per_byte, gold, protocol)
+    correct["acc"] = gold_wins(sums, gold, protocol)
+    correct["acc_bytes"] = gold_wins(per_byte, gold, protocol)
     weights = [math.exp(value - max(sums)) for value in sums]
     shares = [weight / sum(weights) for weight in weights]
     finer = {
@@ -100,7 +100,7 @@ def score_row(
     return replace(row, correct=correct, leads=tuple(leads), finer=finer)
 
 
-def wins(values: Sequence[float], gold: int, protocol: str) -> bool:
+def gold_wins(values: Sequence[float], gold: int, protocol: str) -> bool:
     """Return whether the true completion has the highest value, with ties as the protocol does."""
     if protocol == "code":
         return list(values).index(max(values)) == gold

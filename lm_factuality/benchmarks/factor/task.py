@@ -9,7 +9,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import DOLA, tell_seam
+from lm_factuality.benchmarks.factor.joining import DOLA, log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.harness import requests
@@ -65,7 +65,7 @@ class FactorTask(SuiteTask):
         loaded = load_corpus(corpus, self._data_dir)
         rows = loaded.usable(corpus.task, "rows")
         if self.joins:
-            self.seam = tell_seam(corpus.task, rows, corpus.join)
+            self.seam = log_first_join(corpus.task, rows, corpus.join)
         self._error_types = sorted({kind for row in rows for kind in row.error_types if kind})
         self.config.metadata["data"] = dict(loaded.provenance)
         # Samples are read by what decided.

@@ -10,7 +10,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import tell_seam
+from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import document
 from lm_factuality.benchmarks.factor.scoring import score_row
@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
     CAUTION,
     FIRST,
-    find_fact,
+    find_minimal_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, why_undefined
@@ -120,8 +120,8 @@ class FactorGenerationTask(JudgedTask):
                 f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected"
                 f" {FIRST} or an error type ({known}){did_you_mean(self._choice, [FIRST, *types])}"
             )
-        tell_seam(self._corpus.task, rows, self._corpus.join)
-        facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
+        log_first_join(self._corpus.task, rows, self._corpus.join)
+        facts = [find_minimal_fact(row, self._choice, self._corpus.join) for row in rows]
         if all(fact.no_fact for fact in facts):
             raise DataError(
                 f"{self._corpus.task}: no row has a minimal fact, the first because:"

@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
-from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Figure, Model, figure
+from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, make_relabel
+from lm_factuality.benchmarks.certifiable import as_mapping
+from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns, ScoreFigure, score_figure
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
-    Samples,
+    SampleDisplay,
     Score,
     Scoring,
 )
@@ -37,7 +37,7 @@ from lm_factuality.benchmarks.felm.metrics import (
 )
 from lm_factuality.benchmarks.felm.questions import FelmSettings
 from lm_factuality.benchmarks.felm.rows import FELM, RULES
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
@@ -69,8 +69,8 @@ class _Table4Block(NamedTuple):
     model: Model
 
 
-def keep_response(sample: Sample) -> Row:
-    """Reduce a sample to what `score_again` needs: the response, its labels and the outputs.
+def keep_response(sample: Sample) -> KeptRow:
+    """Reduce a sample to what `make_rescorer` needs: the response, its labels and the outputs.
 
     Args:
         sample: A line of lm_eval's samples file.
@@ -80,11 +80,11 @@ def keep_response(sample: Sample) -> Row:
     return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
 
 
-def score_again(task: TaskResult, rows: Rows) -> Recount:
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
     """Return the function that scores a kept row of a run again, with the settings of the run."""
     protocol = _setting_of_run(task, "protocol")
     mode = _setting_of_run(task, "mode")
-    return Recount(lambda row: response_metrics(row["doc"], row["outputs"], protocol, mode))
+    return Rescorer(lambda row: response_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
 def segment_items(
@@ -147,7 +147,7 @@ def _with_labels_of_people(
     return {"doc": {**sample["doc"], "labels": labels}}
 
 
-def report_sections(chosen: Chosen) -> Sequence[Markup]:
+def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
     """Render FELM's section of the report: a table of all runs, and the layout of table 4."""
     entries = chosen.of_kind("felm")
     values = {
@@ -173,7 +173,7 @@ def _describe_method(task: TaskResult) -> str:
     mode = _setting_of_run(task, "mode")
     description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
 
-    if mapping(task.metadata.get("claims_from")).get(RULES):
+    if as_mapping(task.metadata.get("claims_from")).get(RULES):
         description += " (clauses cut by rules)"
     num_without_references = int(task.metrics.get("without_references") or 0)
     if num_without_references:
@@ -194,7 +194,7 @@ def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
     runs: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
         result = entry.result
-        data = mapping(result.metadata.get("data")).get("file") or result.task
+        data = as_mapping(result.metadata.get("data")).get("file") or result.task
         method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
         runs[_Table4Block(str(data), entry.model)][method] = entry
 
@@ -222,7 +222,7 @@ def _table4_rows(runs: Sequence[Entry | None]) -> list[JsonObject]:
     return rows
 
 
-def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, Figure | None] | None:
+def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, ScoreFigure | None] | None:
     """Return F1, precision and recall of a run in one cell of table 4.
 
     Args:
@@ -235,7 +235,8 @@ def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, Figure | None
     """
     suffix = "" if domain == "all" else f"_{domain}"
     figures = {
-        measure: figure(run.result, f"{level}_{measure}{suffix}") for measure in TABLE4["scores"]
+        measure: score_figure(run.result, f"{level}_{measure}{suffix}")
+        for measure in TABLE4["scores"]
     }
     return figures if figures["f1"] else None
 
@@ -291,7 +292,7 @@ def segments_row(
     """
     doc = sample["doc"]
     row = SampleRow(
-        key=key_of(sample, doc["prompt"], *doc.get("segments", ())),
+        key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
         outcome="unscored",
@@ -302,12 +303,14 @@ def segments_row(
     if wrong is None:
         return row
 
-    parts = {score.name: tuple(map(float, sample[score.name])) for score in scores if score.label}
+    score_counts = {
+        score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
+    }
     return replace(
         row,
         outcome="wrong" if any(wrong) else "right",
         margin=-sum(wrong) / max(1, len(wrong)),
-        parts=parts,
+        score_counts=score_counts,
     )
 
 
@@ -317,8 +320,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("segment_f1",),
         scores=SCORES,
-        keep=keep_response,
-        recount=score_again,
+        keep_row=keep_response,
+        make_rescorer=make_rescorer,
     ),
     data=Data(
         sources=(FELM,),
@@ -327,12 +330,12 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="Can the model find the factual errors in somebody else's answer?",
         sections=report_sections,
-        samples=Samples(
+        samples=SampleDisplay(
             report_row,
             ("all segments right", "some wrong", "unscored", "other"),
-            margin="share judged wrongly",
-            facet="Domain",
-            right="Responses judged rightly throughout",
+            margin_label="share judged wrongly",
+            facet_label="Domain",
+            right_count_label="Responses judged rightly throughout",
             script=Path(__file__).with_name("page.js"),
         ),
     ),
@@ -343,6 +346,6 @@ BENCHMARK = Benchmark(
     people=People(
         tuple(load_questions(__package__).values()),
         _items_for_people,
-        relabelling(_items_for_people, _with_labels_of_people, score_again, keep_response),
+        make_relabel(_items_for_people, _with_labels_of_people, make_rescorer, keep_response),
     ),
 )

@@ -15,7 +15,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
-from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -45,7 +45,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
@@ -93,7 +93,7 @@ def extract_claims(judge: Judge, rows: Sequence[FelmRow]) -> list[RowClaims]:
 class FelmTrial:
     """A test of judges on FELM's rows with one kind of prompt, for a certificate."""
 
-    def __init__(self, unit: Unit, mode: Mode, wanted: Wanted) -> None:
+    def __init__(self, unit: Unit, mode: Mode, wanted: CertifyOptions) -> None:
         """Read the rows and, if claims are judged, their claims.
 
         Args:
@@ -167,12 +167,12 @@ class FelmTrial:
             that give probabilities instead of reading prompts.
 
         Raises:
-            BackendDown: The judge has no verdict on any response.
+            BackendDownError: The judge has no verdict on any response.
         """
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
         if not scored:
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
                 f" {responses[0].reason}; there is nothing to certify"
             )
@@ -319,19 +319,19 @@ def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _certifiable_setting(unit: Unit, mode: Mode) -> Certifiable:
+def _certifiable_setting(unit: Unit, mode: Mode) -> CertifiableSetting:
     """Declare one way of asking as a setting in which ``lm-factuality certify`` tests judges."""
     name = f"{unit}_{mode}"
     # Judges that need evidence are tested with documents, all others with reasoning.
     needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
-    return Certifiable(
+    return CertifiableSetting(
         name=name,
-        what="finding errors",
+        description="finding errors",
         headline=("segment", "f1"),
         label="F1 of segments with errors",
-        blob=FELM.blob,
-        open=partial(FelmTrial, unit, mode),
-        takes=("sample", "claims") if unit == "claim" else ("sample",),
+        git_blob=FELM.blob,
+        open_trial=partial(FelmTrial, unit, mode),
+        accepted_options=("sample", "claims") if unit == "claim" else ("sample",),
         is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 

@@ -15,7 +15,7 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     RECALL,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
@@ -198,7 +198,7 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
                 metrics[f"{level}_{measure}{suffix}"] = part
         worst = count_detections(response, level, unscored_as_right=False)
         best = count_detections(response, level, unscored_as_right=True)
-        metrics |= bounds_of(f"{level}_f1", worst, best)
+        metrics |= worst_and_best_of(f"{level}_f1", worst, best)
     return metrics
 
 
@@ -237,11 +237,11 @@ def _declare_scores() -> Iterator[Score]:
                 if not is_declared:
                     name = f"{level}_{measure}{suffix}"
                     yield Score(name, aggregations[measure], score_range)
-        yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
+        yield Score(f"unscored{suffix}", Aggregation(how_many), higher_is_better=False)
 
     for level in LEVELS:
-        yield from Score(f"{level}_f1", aggregations["f1"]).bounds()
-    yield Score("without_references", TOTAL, higher=False)
+        yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
+    yield Score("without_references", TOTAL, higher_is_better=False)
 
 
 SCORES = tuple(_declare_scores())

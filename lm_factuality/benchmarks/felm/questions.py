@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from lm_factuality.benchmarks.biographies.generations import nearest
+from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.felm.rows import (
     MODES_WITH_REFERENCES,
     PUBLISHED,
@@ -215,7 +215,7 @@ def best_chunks(documents: Sequence[str], query: str, tokenizer: str = WORDS) ->
     best: list[str] = []
     for document in documents:
         chunks = tuple(split_into_chunks(document, tokenizer))
-        best += nearest(chunks, query, 1)
+        best += nearest_passages(chunks, query, 1)
     return best
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictBool
 
-from judges.typed import Reply, Typed, misnumbered
+from judges.typed import ParsedReply, Reply, numbering_problem
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import read_lines, to_model
@@ -243,7 +243,7 @@ def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
         The problem, such as ``no segment 2``, or an empty text if there is none.
     """
     numbers = [segment.segment for segment in reply.segments]
-    problem = misnumbered(numbers, len(subject["units"]), "segment")
+    problem = numbering_problem(numbers, len(subject["units"]), "segment")
     if problem:
         return problem
 
@@ -251,7 +251,7 @@ def find_claims_problem(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
     return "" if has_claims else "no claims"
 
 
-def claims_from_reply(row: FelmRow, reply: Typed[ClaimsReply], source: str) -> RowClaims:
+def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str) -> RowClaims:
     """Convert a judge's reply into the claims of a row.
 
     Args:

@@ -13,9 +13,9 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from judges.judge import Judge
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
+from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, worst_and_best_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
@@ -39,7 +39,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     split_into_pieces,
     why_no_answer,
 )
-from lm_factuality.benchmarks.judged import JudgedMethod, count
+from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
@@ -67,17 +67,19 @@ def _declare_scores() -> Iterator[Score]:
     rates = []
     for level in LEVELS:
         label = f"{level.capitalize()}s with errors"
-        rates.append(Score(f"{level}_error_rate", aggregation, ERROR_RATE, label, higher=False))
+        rates.append(
+            Score(f"{level}_error_rate", aggregation, ERROR_RATE, label, higher_is_better=False)
+        )
     yield from rates
 
     for rate in rates:
         for domain in DOMAINS:
-            yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher=False)
-        yield from rate.bounds()
+            yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher_is_better=False)
+        yield from rate.worst_and_best()
     for kind in ERROR_KINDS:
-        yield Score(f"errors_{kind}", TOTAL, higher=False)
+        yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher=False)
+        yield Score(name, Aggregation(how_many), higher_is_better=False)
 
 
 SCORES = tuple(_declare_scores())
@@ -110,10 +112,10 @@ class FelmGen(JudgedMethod):
     """
 
     name = "felm_gen"
-    kinds = ("marks",)
+    required_kinds = ("marks",)
     prompt_names = (CUT_PROMPT, MARK_PROMPT)
-    document: ClassVar[type] = PromptDocument
-    identity = ("index", "domain")
+    document_model: ClassVar[type] = PromptDocument
+    identity_keys = ("index", "domain")
     scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
@@ -141,7 +143,7 @@ class FelmGen(JudgedMethod):
             records[index] |= _marks_for_record(records[index], samples)
         return list(records)
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a response that the judge could not mark.
 
         Args:
@@ -152,7 +154,7 @@ class FelmGen(JudgedMethod):
         record = _make_record(doc, responses[0])
         return {**record, "unscored": record["unscored"] or reason}
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count the reasons, error types and cuts in the records, for tables.
 
         Returns:
@@ -161,12 +163,12 @@ class FelmGen(JudgedMethod):
         errors = chain.from_iterable(verdict["errors"] or () for verdict in verdicts)
         unscored = [verdict["unscored"] for verdict in verdicts if verdict["no_answer"] is None]
         return {
-            **super().counts(docs, verdicts),
-            "unscored": count(unscored),
-            "no_answer": count(verdict["no_answer"] for verdict in verdicts),
-            "wrong_segments": count(errors),
-            "cut_by": count(verdict["cut_by"] for verdict in verdicts),
-            "cuts_refused": count(verdict["cut_refused"] for verdict in verdicts),
+            **super().summary_counts(docs, verdicts),
+            "unscored": count_reasons(unscored),
+            "no_answer": count_reasons(verdict["no_answer"] for verdict in verdicts),
+            "wrong_segments": count_reasons(errors),
+            "cut_by": count_reasons(verdict["cut_by"] for verdict in verdicts),
+            "cuts_refused": count_reasons(verdict["cut_refused"] for verdict in verdicts),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -196,12 +198,12 @@ class FelmGen(JudgedMethod):
             metrics[name] = scored_counts
             metrics[f"{name}_{verdict['domain']}"] = scored_counts
             if not is_unscored:
-                metrics |= bounds_of(name, counts, counts)
+                metrics |= worst_and_best_of(name, counts, counts)
                 continue
             # An answer that never came has no segments. It counts as one.
             num_segments = max(1, len(verdict["segments"]))
             units = num_segments if level == "segment" else 1
-            metrics |= bounds_of(name, [units, units], [0, units])
+            metrics |= worst_and_best_of(name, [units, units], [0, units])
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
@@ -219,7 +221,7 @@ class FelmGen(JudgedMethod):
         if (errors is None) != has_reason:
             raise ValueError("it has errors and a reason why it has none, or neither")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Return a record with everything that follows from the response alone filled in anew.
 
         Only whether the response is an answer follows from it. The marks of the judge are believed,
@@ -235,7 +237,7 @@ class FelmGen(JudgedMethod):
             return {**verdict, "no_answer": None}
         return record
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         """Return the segments of an answer as items that people decide about.
 
         Args:
@@ -247,7 +249,7 @@ class FelmGen(JudgedMethod):
         references = doc.get("reference_texts") or ()
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         """Return the record with the decisions of people in place of the judge's marks.
 
         Args:
@@ -328,7 +330,7 @@ def _cut_again_by_judge(
         records[index] |= vars(cut)
 
 
-def _marks_for_record(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
+def _marks_for_record(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
     """Return the fields that a judge's replies add to the record of an answer.
 
     Args:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from judges.typed import Reply, Typed, misnumbered
+from judges.typed import ParsedReply, Reply, numbering_problem
 from lm_factuality.benchmarks.felm.questions import best_chunks, format_segment
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import majority_vote
@@ -158,13 +158,13 @@ def find_cut_problem(reply: CutReply, subject: Mapping[str, Any]) -> str:
         The problem, such as ``no piece 2``, or an empty text if there is none.
     """
     numbers = [number for segment in reply.segments for number in segment]
-    problem = misnumbered(numbers, len(subject["pieces"]), "piece")
+    problem = numbering_problem(numbers, len(subject["pieces"]), "piece")
     if problem:
         return problem
     return "" if numbers == sorted(numbers) else "pieces out of order"
 
 
-def apply_judge_cut(response: str, domain: str, reply: Typed[CutReply]) -> Cut:
+def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) -> Cut:
     """Cut an answer where a judge says that segments end.
 
     Args:
@@ -251,11 +251,11 @@ def find_marks_problem(reply: MarksReply, subject: Mapping[str, Any]) -> str:
         The problem, such as ``segment 4 of 3``, or an empty text if there is none.
     """
     numbers = [segment.number for segment in reply.wrong]
-    return misnumbered(numbers, len(subject["units"]), "segment", is_whole=False)
+    return numbering_problem(numbers, len(subject["units"]), "segment", is_whole=False)
 
 
 def combine_marks(
-    replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str
+    replies: Sequence[ParsedReply[MarksReply]], num_segments: int, domain: str
 ) -> tuple[str | None, ...] | str:
     """Combine several replies of a judge into one verdict on each segment of an answer.
 

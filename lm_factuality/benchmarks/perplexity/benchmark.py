@@ -7,22 +7,22 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lm_factuality.benchmarks.audit import requests_of
+from lm_factuality.benchmarks.audit import request_arguments
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
-    Samples,
+    SampleDisplay,
     Scoring,
     load_scores,
 )
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import results_in
@@ -137,20 +137,20 @@ SCORES = load_scores(__package__, geometric_mean=Aggregation(geometric_mean, geo
 class PerplexityAudit:
     """A check that a submitted model was asked for the log-probability of each document's text."""
 
-    def wrong_request(self, sample: Sample) -> str | None:
+    def request_problem(self, sample: Sample) -> str | None:
         """Return why the requests of a sample are not those of its document, or None if they are.
 
         Args:
             sample: A line of lm_eval's samples file.
         """
-        requested_texts = [request[0] for request in requests_of(sample)]
+        requested_texts = [request[0] for request in request_arguments(sample)]
         if requested_texts == [sample["doc"]["text"]]:
             return None
         return "the model was asked another text"
 
 
-def keep_scored_text(sample: Sample) -> Row:
-    """Reduce a sample to what `score_again` needs: the document and the model's result.
+def keep_scored_text(sample: Sample) -> KeptRow:
+    """Reduce a sample to what `make_rescorer` needs: the document and the model's result.
 
     Args:
         sample: A line of lm_eval's samples file.
@@ -163,9 +163,9 @@ def keep_scored_text(sample: Sample) -> Row:
     return {"doc": doc, "scored": scored}
 
 
-def score_again(task: TaskResult, rows: Rows) -> Recount:
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
     """Return the function that computes the metrics of a kept sample again."""
-    return Recount(lambda row: document_metrics(row["doc"], row["scored"]))
+    return Rescorer(lambda row: document_metrics(row["doc"], row["scored"]))
 
 
 def note_smaller_window(file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -205,7 +205,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         parts["bits_per_byte"] = (bits, float(sample["num_bytes"]))
 
     return SampleRow(
-        key=key_of(sample, doc["text"]),
+        key=row_key(sample, doc["text"]),
         cluster=str(doc["doc_id"]),
         title=snippet(doc["text"]),
         doc={"id": doc["doc_id"], "text": doc["text"]},
@@ -213,11 +213,11 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin=None if bits_per_byte is None else -bits_per_byte,
         facets=(),
         detail={key: sample.get(key) for key in _DETAIL},
-        parts=parts,
+        score_counts=parts,
     )
 
 
-SAMPLES = Samples(
+SAMPLES = SampleDisplay(
     report_row,
     ("right", "wrong", "unscored", "scored"),
     "bits per byte",
@@ -232,8 +232,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("perplexity", "byte_perplexity"),
         scores=SCORES,
-        keep=keep_scored_text,
-        recount=score_again,
+        keep_row=keep_scored_text,
+        make_rescorer=make_rescorer,
         unit="documents",
     ),
     data=Data(
@@ -246,7 +246,7 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=note_smaller_window,
-        shown_beside="factor",
+        shown_with_kind="factor",
     ),
     checks=Checks(
         audit=lambda expected: PerplexityAudit(),

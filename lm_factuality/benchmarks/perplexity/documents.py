@@ -16,18 +16,18 @@ from pydantic import BeforeValidator, Field, model_validator
 from lm_factuality.benchmarks.factor.corpus import (
     PAPER_WINDOW,
     FactorColumns,
-    Joined,
+    JoinMetadata,
     TableYaml,
     Window,
-    null_as_text,
+    read_null,
     read_yaml,
 )
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import (
-    Loaded,
+    LoadedData,
     column_names,
     document_ids,
-    find_table,
+    load_table,
     require_column,
     rows_from_columns,
 )
@@ -37,7 +37,7 @@ from lm_factuality.benchmarks.factor.rows import (
     SURROGATE,
     Row,
     cell_text,
-    encodable,
+    replace_surrogates,
 )
 from lm_factuality.ground.tables import FORMATS, Table
 
@@ -52,7 +52,7 @@ class TextColumns(FactorColumns):
     """The column of the text, in a table of texts."""
 
 
-class PerplexityMetadata(Joined):
+class PerplexityMetadata(JoinMetadata):
     """The settings of a perplexity task."""
 
     documents_of: str | None = None
@@ -66,7 +66,7 @@ class PerplexityMetadata(Joined):
 
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
-        BeforeValidator(null_as_text),
+        BeforeValidator(read_null),
         Field(description="a number of tokens, at least 1, or null for half of the window"),
     ] = None
     """The number of tokens by which the window advances. None for half of the window."""
@@ -139,7 +139,7 @@ class TextDocument:
     """Why the text cannot be scored. Empty if it can."""
 
 
-def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loaded:
+def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
     """Load the documents that a YAML names.
 
     Args:
@@ -157,12 +157,14 @@ def load_documents(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loade
     if yaml.metadata.documents_of:
         return _load_documents_of_factor(yaml, yaml.metadata.documents_of, data_dir)
 
-    table, provenance = find_table(yaml)
+    table, provenance = load_table(yaml)
     documents = _documents_in_table(yaml, table)
-    return Loaded(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
+    return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
-def _load_documents_of_factor(yaml: TextsYaml, file: str, data_dir: str | Path | None) -> Loaded:
+def _load_documents_of_factor(
+    yaml: TextsYaml, file: str, data_dir: str | Path | None
+) -> LoadedData:
     """Load the rows of a FACTOR file, and rebuild the documents that they were made from.
 
     Args:
@@ -173,7 +175,7 @@ def _load_documents_of_factor(yaml: TextsYaml, file: str, data_dir: str | Path |
     is_path = file.lower().endswith(tuple(FORMATS))
     source = None if is_path else file
     yaml_with_path = yaml.model_copy(update={"dataset_path": file})
-    table, provenance = find_table(yaml_with_path, source, data_dir)
+    table, provenance = load_table(yaml_with_path, source, data_dir)
 
     columns: FactorColumns = yaml.metadata.columns
     # The published files cut their usual prefixes, and have the whole ones in another column.
@@ -187,7 +189,7 @@ def _load_documents_of_factor(yaml: TextsYaml, file: str, data_dir: str | Path |
         "rows_in_longer_texts": len(rows) - len(documents),
         "documents": len(documents),
     }
-    return Loaded(tuple(documents), {**provenance, **counts}, table.problems)
+    return LoadedData(tuple(documents), {**provenance, **counts}, table.problems)
 
 
 def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
@@ -304,4 +306,4 @@ def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument
     elif SURROGATE.search(text):
         # No tokenizer can encode half of a character.
         problem = HALF_A_PAIR
-    return TextDocument(location, doc_id, encodable(text), problem)
+    return TextDocument(location, doc_id, replace_surrogates(text), problem)

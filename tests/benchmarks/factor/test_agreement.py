@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.benchmarks.factor.compare import (
     ModelOnCorpus,
@@ -45,7 +45,7 @@ def point(model, accuracy, token=None, byte=None) -> ModelOnCorpus:
         samples=None,
     )
     file = SimpleNamespace(label=model, model=model, variant="")
-    return ModelOnCorpus(Run(file, task), figure(task, "factor_acc"), Run(file, task))
+    return ModelOnCorpus(Run(file, task), score_figure(task, "factor_acc"), Run(file, task))
 
 
 def by_definition(pairs):
@@ -79,7 +79,7 @@ def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
     two = point("two", 51.0, 9.0, 1.8)
     (pair,) = disagreements([one, two])
     assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", ("token",))
-    assert (pair.gap.n, pair.gap.stderr, pair.gap.p) == (0, None, None)
+    assert (pair.gap.shared_rows, pair.gap.stderr, pair.gap.p_value) == (0, None, None)
     pairs = disagreements([one, two, point("four", 50.0, 7.0)])
     assert [(pair.likelier.model, pair.righter.model) for pair in pairs] == [
         ("one", "two"),
@@ -123,7 +123,7 @@ def results(
         "configs": {
             "x_factor": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "factor",
                     "window": 1024,
                     "data": data,
@@ -131,7 +131,7 @@ def results(
             },
             "x_factor_perplexity": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "perplexity",
                     "window": 1024,
                     "window_used": 1024,
@@ -171,7 +171,7 @@ def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     ]  # less the mean of 2 rows
     assert pair.gap.difference == pytest.approx(0.2)
     assert pair.gap.stderr == pytest.approx(math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10)
-    assert (pair.gap.n, pair.gap.p) == (
+    assert (pair.gap.shared_rows, pair.gap.p_value) == (
         10,
         0.5,
     )  # two documents differ, both in favour of the same model: 2 of 4 flips
@@ -191,14 +191,17 @@ def test_without_the_samples_of_the_same_rows_nothing_is_known_of_a_difference(c
         samples.write_text(text, encoding="utf-8")
     (pair,) = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
     assert pair.gap.difference == pytest.approx(0.2)
-    assert (pair.gap.n, pair.gap.p) == (0, None)
+    assert (pair.gap.shared_rows, pair.gap.p_value) == (0, None)
 
 
 def test_unscored_rows_are_in_no_pair(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
     one, two = points_of_runs(read_runs([tmp_path])[0])[0]
-    assert (difference(two, one).n, difference(two, one).difference) == (9, pytest.approx(2 / 9))
+    assert (difference(two, one).shared_rows, difference(two, one).difference) == (
+        9,
+        pytest.approx(2 / 9),
+    )
 
 
 def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
@@ -207,7 +210,8 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
         results(tmp_path / str(number), f"m{number}", right, perplexity)
     found = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
     assert {
-        (pair.likelier.model, pair.righter.model): (pair.gap.p, pair.gap.adjusted) for pair in found
+        (pair.likelier.model, pair.righter.model): (pair.gap.p_value, pair.gap.adjusted_p_value)
+        for pair in found
     } == {
         ("m1", "m0"): (2 / 2**4, 3 * 2 / 2**4),
         ("m2", "m0"): (2 / 2**3, 2 * 2 / 2**3),
@@ -228,7 +232,10 @@ def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
         ("org/n-1b", "org/n-1b (hf-ralm)"),
     ]
     assert [gain.pair.difference for gain in found] == [pytest.approx(0.2), pytest.approx(0.4)]
-    assert [(gain.pair.p, gain.pair.adjusted) for gain in found] == [(0.5, 0.5), (0.25, 0.5)]
+    assert [(gain.pair.p_value, gain.pair.adjusted_p_value) for gain in found] == [
+        (0.5, 0.5),
+        (0.25, 0.5),
+    ]
 
 
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):

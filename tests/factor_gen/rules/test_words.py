@@ -49,7 +49,7 @@ def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
     text: str, verb: str, expected: bool
 ) -> None:
     sentence = read(TAGGER, "", text)
-    assert sentence.place(sentence.small.index(verb)).meets("qualified") is expected
+    assert sentence.place(sentence.small.index(verb)).matches("qualified") is expected
 
 
 @pytest.mark.parametrize(
