@@ -32,9 +32,9 @@ from lm_factuality.benchmarks.factor.load import (
     rows_from_columns,
 )
 from lm_factuality.benchmarks.factor.rows import (
-    HALF_A_PAIR,
-    NO_TEXT,
-    SURROGATE,
+    LONE_SURROGATE,
+    NOT_TEXT,
+    SURROGATE_PATTERN,
     Row,
     cell_text,
     replace_surrogates,
@@ -183,7 +183,7 @@ def _load_documents_of_factor(
         columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
 
     rows = rows_from_columns(yaml.where, columns, table)
-    documents = rebuild_documents(rows, yaml.metadata.rule(source))
+    documents = rebuild_documents(rows, yaml.metadata.join_of(source))
     counts = {
         "rows": len(rows),
         "rows_in_longer_texts": len(rows) - len(documents),
@@ -300,10 +300,10 @@ def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument
     """
     problem = ""
     if text is None:
-        problem = f"the text {NO_TEXT}"
+        problem = f"the text {NOT_TEXT}"
     elif not text.strip():
         problem = "the document is empty"
-    elif SURROGATE.search(text):
+    elif SURROGATE_PATTERN.search(text):
         # No tokenizer can encode half of a character.
-        problem = HALF_A_PAIR
+        problem = LONE_SURROGATE
     return TextDocument(location, doc_id, replace_surrogates(text), problem)

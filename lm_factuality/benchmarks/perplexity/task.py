@@ -75,7 +75,7 @@ class PerplexityTask(SuiteTask):
         self.config.metadata["data"] = dict(loaded.provenance)
 
         docs = []
-        for document in loaded.usable(self.config.task, "documents"):
+        for document in loaded.rows_after_warning(self.config.task, "documents"):
             # Samples are the same on every machine, so they have no folders in them.
             location = Path(document.location).name
             docs.append({**vars(document), "location": location})
