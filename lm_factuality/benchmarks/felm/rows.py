@@ -213,8 +213,9 @@ def split_claims(row: FelmRow) -> RowClaims:
     return RowClaims(row.index, tuple(claims), RULES)
 
 
+# Servers are sent the docstrings of replies as part of their schema, so these must not change.
 class SegmentClaims(Reply):
-    """The claims that a judge extracted from one segment."""
+    """The claims of a segment, numbered from 1; none if it states no facts."""
 
     segment: int
     """The 1-based number of the segment."""
@@ -224,7 +225,7 @@ class SegmentClaims(Reply):
 
 
 class ClaimsReply(Reply):
-    """The reply of a judge that extracts the claims of every segment of an answer."""
+    """The claims of every segment."""
 
     segments: list[SegmentClaims]
     """One entry for every segment, in any order."""

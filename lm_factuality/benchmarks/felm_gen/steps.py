@@ -98,8 +98,9 @@ def why_no_answer(generation: str) -> str | None:
     return REFUSAL if has_refused else None
 
 
+# Servers are sent the docstrings of replies as part of their schema, so these must not change.
 class CutReply(Reply):
-    """The reply of a judge that groups the pieces of an answer into segments."""
+    """The numbers, from 1, of the pieces of each segment."""
 
     segments: list[list[int]]
     """The 1-based numbers of the pieces in each segment."""
@@ -196,7 +197,7 @@ def apply_judge_cut(response: str, domain: str, reply: ParsedReply[CutReply]) ->
 
 
 class WrongSegment(Reply):
-    """A segment in which a judge has found an error."""
+    """A segment with an error, numbered from 1."""
 
     number: int
     """The 1-based number of the segment."""
@@ -209,7 +210,7 @@ class WrongSegment(Reply):
 
 
 class MarksReply(Reply):
-    """The reply of a judge that marks the segments with errors."""
+    """The segments with errors."""
 
     wrong: list[WrongSegment]
     """The segments with errors. Segments that are not listed are factual."""

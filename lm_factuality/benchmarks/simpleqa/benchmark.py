@@ -14,11 +14,9 @@ GRADES = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED")
 """The grades that the judge can give an answer."""
 
 
+# Servers are sent the docstring as part of the schema of the reply, so it must not change.
 class Grading(Reply):
-    """The reply of a judge that grades an answer.
-
-    The judge writes the fields in this order, so that the grade follows from the reason.
-    """
+    """The judge's reply: the reason first, so that the grade follows from it."""
 
     reason: str
     """Why the answer deserves the grade."""
