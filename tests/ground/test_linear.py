@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factor_gen.text.sentences import sentences
 from judges.answers import Answer
-from judges.backends.server import read_reply as read_server_reply
+from judges.backends.server import parse_reply as parse_server_reply
 from judges.lexical.comparison import Comparison
 from judges.lexical.facts import group_by_individual, is_adverbial, split_facts
 from judges.lexical.words import parse_passage
@@ -40,7 +40,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "thinking": read_output,
     "opened thought": opened_by,
     "typed reply": lambda text: read_reply(Answer(text), FactsReply, {}),
-    "server's reply": lambda text: read_server_reply(json_of(f"a{text}"), "chat"),
+    "server's reply": lambda text: parse_server_reply(json_of(f"a{text}"), "chat"),
     "verdict": lambda text: read_verdict(text, 5),
     "verdict as the script": lambda text: read_verdict(text, 5, "code"),
     "abstention": is_abstention,
