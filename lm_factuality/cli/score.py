@@ -200,7 +200,7 @@ def extract(
             )
     write_lines(out, (claims_to_line(row) for row in extracted))
     problems = [row for row in extracted if row.problem]
-    number = sum(len(row.numbered()) for row in extracted)
+    number = sum(len(row.all_claims()) for row in extracted)
     notes = [
         f"{number:,} claims, written to {out}",
         f"rows without claims, unscored when claims are judged: {len(problems)}",
