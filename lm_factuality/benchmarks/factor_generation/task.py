@@ -12,7 +12,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import document
+from lm_factuality.benchmarks.factor.rows import row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
@@ -86,7 +86,7 @@ class FactorGenerationTask(JudgedTask):
         about = {
             "window": corpus.metadata.window,
             "protocol": corpus.metadata.protocol,
-            **corpus.join.about,
+            **corpus.join.metadata,
             "contradiction": self._choice,
         }
         if not reads_prompt(self._judge_config):
@@ -112,7 +112,7 @@ class FactorGenerationTask(JudgedTask):
 
     def read_documents(self) -> list[JsonObject]:
         loaded = load_corpus(self._corpus, self._data_dir)
-        rows = loaded.usable(self._corpus.task, "rows")
+        rows = loaded.rows_after_warning(self._corpus.task, "rows")
         types = sorted({kind for row in rows for kind in row.error_types if kind})
         if self._choice not in (FIRST, *types):
             known = ", ".join(types) or "the data names none"
@@ -128,7 +128,7 @@ class FactorGenerationTask(JudgedTask):
                 f" {facts[0].no_fact}"
             )
         self.config.metadata["data"] = dict(loaded.provenance)
-        return [document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
+        return [row_document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Build the requests of a row; nothing is generated without a fact.

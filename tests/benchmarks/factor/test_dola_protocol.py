@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.page import row as page_row
+from lm_factuality.benchmarks.factor.page import sample_row as page_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from tests.benchmarks.factor.test_agreement import ONE, results

@@ -10,7 +10,7 @@ from itertools import combinations
 import pytest
 
 from lm_factuality.benchmarks.chosen import score_figure
-from lm_factuality.benchmarks.factor.metrics import LOTS, floor, floor_accuracy
+from lm_factuality.benchmarks.factor.metrics import NUM_DRAWINGS, floor_accuracy, metric_floor
 from lm_factuality.report.build import build_report
 from lm_factuality.results.read import read_results_file
 from tests.report.results import factor_task, write_results
@@ -50,7 +50,7 @@ def test_the_closed_form_and_lots_agree(words: tuple[str, ...], share: float) ->
     assert closed(choices) == pytest.approx(share)
     drawn = [floor_accuracy(choices, 0, seed) for seed in range(200)]
     assert sum(drawn) / 200 == pytest.approx(
-        share, abs=3 * (share * (1 - share) / (200 * LOTS)) ** 0.5
+        share, abs=3 * (share * (1 - share) / (200 * NUM_DRAWINGS)) ** 0.5
     )
 
 
@@ -72,10 +72,10 @@ def result(folder, metrics, source=None):
 def test_accuracies_have_the_floor_of_their_rows_and_pairs_a_half(tmp_path) -> None:
     measured = result(tmp_path / "a", {"floor": 0.17, "pairwise_acc": 0.8})
     names = ("factor_acc", "acc_bytes", "pairwise_acc", "factor_acc_vs_entity", "margin")
-    assert [floor(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
+    assert [metric_floor(measured, name) for name in names] == [0.17, 0.17, 0.5, 0.5, None]
     assert score_figure(measured, "pairwise_acc").floor == 0.5
     unknown = replace(measured, metrics={"factor_acc": 0.5})
-    assert floor(unknown, "factor_acc") is None
+    assert metric_floor(unknown, "factor_acc") is None
 
 
 def test_the_report_shows_it_beneath_the_score(tmp_path) -> None:
