@@ -54,7 +54,8 @@ class FactorChatTask(FactorTask):
     """FACTOR's rows for models that answer the question whether a sentence is true.
 
     Its YAML includes ``tasks/factor/_factor_chat.yaml`` and names its data as FACTOR's YAMLs do.
-    Its ``metadata`` may also have ``protocol`` (see `PROTOCOLS`) and ``answers`` (see `answers.Way`).
+    Its ``metadata`` may also have ``protocol`` (see `PROTOCOLS`) and ``answers`` (see
+    `answers.Way`).
     """
 
     declared = BENCHMARK
