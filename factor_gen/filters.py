@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
-from judges.backends.lm_eval_model import fingerprint
+from judges.backends.lm_eval_model import fingerprint_checkpoint
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     Raises:
         ModelError: It is neither here nor can it be had.
     """
-    identity = fingerprint(name)
+    identity = fingerprint_checkpoint(name)
     if identity != name:
         return {"model": identity}
     from transformers import PreTrainedConfig

@@ -17,7 +17,7 @@ from factor_gen.choose import choose_rows
 from factor_gen.config import describe
 from factor_gen.corpus import CLEANING, corpus_record, distinct, find_files, read_documents
 from factor_gen.engine import LocalEngine
-from factor_gen.generate.rules.contexts import gather, save
+from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
 from factor_gen.language import ENGLISH, in_language
 from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import refuse_to_overwrite
@@ -172,5 +172,5 @@ def _with_contexts(
         total = sum(documents.part(number).stat().st_size for number in numbers)
         spread = numbers[:: 1 + total // _CONTEXT_BYTES]
         examples = chain.from_iterable(map(documents.read, spread))
-        save(path, gather(example.prefix for example in examples))
+        save_collocations(path, gather_collocations(example.prefix for example in examples))
     return replace(settings, contexts=path)

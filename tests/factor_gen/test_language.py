@@ -15,8 +15,8 @@ from factor_gen.config import load_build
 from factor_gen.corpus import distinct
 from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
 from factor_gen.generate.llm.parse import Contradictions, parse
-from factor_gen.generate.rules.edits import apply
-from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list, language_rules
+from factor_gen.generate.rules.edits import apply_replacements
+from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists, language_rules
 from factor_gen.language import RULES, identified, in_language
 from factor_gen.records import ERROR_TYPES, LINK, Example
 from factor_gen.select import Select
@@ -113,9 +113,9 @@ def test_what_a_sentence_of_the_language_looks_like(language, sentence, reason):
 def german(sentence, operator="", tries=5):
     """What the German lists make of a sentence over a few seeds."""
     return {
-        apply(sentence, edit.replacements)
+        apply_replacements(sentence, edit.replacements)
         for seed in range(tries)
-        for edit in edits_by_list(sentence, "de", random.Random(seed))
+        for edit in edit_by_word_lists(sentence, "de", random.Random(seed))
         if edit.operator.endswith(operator)
     }
 
@@ -136,9 +136,9 @@ def german(sentence, operator="", tries=5):
     ],
 )  # fmt: skip
 def test_what_the_lists_find(language, sentence, edits):
-    found = list(edits_by_list(sentence, language, random.Random(1)))
+    found = list(edit_by_word_lists(sentence, language, random.Random(1)))
     assert {each.operator.rpartition("/")[2] for each in found} == edits
-    assert all(apply(sentence, each.replacements) != sentence for each in found)
+    assert all(apply_replacements(sentence, each.replacements) != sentence for each in found)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_german_denial_stands_before_the_participle_and_what_goes_with_it(sent
 @pytest.mark.parametrize("language", [each for each in RULES if each != "en"])
 def test_every_line_of_a_list_finds_its_own_members(language):
     for line in language_rules(language):
-        assert line.type in ERROR_TYPES
+        assert line.error_type in ERROR_TYPES
         if line.way == "swap":
             assert len(set(line.members)) == len(line.members) > 1
             for member in line.members:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from factor_gen.generate.compatible import compatible
+from factor_gen.generate.compatible import compatible_reason
 from factor_gen.generate.llm.spacing import distance, plain, respaced
 from factor_gen.records import Candidate
 from judges.answers import Answer
@@ -144,7 +144,7 @@ def _problem(edits: Sequence[Edit], text: str, completion: str) -> str:
         start, old = completion.find(edit.old.strip()), edit.old.strip()
         if start < 0:
             return ""
-        reasons.append(compatible(completion, start, start + len(old), edit.new.strip()))
+        reasons.append(compatible_reason(completion, start, start + len(old), edit.new.strip()))
     return (reasons[0] or "") if all(reasons) else ""
 
 
