@@ -63,7 +63,7 @@ CONFIGS = REPOSITORY / "configs" / "corpora"
     ],
 )
 def test_conditions(said: Mapping[str, Any], value: Any, failure: str) -> None:
-    assert Condition(**said).failure(value) == failure
+    assert Condition(**said).describe_failure(value) == failure
 
 
 def write(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any) -> Path:
