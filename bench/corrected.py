@@ -28,10 +28,10 @@ from tqdm import tqdm
 
 from judges.config import load_judge_config
 from judges.judge import Judge
-from lm_factuality.benchmarks import find_generation
-from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
-from lm_factuality.benchmarks.biographies.released import factscore, grouped_score
+from lm_factuality.benchmarks import find_judged_method
+from lm_factuality.benchmarks.biographies.decisions import match_texts, read_decisions
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
+from lm_factuality.benchmarks.biographies.released import released_d_factscore, released_factscore
 from lm_factuality.ground.console import print_table
 from lm_factuality.scores.paired import slopes
 from lm_factuality.scores.ppi import Estimate, Units, estimate
@@ -233,23 +233,26 @@ def released(
     of them, the judge's, and how often the corrected interval from ``labels`` responses holds the
     released one."""
     found = list(
-        match(
+        match_texts(
             read_decisions(
                 data / "ambigbio" / "decisions" / "chatgpt-0301__no-ambig.json.gz"
             ).responses,
             read_generations([data / "ambigbio" / "generations_chatgpt-0301.json.gz"]),
         )
     )
-    task = find_generation("ambigbio", {})
+    task = find_judged_method("ambigbio", {})
     docs, texts = (
-        [to_doc(generation) for _, generation in found],
+        [generation_to_doc(generation) for _, generation in found],
         [(generation.output,) for _, generation in found],
     )
     with Judge.open(load_judge_config("lexical"), store) as judge:
         records = task.judge(judge, docs, texts)
     names = np.unique([generation.name for _, generation in found], return_inverse=True)[1]
     rows = []
-    for name, truth_of in (("factscore", factscore), ("d_factscore", grouped_score)):
+    for name, truth_of in (
+        ("factscore", released_factscore),
+        ("d_factscore", released_d_factscore),
+    ):
         people = _parts([truth_of(response) for response, _ in found])
         judged = _parts([(record["scores"] or {}).get(name) for record in records])
         truth, said = (ratio(each.sum(axis=0).tolist()) for each in (people, judged))

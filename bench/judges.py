@@ -24,7 +24,7 @@ from bench.timing import Record, in_background, run_parts, take_turns
 from judges.answers import Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.config import JudgeConfig
-from judges.judge import Judge, ask
+from judges.judge import Judge, answer_requests
 from judges.store import AnswerStore
 from judges.verify import Pair, verify
 from lm_factuality.ground.errors import FactualityError
@@ -133,7 +133,7 @@ def _seconds(base_url: str, concurrency: int, calls: int) -> float:
         closing(OpenAIBackend(config)) as backend,
     ):
         start = time.perf_counter()
-        answers = ask(backend, store, requests, "asking")
+        answers = answer_requests(backend, store, requests, "asking")
         seconds = time.perf_counter() - start
     if any(answer.text != "Answer: 1,3" for answer in answers):
         raise FactualityError(f"the server on this machine gave a wrong answer: {answers[0]}")

@@ -17,9 +17,14 @@ from pathlib import Path
 
 from judges.config import JudgeConfig
 from judges.judge import Judge
-from lm_factuality.benchmarks.biographies.decisions import match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
-from lm_factuality.benchmarks.biographies.matrix import FactPair, PairKey, judge_pairs, pairs_of
+from lm_factuality.benchmarks.biographies.decisions import match_texts, read_decisions
+from lm_factuality.benchmarks.biographies.generations import passages_by_title, read_generations
+from lm_factuality.benchmarks.biographies.matrix import (
+    FactPair,
+    PairKey,
+    judge_pairs,
+    pair_facts_with_pages,
+)
 from lm_factuality.benchmarks.biographies.types import Fact
 from lm_factuality.ground.console import print_table
 from tests.conftest import REPOSITORY
@@ -31,11 +36,15 @@ def measure(
     decisions: Path, generations: Path, tokenizer: str | None
 ) -> tuple[int, int, dict[str, tuple[int, int]]]:
     """(responses, facts, calls and prompt tokens by ``fact`` and ``page``)."""
-    matched = list(match(read_decisions(decisions).responses, read_generations([generations])))
+    matched = list(
+        match_texts(read_decisions(decisions).responses, read_generations([generations]))
+    )
     pairs: dict[PairKey, FactPair] = {}
     for number, (response, generation) in enumerate(matched):
         facts = [Fact(fact.atom, 0) for fact in response.facts]
-        for pair in pairs_of(facts, generation.entities, given_pages(generation).get):
+        for pair in pair_facts_with_pages(
+            facts, generation.entities, passages_by_title(generation).get
+        ):
             pairs[number, pair.fact, pair.entity] = pair
     found = {}
     for verify in ("fact", "page"):
@@ -44,7 +53,7 @@ def measure(
             tempfile.TemporaryDirectory() as folder,
             Judge.open(config, Path(folder) / "answers.sqlite") as judge,
         ):
-            plan = judge.rehearse(partial(judge_pairs, pairs=pairs))
+            plan = judge.plan(partial(judge_pairs, pairs=pairs))
         found[verify] = (plan.to_send, plan.estimate.prompt_tokens)
     return len(matched), sum(len(response.facts) for response, _ in matched), found
 

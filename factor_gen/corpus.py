@@ -134,8 +134,7 @@ def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
         return {"name": file_id, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
     except OSError as error:
         raise DataError(
-            f"{path}: cannot be read: {error}; let yourself read it, or leave it out of"
-            " corpus.path"
+            f"{path}: cannot be read: {error}; let yourself read it, or leave it out of corpus.path"
         ) from error
 
 

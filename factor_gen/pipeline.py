@@ -23,7 +23,7 @@ from factor_gen.corpus import (
     split_into_sentences,
 )
 from factor_gen.engine import LocalEngine
-from factor_gen.generate.rules.contexts import gather, save
+from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
 from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import refuse_to_overwrite
@@ -44,8 +44,8 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import alone, write_json
 from lm_factuality.ground.packages import need
 
-_CONTEXT_BYTES = 8_000_000
-"""How much of a corpus is read for the contexts of its words, in evenly spread shards."""
+_COLLOCATION_BYTES = 8_000_000
+"""How much of a corpus is read for the collocations of its words, in evenly spread shards."""
 
 
 def build(
@@ -248,19 +248,19 @@ def _run_unfinished_shards(
     unfinished = [number for number in numbers if not folders.finished.shard_path(number).is_file()]
     if not unfinished:
         return
-    settings_with_contexts = _with_contexts(settings, folders.documents, numbers)
+    settings_with_collocations = _with_collocations(settings, folders.documents, numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
-    with closing(engine_class(settings_with_contexts, opener, len(unfinished))) as engine:
+    with closing(engine_class(settings_with_collocations, opener, len(unfinished))) as engine:
         run_shards(engine, unfinished, folders.documents, folders.finished, settings)
 
 
-def _with_contexts(
+def _with_collocations(
     settings: BuildSettings, documents: ShardFolder, numbers: Sequence[int]
 ) -> BuildSettings:
-    """Return the settings with the file of word contexts, which the English rules need.
+    """Return the settings with the file of collocations, which the English rules need.
 
-    The file says in which company the words of the corpus occur, so that a word is replaced only by
-    one that occurs in the same company. It is written if it does not exist.
+    The file says beside which words each word of the corpus occurs, so that a word is replaced only
+    by one that occurs beside the same words. It is written if it does not exist.
 
     Args:
         settings: The settings of the build.
@@ -274,7 +274,8 @@ def _with_contexts(
     if not path.is_file():
         total_bytes = sum(documents.shard_path(number).stat().st_size for number in numbers)
         # Of a large corpus, only every n-th shard is read.
-        step = 1 + total_bytes // _CONTEXT_BYTES
+        step = 1 + total_bytes // _COLLOCATION_BYTES
         examples = chain.from_iterable(map(documents.read_shard, numbers[::step]))
-        save(path, gather(example.prefix for example in examples))
+        texts = (example.prefix for example in examples)
+        save_collocations(path, gather_collocations(texts))
     return replace(settings, contexts=path)

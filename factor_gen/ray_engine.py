@@ -17,7 +17,7 @@ from factor_gen.records import Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import (
     RESUME_ADVICE,
-    StageFailed,
+    StageError,
     StageOpener,
     StageRunner,
     describe_shard,
@@ -64,8 +64,7 @@ class RayEngine:
         self._settings = replace(settings, folder=settings.folder.resolve())
         self._opener = opener
         self._idle_actors = [
-            self._start_actors(group.names[0], group.has_model, num_shards)
-            for group in self.groups
+            self._start_actors(group.names[0], group.has_model, num_shards) for group in self.groups
         ]
         self._threads = ThreadPoolExecutor(self.capacity)
 
@@ -140,7 +139,7 @@ class RayEngine:
             if isinstance(cause, FactualityError):
                 raise cause from error
             shard = describe_shard(shard_number, examples)
-            raise StageFailed(
+            raise StageError(
                 f"{', '.join(names)}, {shard}: Ray could not make it: {first_line(error)}\n"
                 f"{RESUME_ADVICE}"
             ) from error

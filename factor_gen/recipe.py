@@ -36,9 +36,7 @@ def _date_to_text(value: object) -> object:
 
 
 Scalar = Annotated[Truth | Integer | Number | Text, BeforeValidator(_date_to_text)]
-Day = Annotated[
-    Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), BeforeValidator(_date_to_text)
-]
+Day = Annotated[Text, Field(pattern=r"\A\d{4}-\d\d-\d\d\z"), BeforeValidator(_date_to_text)]
 
 
 @dataclass(frozen=True)

@@ -299,11 +299,16 @@ def _is_balanced(sentence: _SentenceInDocument) -> bool:
         # German quotes open with „ and close with “, which opens in English.
         if still_open[-1:] == ["„"] and character in "“”":
             still_open.pop()
-        elif character == "„" or character in _OPENING_OF_CLOSING.values():
+            continue
+        if character == "„" or character in _OPENING_OF_CLOSING.values():
             still_open.append(character)
-        elif character in _OPENING_OF_CLOSING:
-            if not still_open or still_open.pop() != _OPENING_OF_CLOSING[character]:
-                return False
+            continue
+
+        opening = _OPENING_OF_CLOSING.get(character)
+        if opening is None:
+            continue
+        if not still_open or still_open.pop() != opening:
+            return False
     return not still_open
 
 

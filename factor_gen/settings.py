@@ -284,7 +284,7 @@ class WorkSettings:
     """The file that the settings were read from. The build must not overwrite it."""
 
     contexts: Path | None = field(default=None, compare=False)
-    """The file of word contexts in the corpus. The build sets it, see ``rules/contexts.py``."""
+    """The file of the corpus's collocations. The build sets it, see ``rules/collocations.py``."""
 
 
 @dataclass(frozen=True)

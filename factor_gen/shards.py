@@ -25,7 +25,7 @@ from factor_gen.engine import LocalEngine
 from factor_gen.ray_engine import RayEngine
 from factor_gen.records import Draw, Example
 from factor_gen.settings import BuildSettings
-from factor_gen.stages import ALL_STAGES, READ, RESUME_ADVICE, StageFailed, describe_shard
+from factor_gen.stages import ALL_STAGES, READ, RESUME_ADVICE, StageError, describe_shard
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.settings import adapter_of
@@ -287,7 +287,7 @@ def run_shards(
         settings: The settings of the build.
 
     Raises:
-        StageFailed: A stage raised an error, or its process died. Shards that were being processed
+        StageError: A stage raised an error, or its process died. Shards that were being processed
             at that time are finished first.
     """
     waiting = deque(numbers)
@@ -373,7 +373,7 @@ def _explain_error(error: BaseException, shard: _RunningShard) -> BaseException:
     """Return the error of a stage, or one that names the shard if a process of the pool died."""
     if not isinstance(error, BrokenProcessPool):
         return error
-    return StageFailed(
+    return StageError(
         f"{describe_shard(shard.number, shard.examples)}: a process at work on this shard, or on"
         f" another one at the same time, died, as it does when memory runs out; {RESUME_ADVICE},"
         " best with fewer --workers or a smaller shard"

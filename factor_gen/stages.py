@@ -55,7 +55,7 @@ StageOpener = Callable[[BuildSettings, str], Stage]
 """A function that opens a stage by its name. It must be picklable, to run in other processes."""
 
 
-class StageFailed(FactualityError):
+class StageError(FactualityError):
     """A stage could not process a shard. The message names the stage, shard and documents."""
 
 
@@ -123,7 +123,7 @@ class StageRunner:
             The examples after the last stage, in the same order.
 
         Raises:
-            StageFailed: A stage raised an error.
+            StageError: A stage raised an error.
         """
         for name in names:
             stage = self.open(name)
@@ -134,7 +134,7 @@ class StageRunner:
                 is_ours = isinstance(error, FactualityError)
                 message = str(error) if is_ours else f"{type(error).__name__}: {error}"
                 shard = describe_shard(shard_number, examples)
-                raise StageFailed(f"stage {name}, {shard}: {message}\n{RESUME_ADVICE}") from error
+                raise StageError(f"stage {name}, {shard}: {message}\n{RESUME_ADVICE}") from error
         return list(examples)
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class BalanceLedger:
         """
         words = _word_changes(completion, texts)
         word_changes = words.changes[selections].sum(axis=1)
-        rank_changes = self._rank_changes(completion, texts, selections)
+        rank_changes = self.rank_changes(completion, texts, selections)
         # Each of the choices should be in the centre of its row equally often.
         centre_changes = self._parts * is_centred[:, None] - self._parts // self._num_choices
         changes = np.concatenate([word_changes, rank_changes, centre_changes], axis=1)
@@ -111,7 +111,7 @@ class BalanceLedger:
         self._squares[slots] += changes[best] ** 2
         return tuple(selections[best].tolist())
 
-    def _rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
+    def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
         """Return how the sums of the true completion's ranks change with each possible row.
 
         The choices of a row are sorted by each surface statistic and by the alphabet. If the true

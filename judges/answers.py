@@ -238,17 +238,17 @@ class TokenCounter:
                 f"{self.method}: cannot be loaded: {error}; leave it out for an estimate by length"
             ) from error
 
-    def expected(self, request: Request) -> int:
+    def expected_tokens(self, request: Request) -> int:
         """The tokens of a request's prompt, about."""
         return sum(map(self._count, (request.system, request.prompt)))
 
-    def at_most(self, request: Request) -> int:
+    def max_tokens(self, request: Request) -> int:
         """No fewer tokens than the server will count.
 
         A byte has at most one, and a chat template adds a few.
         """
         if self._tokenizer is not None:
-            return self.expected(request) + _WRAPPING
+            return self.expected_tokens(request) + _WRAPPING
         return len((request.system + request.prompt).encode()) + _WRAPPING
 
     def estimate(
@@ -260,12 +260,12 @@ class TokenCounter:
             requests: What is to be asked.
             cost: Of prompt and completion tokens, in USD. None without prices.
         """
-        expected = sum(map(self.expected, requests))
+        expected = sum(map(self.expected_tokens, requests))
         completion = sum(request.decoding.max_tokens for request in requests)
         estimated_cost = max_cost = None
         if cost:
             estimated_cost = cost(expected, completion)
-            max_cost = cost(sum(map(self.at_most, requests)), completion)
+            max_cost = cost(sum(map(self.max_tokens, requests)), completion)
         return CostEstimate(
             len(requests), expected, completion, estimated_cost, max_cost, self.method
         )

@@ -26,7 +26,7 @@ class Capabilities:
     takes_schema: bool = False
     """Whether answers can have a JSON schema."""
 
-    by_words: bool = False
+    matches_words: bool = False
     """Whether it sees content words."""
 
     caution: str = ""
@@ -58,6 +58,6 @@ BACKENDS = TypeAdapter(dict[str, BackendEntry]).validate_python(
 )
 
 
-def capabilities(backend: str) -> Capabilities:
+def capabilities_of(backend: str) -> Capabilities:
     """What the backend of this name can do; of an unknown name, what a language model can."""
     return BACKENDS[backend].capabilities if backend in BACKENDS else Capabilities()

@@ -35,7 +35,7 @@ _SHORT = (
 )
 
 
-def to_certificate(
+def make_certificate(
     judge: Judge,
     setting: str,
     measured: Mapping[str, Any],
@@ -103,7 +103,7 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
     return paths
 
 
-def find_certificate(judge: Judge) -> dict[str, Any] | None:
+def find_certificates(judge: Judge) -> dict[str, Any] | None:
     """The newest certificates of a judge in short, by their setting.
 
     A certificate that was made with other prompts than today's counts no more.
@@ -127,7 +127,7 @@ def _has_prompts_of(judge: Judge, hashes: Mapping[str, str]) -> bool:
         return False  # a prompt that the suite has no more
 
 
-def in_short(certificate: Mapping[str, Any]) -> dict[str, Any]:
+def summarize_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return of a certificate what results hold of it.
 
     Raises:
@@ -143,7 +143,7 @@ def in_short(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_in_short(path: Path) -> dict[str, Any]:
     try:
-        return in_short(parse_json(path.read_text(encoding="utf-8")))
+        return summarize_certificate(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path}: not a certificate: {error}; delete it and run lm-factuality certify again"

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from judges.answers import Decoding, Prices
-from judges.capabilities import BACKENDS, Capabilities, capabilities
+from judges.capabilities import BACKENDS, Capabilities, capabilities_of
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.secrets import secrets_in_text
 from lm_factuality.ground.settings import (
@@ -305,12 +305,12 @@ class JudgeConfig(
     def capabilities(self) -> Capabilities:
         """What its backend can do. A cascade can do what its second judge can."""
         if self.first is None or self.then is None:
-            return capabilities(self.backend)
+            return capabilities_of(self.backend)
         first = self.first.capabilities
         then = self.then.capabilities
         return replace(
             then,
-            by_words=then.by_words or first.by_words,
+            matches_words=then.matches_words or first.matches_words,
             caution=then.caution or first.caution,
         )
 

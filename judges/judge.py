@@ -19,21 +19,21 @@ from judges.config import JudgeConfig
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import (
-    Check,
+    ParsedReply,
     R,
     Reply,
-    Typed,
-    is_worth_another_try,
-    longest_again,
-    once_more,
+    ReplyCheck,
+    is_worth_retrying,
+    json_schema_of,
+    longest_retry_request,
     read_reply,
-    schema_of,
+    retry_request,
 )
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.thinking import ROOM_TO_THINK, without_thinking
 
 if TYPE_CHECKING:
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
 
 Item = TypeVar("Item")
 Subjects = Sequence[Mapping[str, Any]]  # what each question is about
@@ -56,21 +56,25 @@ class Judge(AbstractContextManager["Judge"]):
 
     @classmethod
     def open(
-        cls, config: JudgeConfig, store: Path | None = None, purse: Purse | None = None
+        cls,
+        config: JudgeConfig,
+        store: Path | None = None,
+        spending_limit: SpendingLimit | None = None,
     ) -> Judge:
         """Open a judge.
 
         Args:
             config: The judge.
             store: The file with its answers. By default it is in the user's cache folder.
-            purse: Money shared with other judges. By default it has ``max_cost`` to itself.
+            spending_limit: The limit that several judges share. By default the judge has
+                ``max_cost`` to itself.
 
         Raises:
             ConfigError: A prompt or a setting of the backend cannot be used.
             DataError: The store cannot be used.
         """
         prompts = Prompts(config.prompts)
-        backend = open_backend(config, purse)
+        backend = open_backend(config, spending_limit)
         answers = AnswerStore(store)
         backend.bind(answers)
         return cls(config, backend, answers, prompts)
@@ -114,7 +118,7 @@ class Judge(AbstractContextManager["Judge"]):
             The answers of each subject, in the order of ``subjects``.
 
         Raises:
-            BackendDown: Nothing gets through. Answers received so far stay in the store.
+            BackendDownError: Nothing gets through. Answers received so far stay in the store.
             ConfigError: The prompt cannot be rendered.
             DataError: The store cannot be used.
         """
@@ -127,10 +131,10 @@ class Judge(AbstractContextManager["Judge"]):
         reply: type[R],
         subjects: Subjects,
         description: str,
-        check: Check[R] | None = None,
+        check: ReplyCheck[R] | None = None,
         samples: int | None = None,
         **decoding: Any,
-    ) -> list[list[Typed[R]]]:
+    ) -> list[list[ParsedReply[R]]]:
         """As `ask`, with the replies read.
 
         A reply that cannot be used is asked for once more, with the reason.
@@ -150,9 +154,9 @@ class Judge(AbstractContextManager["Judge"]):
         ]
         again: list[int] = []
         if self.config.capabilities.reads_prompts:  # any other backend would say the same again
-            again = [place for place, typed in enumerate(replies) if is_worth_another_try(typed)]
+            again = [place for place, typed in enumerate(replies) if is_worth_retrying(typed)]
         if again:
-            longer = [once_more(requests[place], replies[place]) for place in again]
+            longer = [retry_request(requests[place], replies[place]) for place in again]
             second = self._answers(longer, f"{description}, once more")
             for place, answer in zip(again, second, strict=True):
                 typed = read_reply(answer, reply, requests[place].subject, check)
@@ -162,24 +166,24 @@ class Judge(AbstractContextManager["Judge"]):
                 replies[place] = typed
         return _by_subject(replies, len(subjects))
 
-    def silent(self) -> Judge:
+    def offline_copy(self) -> Judge:
         """This judge, answering from the store alone. All else gets an error."""
-        return Judge(self.config, _Silent(self._backend), self._store, self.prompts)
+        return Judge(self.config, _OfflineBackend(self._backend), self._store, self.prompts)
 
     @property
-    def is_silent(self) -> bool:
+    def is_offline(self) -> bool:
         """Whether it answers from the store alone."""
-        return isinstance(self._backend, _Silent)
+        return isinstance(self._backend, _OfflineBackend)
 
-    def rehearse(self, work: Callable[[Judge], object]) -> Plan:
+    def plan(self, work: Callable[[Judge], object]) -> Plan:
         """Plan what ``work`` would ask first, by letting it ask a silent judge."""
-        backend = _Silent(self._backend)
+        backend = _OfflineBackend(self._backend)
         judge = Judge(self.config, backend, self._store, self.prompts)
         work(judge)
         missing = backend.asked
         estimate = at_most = self._backend.estimate(missing)
         if self.config.capabilities.reads_prompts:
-            at_most = self._backend.estimate([*missing, *map(longest_again, missing)])
+            at_most = self._backend.estimate([*missing, *map(longest_retry_request, missing)])
         return Plan(judge.usage.stored, len(missing), estimate, at_most)
 
     def close(self) -> None:
@@ -198,12 +202,14 @@ class Judge(AbstractContextManager["Judge"]):
         Unless the config speaks of thinking, a request cut off in a thought is sent again, with
         room to think.
         """
-        answers = ask(self._backend, self._store, requests, description, self._count_stored)
+        answers = answer_requests(
+            self._backend, self._store, requests, description, self._count_stored
+        )
         cut_off = [place for place, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
         if cut_off and self.config.thinking_tokens is None:
             longer = [_with_room(requests[place], ROOM_TO_THINK) for place in cut_off]
             title = f"{description}, with room to think"
-            second = ask(self._backend, self._store, longer, title, self._count_stored)
+            second = answer_requests(self._backend, self._store, longer, title, self._count_stored)
             for place, answer in zip(cut_off, second, strict=True):
                 if not answer.error:
                     answers[place] = answer
@@ -214,7 +220,7 @@ class Judge(AbstractContextManager["Judge"]):
 
     def _schema(self, reply: type[Reply]) -> str:
         takes_schema = self.config.capabilities.takes_schema and self.config.schema
-        return schema_of(reply) if takes_schema else ""
+        return json_schema_of(reply) if takes_schema else ""
 
     def _requests(
         self,
@@ -236,9 +242,9 @@ class Judge(AbstractContextManager["Judge"]):
         return [_with_room(request, config.thinking_tokens or 0) for request in requests]
 
 
-def open_backend(config: JudgeConfig, purse: Purse | None = None) -> Backend:
-    """Open the way to a judge's model. ``purse`` is money shared with other judges."""
-    backend: Backend = resolve_name(BACKENDS[config.backend].backend)(config, purse)
+def open_backend(config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> Backend:
+    """Open the way to a judge's model. ``spending_limit`` is money shared with other judges."""
+    backend: Backend = resolve_name(BACKENDS[config.backend].backend)(config, spending_limit)
     return backend
 
 
@@ -263,7 +269,7 @@ def _by_subject(items: Sequence[Item], subjects: int) -> list[list[Item]]:
     return [list(items[row * size : (row + 1) * size]) for row in range(subjects)]
 
 
-class _Silent(Backend):
+class _OfflineBackend(Backend):
     """A backend that sends nothing and notes what it was asked."""
 
     identity = ""
@@ -291,11 +297,11 @@ class Plan:
     estimate: CostEstimate
     """What it takes if each request succeeds at once."""
 
-    at_most: CostEstimate
+    estimate_with_retries: CostEstimate
     """What it takes if each request is asked once more."""
 
 
-def ask(
+def answer_requests(
     backend: Backend,
     store: AnswerStore,
     requests: Sequence[Request],
@@ -316,8 +322,8 @@ def ask(
         The answers in the order of ``requests``.
 
     Raises:
-        BackendDown: As the backend raises it. What arrived before is in the store, as it is after
-            a KeyboardInterrupt.
+        BackendDownError: As the backend raises it. What arrived before is in the store, as it is
+            after a KeyboardInterrupt.
         DataError: The store cannot be used.
     """
     keys = _keys(backend, requests)
@@ -391,7 +397,7 @@ def _send(
         if isinstance(arrivals, Generator):
             arrivals.close()
     if unanswered:
-        raise BackendDown(
+        raise BackendDownError(
             f"{backend.identity}: {len(unanswered)} of {len(keys)} requests came back without an"
             " answer"
         )

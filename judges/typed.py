@@ -35,13 +35,13 @@ class Reply(BaseModel):
 
 
 R = TypeVar("R", bound=Reply)
-Check = Callable[
+ReplyCheck = Callable[
     [R, Mapping[str, Any]], str
 ]  # (reply, subject) to what is wrong with it beyond its type; "" if nothing is
 
 
 @dataclass(frozen=True)
-class Typed(Generic[R]):
+class ParsedReply(Generic[R]):
     """The reply that an answer holds, or the ``problem`` why it holds none."""
 
     value: R | None
@@ -50,7 +50,7 @@ class Typed(Generic[R]):
 
 
 @cache
-def schema_of(reply: type[Reply]) -> str:
+def json_schema_of(reply: type[Reply]) -> str:
     """The JSON schema of a reply as one line.
 
     Every field is required and none may be added: servers that are strict insist on both. The
@@ -66,8 +66,8 @@ def schema_of(reply: type[Reply]) -> str:
 
 
 def read_reply(
-    answer: Answer, reply: type[R], subject: Mapping[str, Any], check: Check[R] | None = None
-) -> Typed[R]:
+    answer: Answer, reply: type[R], subject: Mapping[str, Any], check: ReplyCheck[R] | None = None
+) -> ParsedReply[R]:
     """Read an answer as a reply.
 
     A list alone is read as the only field of a reply, if that is a list.
@@ -79,16 +79,16 @@ def read_reply(
         check: Is asked about a reply that has the right type.
     """
     if answer.text is None or answer.error is not None:
-        return Typed(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
+        return ParsedReply(None, f"{JUDGE_ERROR}: {answer.error or 'no text'}", answer)
     text = without_thinking(answer.text)
     if text is None:
-        return Typed(None, UNFINISHED, answer)
+        return ParsedReply(None, UNFINISHED, answer)
     if not text.strip():
         is_filtered = answer.finish_reason == "content_filter"
-        return Typed(None, "content filter" if is_filtered else "empty answer", answer)
+        return ParsedReply(None, "content filter" if is_filtered else "empty answer", answer)
     found = _json_in(text.strip())
     if found is _NO_JSON:
-        return Typed(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
+        return ParsedReply(None, CUT_OFF if answer.is_cut_off else NO_OBJECT, answer)
     (name, field), *others = reply.model_fields.items()
     if isinstance(found, list) and not others and get_origin(field.annotation) in (list, tuple):
         found = {name: found}
@@ -98,18 +98,18 @@ def read_reply(
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join("N" if isinstance(part, int) else part for part in first["loc"])
         fault = f"{place}: {first['msg']}" if place else str(first["msg"])
-        return Typed(None, f"wrong form: {fault[:_LONGEST_PROBLEM]}", answer)
+        return ParsedReply(None, f"wrong form: {fault[:_LONGEST_PROBLEM]}", answer)
     problem = check(value, subject) if check else ""
-    return Typed(None if problem else value, problem, answer)
+    return ParsedReply(None if problem else value, problem, answer)
 
 
-def longest_again(request: Request) -> Request:
+def longest_retry_request(request: Request) -> Request:
     """A request that is no shorter than any `once_more` of it, for an estimate."""
     longest = _LONGEST_QUOTE + _LONGEST_PROBLEM + _WORDS_AROUND
     return replace(request, prompt=request.prompt + "\U00020000" * longest)
 
 
-def misnumbered(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
+def numbering_problem(numbers: Sequence[int], count: int, what: str, is_whole: bool = True) -> str:
     """For a check: what is wrong with the numbers that a reply gives.
 
     Args:
@@ -135,7 +135,7 @@ def _listed(numbers: Sequence[int]) -> str:
     return f"{listed}, ..." if len(numbers) > _MOST_LISTED else listed
 
 
-def is_worth_another_try(read: Typed[Any]) -> bool:
+def is_worth_retrying(read: ParsedReply[Any]) -> bool:
     """Whether the judge said something that it may say better.
 
     A thought without an end wants more tokens instead.
@@ -145,7 +145,7 @@ def is_worth_another_try(read: Typed[Any]) -> bool:
     return read.problem != UNFINISHED
 
 
-def once_more(request: Request, read: Typed[Any]) -> Request:
+def retry_request(request: Request, read: ParsedReply[Any]) -> Request:
     """The question again, with the reply that could not be used and the reason."""
     reply = without_thinking(read.answer.text or "") or ""
     if len(reply) > _LONGEST_QUOTE:

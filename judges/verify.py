@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 from pydantic import Field
 
 from judges.judge import Judge
-from judges.typed import R, Reply, Typed, misnumbered
+from judges.typed import ParsedReply, R, Reply, numbering_problem
 
 PROMPT = "verify"
 SUPPORTED: Literal["supported"] = "supported"
@@ -82,7 +82,7 @@ def verify(
         unscored unasked.
 
     Raises:
-        BackendDown: Nothing gets through. What was answered before is kept.
+        BackendDownError: Nothing gets through. What was answered before is kept.
     """
     subjects = [pair.subject for pair in pairs if not pair.problem]
     samples = iter(judge.ask_typed(PROMPT, SupportReply, subjects, description))
@@ -92,11 +92,11 @@ def verify(
             results.append(_unscored(pair.problem))
             continue
         replies = next(samples)
-        results.append(replace(combine(replies), said=said(replies)))
+        results.append(replace(combine_samples(replies), said=reply_texts(replies)))
     return results
 
 
-def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
+def split_by_page(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[Key]]:
     """Lists of claims on the same page that one question can hold.
 
     Args:
@@ -113,7 +113,7 @@ def lists_of(keys: Iterable[Key], page: Callable[[Key], Hashable]) -> list[list[
     ]
 
 
-def by_page(
+def ask_by_page(
     judge: Judge, prompt: str, reply: type[R], pages: Pages[Key], description: str
 ) -> Iterator[tuple[Key, Mapping[str, Any], list[Any], tuple[str, ...]]]:
     """Ask about whole pages.
@@ -124,7 +124,7 @@ def by_page(
     """
     subjects = [subject for _, subject in pages]
     replies = judge.ask_typed(
-        prompt, reply, subjects, description, numbers_exist, max_tokens=PAGE_TOKENS
+        prompt, reply, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
     )
     for (keys, subject), samples in zip(pages, replies, strict=True):
         by_number: dict[int, list[Any]] = defaultdict(list)
@@ -133,10 +133,10 @@ def by_page(
                 by_number[verdict.number].append(verdict)
         for number, key in enumerate(keys, 1):
             if number in by_number:
-                yield key, subject, by_number[number], said(samples)
+                yield key, subject, by_number[number], reply_texts(samples)
 
 
-def said(samples: Sequence[Typed[Any]]) -> tuple[str, ...]:
+def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
     """What the judge wrote, a text a sample."""
     return tuple(sample.answer.text for sample in samples if sample.answer.text is not None)
 
@@ -146,16 +146,16 @@ def page_subject(claims: Sequence[str], passages: Sequence[str], **more: Any) ->
     return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **more}
 
 
-def numbers_exist(reply: Any, subject: Mapping[str, Any]) -> str:
+def check_claim_numbers(reply: Any, subject: Mapping[str, Any]) -> str:
     """A `judges.typed.Check` of numbered ``verdicts``: each on a claim of the list, none twice.
 
     Claims may be left out.
     """
     numbers = [verdict.number for verdict in reply.verdicts]
-    return misnumbered(numbers, len(subject["claims"]), "number", is_whole=False)
+    return numbering_problem(numbers, len(subject["claims"]), "number", is_whole=False)
 
 
-def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:
+def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verification:
     """What several samples say together.
 
     One sample is as it is. Of several it is the majority of those that could be read; the score is
@@ -177,23 +177,25 @@ def combine(samples: Sequence[Typed[SupportReply]]) -> Verification:
     return Verification(verdict, share, f"{summary}; {first.reason}")
 
 
-def _verification(sample: Typed[SupportReply]) -> Verification:
+def _verification(sample: ParsedReply[SupportReply]) -> Verification:
     """What one sample says."""
     reply = sample.value
     if reply is None:
         return _unscored(sample.problem)
-    score, reason = stated(reply.probability, reply.verdict == SUPPORTED, reply.reason)
+    score, reason = score_and_reason(reply.probability, reply.verdict == SUPPORTED, reply.reason)
     return Verification(reply.verdict, score, reason)
 
 
-def stated(probability: float | None, is_supported: bool, reason: str) -> tuple[float, str]:
+def score_and_reason(
+    probability: float | None, is_supported: bool, reason: str
+) -> tuple[float, str]:
     """The score and the reason of a verdict.
 
     The score is the stated probability, or that of the verdict, 1 or 0, where none is stated or it
     contradicts the verdict.
     """
     extreme = float(is_supported)
-    short = shortened(reason)
+    short = shorten_reason(reason)
     if probability is None:
         return extreme, short
     if abs(probability - extreme) < 1 - _EXTREME:
@@ -202,7 +204,7 @@ def stated(probability: float | None, is_supported: bool, reason: str) -> tuple[
     return extreme, contradiction.strip()
 
 
-def shortened(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """A reason on one line, of 400 characters at most."""
     text = " ".join(reason.split())
     if len(text) <= _LONGEST_REASON:

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.ground.errors import (
-    BackendDown,
+    BackendDownError,
     ConfigError,
     DataError,
     FactualityError,
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
     from judges.verify import Pair, verify
     from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
-__all__ = ["BackendDown", "ConfigError", "DataError", "FactualityError", "ModelError", "Results"]
+__all__ = [
+    "BackendDownError",
+    "ConfigError",
+    "DataError",
+    "FactualityError",
+    "ModelError",
+    "Results",
+]
 _LAZY = {
     **dict.fromkeys(("JudgeConfig", "load_judge_config"), "judges.config"),
     **{"Judge": "judges.judge", "Pair": "judges.verify", "verify": "judges.verify"},
@@ -73,16 +80,26 @@ class Results:
         ``corrected`` (without the judge's errors) with ``corrected_low`` and ``corrected_high``.
         Shares lie between 0 and 1; None is what is not known.
         """
-        from lm_factuality.benchmarks.chosen import benchmark_of, figure, headline, suite_runs
+        from lm_factuality.benchmarks.chosen import (
+            benchmark_of,
+            headline_name,
+            score_figure,
+            suite_runs,
+        )
 
         scores = []
         for run in suite_runs(self.files)[0]:
-            task, first = run.task, headline(run.task)
+            task, first = run.task, headline_name(run.task)
             for name in sorted(task.metrics, key=lambda name: name != first):
-                score, result = benchmark_of(task).score(name), figure(task, name)
-                if score is None or score.measure is None or result is None:
+                score, result = benchmark_of(task).find_score(name), score_figure(task, name)
+                if score is None or score.value_range is None or result is None:
                     continue
-                row = {"model": run.file.label, "task": task.task, "score": name, "rows": result.n}
+                row = {
+                    "model": run.file.label,
+                    "task": task.task,
+                    "score": name,
+                    "rows": result.n,
+                }
                 row |= {key: getattr(result, key) for key in _FIGURE}
                 for key, end in _CORRECTED.items():
                     row[key] = getattr(result.corrected, end, None)
@@ -173,7 +190,8 @@ def evaluate(
     checkpoint by its name or folder, in memory. ``options`` are those of
     ``lm_eval.simple_evaluate``, such as ``limit`` and ``apply_chat_template``. Raises ConfigError,
     DataError: a task is not known, or it, its data or its judge cannot be used; ModelError: the
-    model gives no such answers; BackendDown: a judge gives none, and the generations are kept."""
+    model gives no such answers; BackendDownError: a judge gives none, and the generations are
+    kept."""
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
@@ -229,7 +247,8 @@ def run(
     """``lm-factuality run``, whose files stay under ``output_path`` for other commands. ``options``
     are those of the command: ``model_args={"pretrained": "gpt2"}``, ``limit=10``,
     ``apply_chat_template=True``, ``metadata={"judge": "my_judge.yaml"}``. Raises ConfigError,
-    DataError, ModelError, BackendDown: as :func:`evaluate`; and for credentials in an option."""
+    DataError, ModelError, BackendDownError: as :func:`evaluate`; and for credentials in an
+    option."""
     from lm_factuality.harness.run import run as run_command
 
     options |= {"model": model, "tasks": ",".join(tasks), "output_path": output_path}

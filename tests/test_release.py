@@ -21,7 +21,10 @@ def test_citation_and_changes_are_of_this_version():
     changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     assert CITATION["version"] == lm_factuality.__version__
     assert CITATION["license"] == PROJECT["license"]
-    assert re.findall(r"(?m)^## (\S+?),", changes)[0] == lm_factuality.__version__
+    assert (
+        re.findall(r"(?m)^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", changes)[0]
+        == lm_factuality.__version__
+    )
     # Of the file format's version 1.2.0; the schema requires these.
     assert CITATION["cff-version"] == "1.2.0"
     assert CITATION["message"]
@@ -69,7 +72,7 @@ def test_a_release_is_refused_where_its_tag_or_its_changes_say_otherwise(tmp_pat
         copy.chmod(0o755)
     version = lm_factuality.__version__
     (tmp_path / "CHANGELOG.md").write_text(
-        f"# Changes\n\n## {version}, not yet released\n", encoding="utf-8"
+        f"# Changelog\n\n## [{version}] - to be released\n", encoding="utf-8"
     )
 
     def refused(tag: str) -> str:
@@ -83,6 +86,6 @@ def test_a_release_is_refused_where_its_tag_or_its_changes_say_otherwise(tmp_pat
         return done.stderr
 
     assert "the tag is v9.9.9" in refused("v9.9.9")
-    assert "not yet released" in refused(f"v{version}")
+    assert "no date of release" in refused(f"v{version}")
     (tmp_path / "CITATION.cff").write_text("version: 0.0.1\n", encoding="utf-8")
     assert f"does not name version {version}" in refused(f"v{version}")

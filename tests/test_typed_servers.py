@@ -23,7 +23,7 @@ from factor_gen.settings import GenerateSettings
 from judges.answers import Decoding
 from judges.config import JudgeConfig
 from judges.judge import Judge
-from judges.typed import CUT_OFF, NO_OBJECT, Reply, Typed
+from judges.typed import CUT_OFF, NO_OBJECT, ParsedReply, Reply
 from judges.verify import PROMPT as VERIFY
 from judges.verify import Pair, SupportReply, verify
 from lm_factuality.benchmarks.biographies import decompose
@@ -70,13 +70,13 @@ QUESTIONS: dict[str, tuple[str, type[Reply], dict[str, Any]]] = {
         "biographies/decompose",
         decompose.FactsReply,
         AMBIGBIO.sentence_subjects(
-            [AMBIGBIO.begin(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
+            [AMBIGBIO.prepare(GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()))]
         )[0],
     ),
     "grouping": (
         "biographies/group",
         decompose.GroupsReply,
-        decompose.group_subject(
+        decompose.grouping_subject(
             JudgedBiography(
                 GeneratedText("0", "Who is Orla Venn?", "Orla Venn", SENTENCE, ()),
                 (SENTENCE,),
@@ -199,4 +199,6 @@ def _written(config: JudgeConfig, folder: Path) -> Path:
 def _show(found: dict[str, Any]) -> None:
     """For ``pytest -s``: what the model wrote."""
     for name, each in found.items():
-        sys.stdout.write(f"\n{name}: {each.answer.text if isinstance(each, Typed) else each}\n")
+        sys.stdout.write(
+            f"\n{name}: {each.answer.text if isinstance(each, ParsedReply) else each}\n"
+        )

@@ -20,8 +20,8 @@ from sklearn.metrics import roc_auc_score
 from tqdm import tqdm
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import COEFFICIENTS, LexicalModel, load_model
-from judges.lexical.words import ReadPassage, parse_passage
+from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
+from judges.lexical.words import ParsedPassage, parse_passage
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.records import read_text
@@ -34,7 +34,7 @@ BINS = 10
 _LOG = "autoais_log"  # the name that the ALCE citation scorer gives to its list of decisions
 
 
-def split_passages(joined: str) -> tuple[ReadPassage, ...]:
+def split_passages(joined: str) -> tuple[ParsedPassage, ...]:
     """The passages of a text in which each begins with a line ``Title: ...``."""
     return tuple(parse_passage(part) for part in re.split(r"\n(?=Title: )", joined) if part.strip())
 
@@ -46,7 +46,7 @@ class CitedClaim:
 
     group: str
     claim: str
-    passages: tuple[ReadPassage, ...]
+    passages: tuple[ParsedPassage, ...]
     is_entailed: bool
 
 
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parsed = parser.parse_args(argv)
     try:
-        model = load_model(parsed.coefficients)
+        model = load_lexical_model(parsed.coefficients)
         result = evaluate(model, parsed.citations)
         if parsed.plot:
             _draw(result, parsed.plot, f"lexical judge, {parsed.citations.name}")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from bench.lexical.evaluate import Flags, Floats, read_citations
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import FEATURES, vector
+from judges.lexical.model import FEATURES, feature_vector
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import write_text
@@ -151,7 +151,7 @@ def fit_file(path: Path, source: str = _SOURCE) -> dict[str, Any]:
     measured = ("coverage", *CITATION_FEATURES)
     values = np.array(
         [
-            vector(Comparison(pair.claim, pair.passages), measured)
+            feature_vector(Comparison(pair.claim, pair.passages), measured)
             for pair in tqdm(pairs, desc="features", delay=2)
         ]
     )

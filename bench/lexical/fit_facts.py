@@ -20,11 +20,15 @@ from tqdm import tqdm
 
 from bench.lexical.fit import FACT_FEATURES, FOLDS, fit, write_fit
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import vector
+from judges.lexical.model import feature_vector
 from judges.lexical.words import parse_passage
-from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, match, read_decisions
-from lm_factuality.benchmarks.biographies.generations import given_pages, read_generations
-from lm_factuality.benchmarks.biographies.matrix import pairs_of
+from lm_factuality.benchmarks.biographies.decisions import (
+    DecidedResponse,
+    match_texts,
+    read_decisions,
+)
+from lm_factuality.benchmarks.biographies.generations import passages_by_title, read_generations
+from lm_factuality.benchmarks.biographies.matrix import pair_facts_with_pages
 from lm_factuality.benchmarks.biographies.types import Fact, GeneratedText
 from lm_factuality.ground.errors import DataError
 
@@ -51,7 +55,9 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
     Raises:
         DataError: a file cannot be read, or too few of the decisions are about the generations.
     """
-    matched = list(match(read_decisions(decisions).responses, read_generations([generations])))
+    matched = list(
+        match_texts(read_decisions(decisions).responses, read_generations([generations]))
+    )
     pairs = [pair for each in tqdm(matched, desc="features", delay=2) for pair in _measure(*each)]
     names = [pair.name for pair in pairs]
     labels = np.array([pair.is_supported for pair in pairs])
@@ -83,15 +89,15 @@ def fit_files(decisions: Path, generations: Path) -> dict[str, Any]:
 
 def _measure(response: DecidedResponse, generation: GeneratedText) -> Iterator[_Pair]:
     facts = [Fact(fact.atom, 0) for fact in response.facts]
-    pairs = pairs_of(facts, generation.entities, given_pages(generation).get)
+    pairs = pair_facts_with_pages(facts, generation.entities, passages_by_title(generation).get)
     asked = {(pair.fact, pair.entity): pair for pair in pairs}
     for fact in response.facts:
         for entity in generation.entities:
             pair = asked[fact.atom, entity]
-            if pair.unasked is None:
+            if pair.preset_judgement is None:
                 passages = [parse_passage(text) for text in pair.subject["passages"]]
                 is_supported = fact.is_supported and fact.supporting_topic == entity
-                features = vector(Comparison(fact.atom, passages), FACT_FEATURES)
+                features = feature_vector(Comparison(fact.atom, passages), FACT_FEATURES)
                 yield _Pair(generation.name, features, is_supported)
 
 

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.real.record import Line, Place, last_words, most_common
-from lm_factuality.benchmarks.chosen import Figure, figure, headline, score_called
+from lm_factuality.benchmarks.chosen import (
+    ScoreFigure,
+    displayed_score,
+    headline_name,
+    score_figure,
+)
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
@@ -25,23 +30,23 @@ def tasks(place: Place) -> list[Line]:
 
 
 def _line(task: TaskResult) -> Line:
-    name = headline(task)
-    found = figure(task, name)
+    name = headline_name(task)
+    found = score_figure(task, name)
     samples = list(read_samples(task.samples)) if task.samples else []
     reasons = [reason for sample in samples for reason in _reasons(sample)]
-    shown = _score(score_called(task.kind, name), found) if found else "not defined"
+    shown = _score(displayed_score(task.kind, name), found) if found else "not defined"
     return Line(
         task.task, task.effective, shown, int(task.metrics.get("unscored", 0)), most_common(reasons)
     )
 
 
-def _score(score: Score, found: Figure) -> str:
+def _score(score: Score, found: ScoreFigure) -> str:
     ends = (
         ""
         if found.low is None or found.high is None
-        else f" [{score.between(found.low, found.high)}]"
+        else f" [{score.format_interval(found.low, found.high)}]"
     )
-    return f"{score.label} {score.write(found.value)}{'%' if score.times == 100 else ''}{ends}"
+    return f"{score.label} {score.format_value(found.value)}{'%' if score.display_factor == 100 else ''}{ends}"
 
 
 def _reasons(sample: Any) -> Iterator[str]:

@@ -238,8 +238,8 @@ def _write_task(
         lines.append(json.dumps(sample, ensure_ascii=False))
     write_lines(path, lines)
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
-    for name, aggregation in BENCHMARK.aggregations(
-        **dict.fromkeys((factor.VERSUS, factor.MARGIN_VERSUS), kinds)
+    for name, aggregation in BENCHMARK.aggregation_by_metric(
+        **dict.fromkeys((factor.ACCURACY_BY_TYPE, factor.MARGIN_BY_TYPE), kinds)
     ).items():
         values = [row[name] for row in rows]
         stderr = aggregation.stderr(values) if aggregation.stderr else "N/A"

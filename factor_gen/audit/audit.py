@@ -15,7 +15,7 @@ from factor_gen.audit.evaluate import estimate, evaluate, folds, group
 from factor_gen.audit.flags import contradictions_of, flag_rows, identity
 from factor_gen.audit.records import BenchmarkAudit, ChoiceScores, Distance
 from factor_gen.audit.words import distance
-from lm_factuality.benchmarks.factor.metrics import floor_of
+from lm_factuality.benchmarks.factor.metrics import floor_accuracy
 from lm_factuality.benchmarks.factor.rows import Row
 
 SAMPLE = 5000  # rows that baselines are scored on
@@ -57,7 +57,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample: int = SAMPLE) -> Benc
                 " no classifier"
             )
         scores.append(comparing(sampled))
-    floors = [floor_of(row.choices, row.gold, seed) for row in sampled]
+    floors = [floor_accuracy(row.choices, row.gold, seed) for row in sampled]
     shares_of_one = [1 / len(row.choices) for row in sampled]
     floor, even = estimate([floors, shares_of_one], group(sampled), seed)
     types = [kind.strip().lower() for row in usable for kind in row.error_types]

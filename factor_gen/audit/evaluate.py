@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, FEWEST, BlindBaseline, ChoiceScores, EstimatedShare
-from lm_factuality.benchmarks.factor.metrics import shares
+from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Floats
@@ -39,7 +39,7 @@ def evaluate(
     documents = group(rows)
     wins = [_outcomes(baseline.values, rows, won) for baseline in scores]
     picks = [
-        _outcomes(baseline.values, rows, lambda values, gold: shares(values)[gold])
+        _outcomes(baseline.values, rows, lambda values, gold: pick_probabilities(values)[gold])
         for baseline in scores
     ]
     tested = [_outcomes(baseline.forward or baseline.values, rows, won) for baseline in scores]

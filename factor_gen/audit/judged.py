@@ -77,7 +77,7 @@ def judge_rows(
     """Judge the three properties of all contradictions of ``count`` rows drawn by ``seed``.
 
     Raises:
-        BackendDown: The judge cannot be reached; earlier answers are kept.
+        BackendDownError: The judge cannot be reached; earlier answers are kept.
     """
     pairs = _draw_pairs(rows, seed, count)
     properties = []
@@ -102,7 +102,7 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
         The error types; None where the reply cannot be used.
 
     Raises:
-        BackendDown: The judge cannot be reached; earlier answers are kept.
+        BackendDownError: The judge cannot be reached; earlier answers are kept.
     """
     subjects = _subjects(_draw_pairs(rows, seed, count))
     replies = judge.ask_typed(_TYPE, Kind, subjects, "judging: types", samples=1)

@@ -6,12 +6,12 @@ from typing import Any
 
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
-from lm_factuality.benchmarks.factor.load import Loaded, find_table, table_rows
+from lm_factuality.benchmarks.factor.load import LoadedData, load_table, rows_from_table
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.tables import FORMATS
 
 
-def read_benchmark(target: str) -> Loaded:
+def read_benchmark(target: str) -> LoadedData:
     """Read the benchmark that ``target`` names.
 
     Raises:
@@ -19,12 +19,12 @@ def read_benchmark(target: str) -> Loaded:
         DataError: The file is missing, or no row of it can be read.
     """
     corpus = parse_corpus(_config(target))
-    table, provenance = find_table(corpus, corpus.metadata.source)
+    table, provenance = load_table(corpus, corpus.metadata.source)
     rows = []
-    for row in table_rows(corpus, table):
+    for row in rows_from_table(corpus, table):
         # the same on every machine
         rows.append(replace(row, location=Path(row.location).name))
-    return Loaded(tuple(rows), provenance, table.problems)
+    return LoadedData(tuple(rows), provenance, table.problems)
 
 
 def _config(target: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lm_factuality.benchmarks.rows import finite_values
+from lm_factuality.benchmarks.rows import finite_json
 from lm_factuality.ground.console import interval
 from lm_factuality.ground.packages import load_yaml
 
@@ -153,5 +153,5 @@ class BenchmarkAudit:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as JSON has it; what is not a number is null."""
-        content: dict[str, Any] = finite_values(dataclasses.asdict(self))
+        content: dict[str, Any] = finite_json(dataclasses.asdict(self))
         return content | {"leaks": [leak.name for leak in self.leaks]}

@@ -1,2 +1,6 @@
-"""Ways to make contradictions: a model that is asked (``llm``), and rules that need none
-(``rules``)."""
+"""Two ways to make contradictions: ``llm`` asks a model, and ``rules`` edits words without a model.
+
+`factor_gen.stages` opens the one that a build names.
+"""
+
+__all__: list[str] = []

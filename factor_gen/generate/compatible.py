@@ -1,24 +1,24 @@
-"""Changes after which both sentences may be true.
+"""Edits that contradict nothing, because the sentence may be true before and after them.
 
-They are no contradictions, whatever a word list or a model says. These are what a comparator leaves
-open (*over 200*, *over 300*), a time or place within the other (a day in its month, Wales in
-Britain), a pronoun that means nobody in particular, and a number or day that is part of a name. An
-NLI model passes many of these.
+Both generators leave these out, since a word list, a language model or an NLI model takes many of
+them for contradictions: *over 200* and *over 300*, *in Wales* and *in Britain*.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from factor_gen.text.analysis import CARDINALS, TENS
-from factor_gen.text.conditions import Place, Tables
+from factor_gen.text.conditions import Tables, TokenContext
 from factor_gen.text.lists import WORDS, rows
 from factor_gen.text.names import NATIONALITIES, aliases, countries, geonames
 
 DATA = Path(__file__).parent / "data"
-REASONS = (
+
+COMPATIBLE_REASONS = (
     "part of a name or reference",
     "a pronoun that means nobody in particular",
     "quantities that may both hold",
@@ -26,47 +26,85 @@ REASONS = (
     "times that may both hold",
     "a place within the other, or the same",
 )
-"""Each is a table of ``compatible.yaml``, in the order in which they are asked."""
+"""Why a sentence may be true both before and after an edit.
+
+Each reason is the name of a table of ``compatible.yaml``. The first one that matches counts.
+"""
 
 _NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
 _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
 _VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
-_PARTS_OF_DATES = {name: re.compile(shape) for name, shape in rows(DATA / "dates.tsv")}
-_NEAR = 60  # characters on either side of a change
-_SMALLEST = 1e-9  # in the place of 0, which no factor makes more or less
-
-
-def _comparator(place: str, words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{words})\s*$" if place == "before" else words, re.IGNORECASE)
-
-
-# Where a comparator stands, its words, and from and up to which part of the number it is open.
-_COMPARATORS = [
-    (place, _comparator(place, words), float(least), float(most))
-    for place, words, least, most in rows(DATA / "comparators.tsv")
-]
+_DATE_PARTS = {name: re.compile(pattern) for name, pattern in rows(DATA / "dates.tsv")}
+_NEAR = 60  # characters on either side of an edit
+_QUANTITY_NEAR = 40  # characters around a quantity in which it or its comparator stands
+_ALMOST_ZERO = 1e-9  # stands for 0, of which a factor makes no range
+_CONTINENT_CODE_LENGTH = 2
 
 
 class TextChange(NamedTuple):
-    """``new`` in place of ``old``, which stands between two other texts."""
+    """An edit of a sentence: ``new`` in the place of ``old``."""
 
     before: str
+    """The text before the edited words."""
     old: str
     new: str
     after: str
+    """The text after the edited words."""
 
 
-def compatible(text: str, start: int, end: int, new: str) -> str | None:
-    """Why a change need not contradict the text.
+class Comparator(NamedTuple):
+    """Words beside a quantity that make it a range, such as *over* or *or more*."""
+
+    is_before: bool
+    """Whether the words stand before the quantity and not after it."""
+    pattern: re.Pattern[str]
+    least_factor: float
+    """The least value of the range, as a multiple of the quantity."""
+    most_factor: float
+    """The greatest value of the range, as a multiple of the quantity."""
+
+
+class ValueRange(NamedTuple):
+    """The values that a quantity may have: 200 to infinity for *over 200*."""
+
+    least: float
+    most: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the quantity has one value, as without a comparator."""
+        return self.least == self.most
+
+
+def _read_comparators() -> list[Comparator]:
+    """Read the list ``comparators.tsv``."""
+    comparators = []
+    for position, words, least, most in rows(DATA / "comparators.tsv"):
+        is_before = position == "before"
+        expression = rf"(?<!\w)(?:{words})\s*$" if is_before else words
+        pattern = re.compile(expression, re.IGNORECASE)
+        comparators.append(Comparator(is_before, pattern, float(least), float(most)))
+    return comparators
+
+
+_COMPARATORS = _read_comparators()
+
+
+def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
+    """Tell why a sentence may be true both before and after an edit.
 
     Args:
-        new: What stands in place of ``text[start:end]``.
+        text: The sentence before the edit.
+        start: Where the edited words start.
+        end: Where they end.
+        new: The words that replace ``text[start:end]``.
 
     Returns:
-        One of `REASONS`; None if nothing says so.
+        One of `COMPATIBLE_REASONS`; None if nothing says that both may be true.
     """
     change = TextChange(text[:start], text[start:end], new, text[end:])
+    # The features that the tables of compatible.yaml ask for.
     facts = {
         "old": [change.old],
         "new": [new],
@@ -74,57 +112,112 @@ def compatible(text: str, start: int, end: int, new: str) -> str | None:
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
-    place = Place(change, _TABLES, 0, 0, facts)
-    return next((reason for reason in REASONS if place.meets(reason)), None)
+    context = TokenContext(change, _TABLES, 0, 0, facts)
+    for reason in COMPATIBLE_REASONS:
+        if context.matches(reason):
+            return reason
+    return None
 
 
-def _open_quantities(change: TextChange) -> bool:
-    """Whether some quantity fits both; see `compatible.yaml` for the bounds of a range."""
-    is_comparator = any(
-        place == "before" and words.search(change.old) for place, words, *_ in _COMPARATORS
+def _quantities_overlap(change: TextChange) -> bool:
+    """Whether one quantity satisfies both texts: 350 is *over 200* and *over 300*.
+
+    Args:
+        change: An edit of a number, or of a comparator such as *over*.
+
+    Returns:
+        Whether the ranges before and after the edit differ and have a value in common.
+    """
+    has_comparator = any(
+        comparator.is_before and comparator.pattern.search(change.old)
+        for comparator in _COMPARATORS
     )
-    if not is_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
+    # The edit is of other words.
+    if not has_comparator and not _QUANTITY.search(f"{change.old} {change.new}"):
         return False
-    old, new = (_range(change.before, written + change.after) for written in change[1:3])
-    if old is None or new is None or old == new:
+    old_range = _value_range(change.before, change.old + change.after)
+    new_range = _value_range(change.before, change.new + change.after)
+    if old_range is None or new_range is None or old_range == new_range:
         return False
-    least, most = max(old[0], new[0]), min(old[1], new[1])
-    is_one_number = old[0] == old[1] or new[0] == new[1]
-    return least < most or (least == most and is_one_number)
+
+    least = max(old_range.least, new_range.least)
+    most = min(old_range.most, new_range.most)
+    # 200 itself is "up to 200", but "over 200" and "under 200" have no value in common.
+    is_one_exact = old_range.is_exact or new_range.is_exact
+    return least < most or (least == most and is_one_exact)
 
 
-def _range(before: str, after: str) -> tuple[float, float] | None:
-    """The least and the most that the quantity that begins or soon follows may be."""
-    start, text = len(before), before + after
-    quantity = _QUANTITY.search(text, max(0, start - 1), start + 40)
+def _value_range(before: str, after: str) -> ValueRange | None:
+    """Find the quantity at a position of a text, and the values that it may have.
+
+    Example:
+        ``_value_range("sold over ", "200 boats")`` is from 200 to infinity.
+
+    Args:
+        before: The text before the position.
+        after: The text after it, which begins with the quantity or has it soon.
+
+    Returns:
+        The range; None if there is no quantity.
+    """
+    position = len(before)
+    text = before + after
+    quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
     if quantity is None:
         return None
-    written = quantity.group(1).lower()
-    value = _VALUES.get(written) or float(written.replace(",", "")) or _SMALLEST
-    for place, words, least, most in _COMPARATORS:
-        if place == "before":
-            is_there = words.search(text[max(0, quantity.start() - 40) : quantity.start()])
+    number = quantity.group(1).lower()
+    is_in_words = number in _VALUES
+    value = _VALUES[number] if is_in_words else float(number.replace(",", ""))
+    value = value or _ALMOST_ZERO
+
+    text_before = text[max(0, quantity.start() - _QUANTITY_NEAR) : quantity.start()]
+    for comparator in _COMPARATORS:
+        if comparator.is_before:
+            match = comparator.pattern.search(text_before)
         else:
-            is_there = words.match(text, quantity.end())
-        if is_there:
-            return value * least, value * most
-    return value, value
+            match = comparator.pattern.match(text, quantity.end())
+        if match:
+            return ValueRange(value * comparator.least_factor, value * comparator.most_factor)
+    return ValueRange(value, value)
 
 
-def _time_within(change: TextChange) -> bool:
-    """Whether all that both dates state is the same, so that one is within the other."""
-    old, new = _stated(change.old), _stated(change.new)
-    both = old.keys() & new.keys()
-    return bool(old and new) and all(old[part] == new[part] for part in both)
+def _dates_agree(change: TextChange) -> bool:
+    """Whether one date lies within the other, as *May 1985* within *the 1980s*.
+
+    Args:
+        change: An edit of a date.
+
+    Returns:
+        Whether the dates are equal in each part that both state.
+    """
+    old_parts = _parts_of_date(change.old)
+    new_parts = _parts_of_date(change.new)
+    # The edit is not of a date.
+    if not old_parts or not new_parts:
+        return False
+    common_parts = old_parts.keys() & new_parts.keys()
+    return all(old_parts[part] == new_parts[part] for part in common_parts)
 
 
-def _stated(date: str) -> dict[str, str]:
-    """The parts of a date, as far as it states them."""
+def _parts_of_date(date: str) -> dict[str, str]:
+    """Read the parts that a date states or implies.
+
+    Example:
+        *May 1985* has the month ``May``, the year ``1985``, the decade ``198`` and the century
+        ``20``.
+
+    Args:
+        date: The text of a date.
+
+    Returns:
+        The parts by name, such as ``year``; none if the text is no date.
+    """
     parts = {}
-    for name, shape in _PARTS_OF_DATES.items():
-        match = shape.search(date)
+    for name, pattern in _DATE_PARTS.items():
+        match = pattern.search(date)
         if match:
             parts[name] = match.group(1)
+    # A number without a month is no day.
     if "month" not in parts:
         parts.pop("day", None)
     if "year" in parts:
@@ -134,44 +227,82 @@ def _stated(date: str) -> dict[str, str]:
     return parts
 
 
-@cache
-def _regions() -> Mapping[str, frozenset[str]]:
-    """The larger places that each place is in."""
-    listed = rows(DATA / "regions.tsv")
-    continents = {code: name for code, name, *_ in listed if len(code) == 2}
-    regions = {name: {continents.get(code, "")} for name, code in countries().items()}
-    states = {code: state["name"] for code, state in geonames().get_us_states().items()}
-    for state in states.values():
-        regions.setdefault(state, {"United States"})
-    for whole, *members in listed:
-        for member in members:
-            regions.setdefault(member, set()).add(whole)
-    nations = {nation["iso"]: nation["name"] for nation in geonames().get_countries().values()}
-    for city in geonames().get_cities().values():
-        if city["name"] not in countries():
-            country = city["countrycode"]
-            state = states.get(city["admin1code"], "") if country == "US" else ""
-            regions.setdefault(city["name"], set()).update((nations.get(country, ""), state))
-    return {name: frozenset(wholes - {""}) for name, wholes in regions.items()}
-
-
 def is_within(part: str, whole: str) -> bool:
-    """Whether a place, or the country of a nationality, is within another or the same."""
-    names, names_of_whole = map(_names_of, ([_country_of(part)], [_country_of(whole)]))
-    around = _around(names)
-    return not names_of_whole.isdisjoint({*names, *around, *_around(around)})
+    """Whether a place lies within another one, or is the same.
+
+    Example:
+        *Houston* is within *Texas* and within *America*, and *Spanish* within *Europe*.
+
+    Args:
+        part: The name of a place, or a nationality, which stands for its country.
+        whole: The name of the place that may be larger.
+    """
+    names_of_part = _all_names({_country_of(part)})
+    names_of_whole = _all_names({_country_of(whole)})
+    regions = _regions_of(names_of_part)
+    # A city is in a country, which is in a continent.
+    larger_regions = _regions_of(regions)
+    return not names_of_whole.isdisjoint(names_of_part | regions | larger_regions)
 
 
 def _country_of(name: str) -> str:
-    return (NATIONALITIES.get(name) or name).removeprefix("the ")
+    """Return the country of a nationality, such as *Spain* for *Spanish*, or the place itself."""
+    country = NATIONALITIES.get(name) or name
+    return country.removeprefix("the ")
 
 
-def _names_of(places: Iterable[str]) -> set[str]:
-    return set(places).union(*(aliases().get(place, ()) for place in places))
+def _all_names(places: Iterable[str]) -> set[str]:
+    """Return the names of places with all their aliases, such as *Kiev* for *Kyiv*."""
+    names = set(places)
+    for place in places:
+        names |= aliases().get(place, frozenset())
+    return names
 
 
-def _around(places: Iterable[str]) -> set[str]:
-    return set().union(*(_regions().get(place, ()) for place in places))
+def _regions_of(places: Iterable[str]) -> set[str]:
+    """Return the larger places that contain one of some places directly."""
+    regions: set[str] = set()
+    for place in places:
+        regions |= _regions_by_place().get(place, frozenset())
+    return regions
+
+
+@cache
+def _regions_by_place() -> Mapping[str, frozenset[str]]:
+    """Collect the larger places that contain each place directly.
+
+    Returns:
+        The larger places by name: *Texas* and *United States* for *Houston*.
+    """
+    regions: dict[str, set[str]] = defaultdict(set)
+    listed_regions = rows(DATA / "regions.tsv")
+    continents = {}
+    for code, name, *_ in listed_regions:
+        if len(code) == _CONTINENT_CODE_LENGTH:
+            continents[code] = name
+    for country, continent_code in countries().items():
+        regions[country].add(continents.get(continent_code, ""))
+
+    states = {code: state["name"] for code, state in geonames().get_us_states().items()}
+    for state in states.values():
+        # Georgia is a country too, which comes first.
+        if state not in regions:
+            regions[state].add("United States")
+    for region, *members in listed_regions:
+        for member in members:
+            regions[member].add(region)
+
+    nations = {nation["iso"]: nation["name"] for nation in geonames().get_countries().values()}
+    for city in geonames().get_cities().values():
+        name = city["name"]
+        country_code = city["countrycode"]
+        # Singapore is a country too.
+        if name in countries():
+            continue
+        regions[name].add(nations.get(country_code, ""))
+        if country_code == "US":
+            regions[name].add(states.get(city["admin1code"], ""))
+    return {place: frozenset(names - {""}) for place, names in regions.items()}
 
 
 _TABLES = Tables(
@@ -179,11 +310,11 @@ _TABLES = Tables(
     "data/compatible.yaml",
     {**WORDS, "number": frozenset([_NUMBER])},
     {
-        "open quantities": lambda place: (_open_quantities(place.sentence),),
-        "time within": lambda place: (_time_within(place.sentence),),
-        "place within": lambda place: (
-            is_within(place.sentence.old, place.sentence.new),
-            is_within(place.sentence.new, place.sentence.old),
+        "open quantities": lambda context: (_quantities_overlap(context.sentence),),
+        "time within": lambda context: (_dates_agree(context.sentence),),
+        "place within": lambda context: (
+            is_within(context.sentence.old, context.sentence.new),
+            is_within(context.sentence.new, context.sentence.old),
         ),
     },
 )

@@ -109,7 +109,8 @@ class BuiltBenchmark:
             "chosen": {error_type: self._chosen[error_type] for error_type in ERROR_TYPES},
             "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
             "types_in_a_row": {
-                str(num_types): count for num_types, count in sorted(self._rows_by_num_types.items())
+                str(num_types): count
+                for num_types, count in sorted(self._rows_by_num_types.items())
             },
             "draws": self._count_by_draw(),
         }

@@ -18,7 +18,7 @@ A feature of several tokens is a column in the plural, and where they stand: ``w
 ``3 tags after``, ``clause words after``, ``tags inside``; ``words`` are those of the whole
 sentence. ``token`` is such a column too (``mill/NN``). ``line of tags before`` is one text, the
 nearest tag first, with a space after each. All others are features of the `Tables`, or facts that
-the place states.
+the context states.
 
 A list of values stands for any of them: words, ``NN*`` for all that begin so, or ``<name>`` for a
 list of words. ``true`` asks for a feature that is there, ``false`` for one that is not, and a text
@@ -36,9 +36,9 @@ from typing import Any, NamedTuple
 from factor_gen.text.lists import WORDS
 from lm_factuality.ground.packages import load_yaml
 
-Feature = Callable[["Place"], Iterable[object]]
-"""What a place has, of which a condition asks for one: words, texts, or truth values."""
-Condition = Callable[["Place"], bool]
+Feature = Callable[["TokenContext"], Iterable[object]]
+"""What a context has, of which a condition asks for one: words, texts, or truth values."""
+Condition = Callable[["TokenContext"], bool]
 
 Rule = tuple[Sequence[Condition], str]
 """Conditions that must hold together, and what follows if they do."""
@@ -94,12 +94,12 @@ class Tables:
         feature = name.removeprefix("not ")
         wanted = feature == name
         if feature == "is":
-            return lambda place: any(map(place.meets, value)) is wanted
+            return lambda context: any(map(context.matches, value)) is wanted
         read = self._reader(feature)
         if isinstance(value, bool):
-            return lambda place: any(read(place)) is value
+            return lambda context: any(read(context)) is value
         test = self._test(value)
-        return lambda place: any(map(test, read(place))) is wanted
+        return lambda context: any(map(test, read(context))) is wanted
 
     def _test(self, value: list[str] | str) -> Callable[[Any], object]:
         """Return what tells whether a word or text is one of the values."""
@@ -118,18 +118,18 @@ class Tables:
         """Return what finds the values of a feature."""
         if feature.startswith("line of "):
             read = self._reader(feature.removeprefix("line of "))
-            return lambda place: (" ".join([*map(str, read(place)), ""]),)
+            return lambda context: (" ".join([*map(str, read(context)), ""]),)
         one_token = _ONE_TOKEN.fullmatch(feature)
         if one_token:
             column, position = one_token.groups()
             find = _POSITIONS.get(position) or _at_distance(int(position))
-            return lambda place: (place.at(column, find(place)),)
+            return lambda context: (context.value_at(column, find(context)),)
         several_tokens = _SEVERAL_TOKENS.fullmatch(feature)
         if several_tokens:
             reach, column, side = several_tokens.groups()
-            return lambda place: place.around(column, side, reach)
-        return lambda place: (
-            place.facts[feature] if feature in place.facts else self._features[feature](place)
+            return lambda context: context.values_around(column, side, reach)
+        return lambda context: (
+            context.facts[feature] if feature in context.facts else self._features[feature](context)
         )
 
 
@@ -140,7 +140,7 @@ class TokenColumns:
     columns: Mapping[str, Sequence[str]]
 
 
-class Place(NamedTuple):
+class TokenContext(NamedTuple):
     """Some tokens of a sentence, around which the conditions look."""
 
     sentence: Any
@@ -153,23 +153,25 @@ class Place(NamedTuple):
     facts: Mapping[str, Iterable[object]] = {}
     """What else the rules may ask for, by feature."""
 
-    def meets(self, table: str) -> bool:
+    def matches(self, table: str) -> bool:
         """Whether a rule of the table holds here."""
-        return self.choose(table) is not None
+        return self.first_result(table) is not None
 
-    def choose(self, table: str) -> str | None:
+    def first_result(self, table: str) -> str | None:
         """What follows by the first rule of the table that holds here; None if none holds."""
         for conditions, result in self.tables.rules[table]:
             if all(condition(self) for condition in conditions):
                 return result
         return None
 
-    def at(self, column: str, position: int) -> str:
+    def value_at(self, column: str, position: int) -> str:
         """The value of a token; empty where there is none."""
         values: Sequence[str] = self.sentence.columns[column]
         return values[position] if 0 <= position < len(values) else ""
 
-    def around(self, column: str, side: str | None, reach: str | None = None) -> Sequence[str]:
+    def values_around(
+        self, column: str, side: str | None, reach: str | None = None
+    ) -> Sequence[str]:
         """The values of several tokens, the nearest first.
 
         Args:
@@ -184,35 +186,35 @@ class Place(NamedTuple):
         elif side == "after":
             values = values[self.end :]
         if reach == "clause":
-            words = self.around("word", side)
+            words = self.values_around("word", side)
             ends = [i for i, word in enumerate(words) if word in _CLAUSE_ENDS]
             return values[: ends[0]] if ends else values
         return values[: int(reach)] if reach else values
 
 
-def _governor(place: Place) -> int:
+def _governor(context: TokenContext) -> int:
     """Which token governs the first: the nearest before it that is no adverb and no *not*.
 
     It is -1 if there is none.
     """
-    i = place.start - 1
+    i = context.start - 1
     while i >= 0:
-        word = place.at("word", i)
-        if word not in _PASSED and not (place.at("tag", i) == "RB" and word.endswith("ly")):
+        word = context.value_at("word", i)
+        if word not in _PASSED and not (context.value_at("tag", i) == "RB" and word.endswith("ly")):
             break
         i -= 1
     return i
 
 
-def _at_distance(distance: int) -> Callable[[Place], int]:
+def _at_distance(distance: int) -> Callable[[TokenContext], int]:
     if distance > 0:
-        return lambda place: place.end + distance - 1
-    return lambda place: place.start + distance
+        return lambda context: context.end + distance - 1
+    return lambda context: context.start + distance
 
 
-_POSITIONS: Mapping[str, Callable[[Place], int]] = {
-    "first": lambda place: 0,
-    "second": lambda place: 1,
-    "last": lambda place: place.end - 1,
+_POSITIONS: Mapping[str, Callable[[TokenContext], int]] = {
+    "first": lambda context: 0,
+    "second": lambda context: 1,
+    "last": lambda context: context.end - 1,
     "governor": _governor,
 }

@@ -17,7 +17,7 @@ from factor_gen.text.analysis import (
     Entity,
     Token,
 )
-from factor_gen.text.conditions import Place, Tables, TokenColumns
+from factor_gen.text.conditions import Tables, TokenColumns, TokenContext
 from factor_gen.text.lists import DATA, WORDS, entries, rows
 from lm_factuality.ground.packages import need
 
@@ -139,8 +139,8 @@ def _kind(words: Sequence[str], line: TokenColumns, start: int, is_titled: bool)
         "has first name": [words[0] in FIRST_NAMES],
         "words of name": words,
     }
-    place = Place(line, _TABLES, start, start + len(words), facts)
-    return place.choose("kinds") or NAME
+    context = TokenContext(line, _TABLES, start, start + len(words), facts)
+    return context.first_result("kinds") or NAME
 
 
 @cache

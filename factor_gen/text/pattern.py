@@ -19,7 +19,7 @@ from factor_gen.text.analysis import (
     times_and_quantities,
     without_overlaps,
 )
-from factor_gen.text.conditions import Feature, Place, Tables, TokenColumns, shape
+from factor_gen.text.conditions import Feature, Tables, TokenColumns, TokenContext, shape
 from factor_gen.text.lists import DATA, LISTS, WORDS, fingerprint
 from factor_gen.text.names import english, is_common, proper_names
 from lm_factuality.ground.packages import need
@@ -93,7 +93,7 @@ def _tagged(tokens: list[Token]) -> list[Token]:
     line = TokenColumns({"word": small, "tag": tags, "shape": [shape(word) for word in words]})
     for table in ("by word and governor", "first verb"):
         for i, tag in enumerate(tags):
-            tags[i] = Place(line, _TABLES, i, i + 1).choose(table) or tag
+            tags[i] = TokenContext(line, _TABLES, i, i + 1).first_result(table) or tag
     return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
 
 
@@ -117,7 +117,7 @@ def _is_base_form(word: str) -> bool:
 
 
 _FEATURES: Mapping[str, Feature] = {
-    "base form": lambda place: map(_is_base_form, place.around("word", "inside")),
-    "participle": lambda place: map(_is_participle, place.around("word", "inside")),
+    "base form": lambda context: map(_is_base_form, context.values_around("word", "inside")),
+    "participle": lambda context: map(_is_participle, context.values_around("word", "inside")),
 }
 _TABLES = Tables(__package__, "data/tags.yaml", WORDS, _FEATURES)

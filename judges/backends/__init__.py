@@ -3,7 +3,7 @@
 ``openai_http`` is any OpenAI-compatible server (a call to it is in ``server``), ``lm_eval_model``
 any model of lm_eval, ``classifier`` a model made to verify, ``cascade`` one judge after another,
 ``lexical`` no model at all. A new backend is a `Backend` that is made of
-``(config, purse)``, and its entry in ``judges/backends.yaml``.
+``(config, spending_limit)``, and its entry in ``judges/backends.yaml``.
 """
 
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ class Backend(ABC):
             gets none, after the retries that the backend makes, has an answer with ``error``.
 
         Raises:
-            BackendDown: Nothing gets through, so that going on would only turn the rest into
+            BackendDownError: Nothing gets through, so that going on would only turn the rest into
                 errors.
         """
 

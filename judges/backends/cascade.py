@@ -12,9 +12,9 @@ from dataclasses import replace
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend
 from judges.backends.classifier import claims_of, to_answer
-from judges.budget import Purse
+from judges.budget import SpendingLimit
 from judges.config import JudgeConfig
-from judges.judge import ask, open_backend
+from judges.judge import answer_requests, open_backend
 from judges.store import AnswerStore
 from judges.typed import read_reply
 from judges.verify import SupportReply
@@ -33,8 +33,8 @@ class CascadeBackend(Backend):
     reads_subject = True
     identity = ""
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
-        """Open both judges. ``purse`` pays the second.
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
+        """Open both judges. ``spending_limit`` pays the second.
 
         Raises:
             ConfigError: There is no such judge.
@@ -46,7 +46,7 @@ class CascadeBackend(Backend):
         self._then_config = config.then
         self._unsure = config.unsure
         self._first = open_backend(config.first)
-        self._then = open_backend(replace(config.then, max_cost=config.max_cost), purse)
+        self._then = open_backend(replace(config.then, max_cost=config.max_cost), spending_limit)
         parts = [self._first.identity, self._then.identity, [self._unsure]]
         self.identity = f"cascade {json.dumps(parts)}"
         self._store: AnswerStore | None = None
@@ -115,7 +115,7 @@ class CascadeBackend(Backend):
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
         assert self._store is not None, "a cascade is bound to a store before it is asked"
-        return ask(backend, self._store, requests, description)
+        return answer_requests(backend, self._store, requests, description)
 
     def _is_sure(self, reply: SupportReply) -> bool:
         """Whether a reply has a probability outside the band. A band that ends at 1 includes 1."""

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend
 from judges.backends.lm_eval_model import fingerprint
-from judges.capabilities import Capabilities, capabilities
+from judges.capabilities import Capabilities, capabilities_of
 from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
-from judges.lexical.words import ReadPassage, parse_passage
+from judges.lexical.words import ParsedPassage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
-from lm_factuality.ground.errors import BackendDown, FactualityError
+from lm_factuality.ground.errors import BackendDownError, FactualityError
 from lm_factuality.ground.packages import first_line, loading
 
 if TYPE_CHECKING:
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
     from judges.inference.models import SupportModel
 
-_CAN = capabilities("classifier")
+_CAN = capabilities_of("classifier")
 _BATCHES = 16  # of the model, after which answers are given out
 
 
@@ -39,7 +39,7 @@ class ClassifierBackend(Backend):
     identity = ""
     usage = Usage()
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Read about the model; asking it costs no money.
 
         Raises:
@@ -70,7 +70,7 @@ class ClassifierBackend(Backend):
         """See `judges.backends.Backend`; some batches at a time.
 
         Raises:
-            BackendDown: The model fails, or is none.
+            BackendDownError: The model fails, or is none.
         """
         step = _BATCHES * self._config.batch_size
         for start in range(0, len(requests), step):
@@ -104,7 +104,7 @@ class ClassifierBackend(Backend):
                 )
             self._support.update(zip(new, self._model.support(new), strict=True))
         except (FactualityError, RuntimeError) as error:  # torch: no memory, no such device
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {config.name}: {first_line(error)}; what was answered is kept"
             ) from error
 
@@ -170,7 +170,7 @@ def claims_of(subject: Mapping[str, Any]) -> list[str]:
     return list(subject.get("units", ()))
 
 
-def passages_of(subject: Mapping[str, Any]) -> tuple[ReadPassage, ...]:
+def passages_of(subject: Mapping[str, Any]) -> tuple[ParsedPassage, ...]:
     """The passages of a question that hold anything."""
     return tuple(parse_passage(text) for text in subject.get("passages", ()) if text.strip())
 

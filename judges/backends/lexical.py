@@ -14,19 +14,19 @@ from pydantic import Field
 from judges.answers import Answer, CostEstimate, Request
 from judges.backends import Backend
 from judges.backends.classifier import claims_of, passages_of, to_answer, to_reply, unable
-from judges.capabilities import capabilities
-from judges.lexical.facts import split_facts, split_individuals
+from judges.capabilities import capabilities_of
+from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
-from judges.lexical.model import COEFFICIENTS, load_model
-from judges.lexical.words import read
+from judges.lexical.model import COEFFICIENTS, load_lexical_model
+from judges.lexical.words import parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
-_CAN = capabilities("lexical")
+_CAN = capabilities_of("lexical")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class LexicalBackend(Backend):
 
     reads_subject = True
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Read the coefficients; asking costs no money.
 
         Raises:
@@ -64,7 +64,8 @@ class LexicalBackend(Backend):
         """
         options = read_settings(Options, dict(config.options), "lexical judge")
         models = [
-            load_model(options.coefficients or path) for path in (COEFFICIENTS, FACT_COEFFICIENTS)
+            load_lexical_model(options.coefficients or path)
+            for path in (COEFFICIENTS, FACT_COEFFICIENTS)
         ]
         if options.threshold is not None:
             models = [dataclasses.replace(model, threshold=options.threshold) for model in models]
@@ -91,7 +92,7 @@ class LexicalBackend(Backend):
         if kind == "decompose":
             return _reply(facts=split_facts(subject["sentence"]))
         if kind == "group":
-            groups = split_individuals(
+            groups = group_by_individual(
                 subject["name"], subject["sentences"], subject["facts"], subject["owners"]
             )
             return _reply(groups=[[number + 1 for number in group] for group in groups])
@@ -102,7 +103,7 @@ class LexicalBackend(Backend):
         replies = []
         for claim in claims_of(subject):
             support = model.judge(claim, passages)
-            says_nothing = kind != "verify" and not read(claim).content
+            says_nothing = kind != "verify" and not parse_text(claim).content
             probability = 1.0 if says_nothing else support.probability
             replies.append(to_reply(probability, model.threshold, support.reason))
         return to_answer(kind, replies if passages else None)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend
-from lm_factuality.ground.errors import BackendDown, ConfigError, did_you_mean
+from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import opened_by, whole_texts
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
-    from judges.budget import Purse
+    from judges.budget import SpendingLimit
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class LmEvalBackend(Backend):
 
     usage = Usage()  # requests answered and their tokens, where the model has a tokenizer
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Find the model's class; asking a model in this process costs no money.
 
         Raises:
@@ -72,7 +72,7 @@ class LmEvalBackend(Backend):
         would cut off its beginning.
 
         Raises:
-            BackendDown: The model cannot be loaded or fails.
+            BackendDownError: The model cannot be loaded or fails.
         """
         model = self._loaded()
         size = getattr(model, "batch_size", None)
@@ -103,7 +103,7 @@ class LmEvalBackend(Backend):
             self._model = self._class.create_from_arg_obj({**_device(self._class), **self._args})
         except (ImportError, OSError, ValueError, RuntimeError, TypeError, AssertionError) as error:
             args = ", ".join(f"{name}={value}" for name, value in self._args.items())
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} with {args} cannot be loaded: {error}"
             ) from error
         tokenizer = getattr(self._model, "tokenizer", None)
@@ -146,7 +146,7 @@ class LmEvalBackend(Backend):
                 texts = self._model.generate_until(requests, disable_tqdm=True)
                 return list(map(with_marks, texts))
         except (RuntimeError, ValueError, AssertionError, OSError, ClientError) as error:
-            raise BackendDown(
+            raise BackendDownError(
                 f"lm_eval model {self._name} failed: {error}; what was answered is kept"
             ) from error
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, server
-from judges.budget import Budget, Purse
-from lm_factuality.ground.errors import BackendDown
+from judges.budget import Budget, SpendingLimit
+from lm_factuality.ground.errors import BackendDownError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -44,19 +44,20 @@ class OpenAIBackend(Backend):
     at its worst case towards ``max_cost``.
     """
 
-    def __init__(self, config: JudgeConfig, purse: Purse | None = None) -> None:
+    def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Prepare to ask a server; nothing is sent.
 
         Args:
             config: Where the server is, and the limits of its use.
-            purse: Money shared with other judges. By default the judge has ``max_cost`` to itself.
+            spending_limit: The limit that several judges share. By default the judge has
+                ``max_cost`` to itself.
 
         Raises:
             ConfigError: There is no such tokenizer.
         """
         self._config = config
         self._server = server.Server(config)
-        self._budget = Budget(config, purse)
+        self._budget = Budget(config, spending_limit)
         self._lock = threading.Lock()
         self._has_answered = False
         self._given_up_in_a_row = 0
@@ -85,7 +86,7 @@ class OpenAIBackend(Backend):
         """See `judges.backends.Backend`. An interrupt is raised after calls under way have come in.
 
         Raises:
-            BackendDown: The server cannot be reached or refuses everybody, ``max_cost`` is
+            BackendDownError: The server cannot be reached or refuses everybody, ``max_cost`` is
                 reached, ``total_timeout`` is over, or eight requests in a row were given up.
             ConfigError: There is no key for a server that is not a local one.
         """
@@ -106,7 +107,7 @@ class OpenAIBackend(Backend):
             yield from lot.arrivals(limit)
             if lot.workers:
                 over = f"total_timeout of {limit:g} s is over; {server.AGAIN}"
-                lot.stop(BackendDown(f"judge {self._config.name}: {over}"))
+                lot.stop(BackendDownError(f"judge {self._config.name}: {over}"))
                 yield from lot.arrivals(_LAST_WORDS)
         except KeyboardInterrupt:
             lot.stop()
@@ -129,20 +130,20 @@ class OpenAIBackend(Backend):
         """The answer, or after all retries one with an error.
 
         Raises:
-            BackendDown: No other request will fare better.
+            BackendDownError: No other request will fare better.
             _Stopped: The lot has stopped before there was an answer.
         """
         config = self._config
         attempt = 0
         while True:
             try:
-                with self._budget.call(request, lot.pause) as bill:
+                with self._budget.metered_call(request, lot.pause) as bill:
                     return self._server.call(request, bill)
             except server.TryAgain as error:
                 failure = error
             attempt += 1
             if failure.is_unreachable and not self._has_answered and attempt >= _TRIES_TO_CONNECT:
-                raise BackendDown(
+                raise BackendDownError(
                     f"judge {config.name}: {config.base_url} cannot be reached: {failure}; is the"
                     f" server running? {server.AGAIN}"
                 )
@@ -158,16 +159,16 @@ class OpenAIBackend(Backend):
         """Count answers and errors.
 
         Raises:
-            BackendDown: So many requests in a row were given up that the server is gone.
+            BackendDownError: So many requests in a row were given up that the server is gone.
         """
         if answer.error is None:
             self._has_answered = True
             self._given_up_in_a_row = 0
             return
-        self._budget.count(errors=1)
+        self._budget.add_usage(errors=1)
         if self._given_up_in_a_row >= GIVEN_UP_IN_A_ROW:
             self._given_up_in_a_row = 0
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {self._config.name}: {self._config.base_url}: {GIVEN_UP_IN_A_ROW} requests"
                 f" in a row got no answer, the last: {answer.error}; {server.AGAIN}"
             )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.thinking import content_of
 
@@ -123,7 +123,7 @@ class Server:
 
         Raises:
             TryAgain: The same request may succeed later.
-            BackendDown: No request of this judge will succeed.
+            BackendDownError: No request of this judge will succeed.
         """
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
@@ -137,7 +137,7 @@ class Server:
             text = self._hidden(client.post(PATHS[config.endpoint], cast_to=str, body=body))
             answer = read_reply(text, config.endpoint)
         except BadReply as error:
-            bill.counted = error.tokens
+            bill.answer = error.tokens
             raise TryAgain(_quoted(str(error))) from None
         except APIStatusError as error:
             bill.is_free = True
@@ -149,7 +149,7 @@ class Server:
             bill.is_free = type(error.__cause__).__name__ == "ConnectError"
             why = _quoted(f"connection failed: {error.__cause__}")
             raise TryAgain(why, is_unreachable=bill.is_free) from None
-        bill.counted = answer
+        bill.answer = answer
         return answer
 
     def _answer_of_status(self, error: APIStatusError) -> Answer:
@@ -174,7 +174,7 @@ class Server:
         elif status not in _DOWN and has_money:
             return Answer(None, error=f"refused: {why}")
         place = f"judge {self._config.name}: {self._config.base_url}"
-        raise BackendDown(f"{place}: {why}; {advice}") from None
+        raise BackendDownError(f"{place}: {why}; {advice}") from None
 
     def _hidden(self, text: str) -> str:
         """``text`` without the key, if the server should have repeated it."""

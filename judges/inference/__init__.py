@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 from pydantic import TypeAdapter
 from tqdm import tqdm
 
-from judges.lexical.model import load_model as load_lexical_model
-from judges.lexical.words import ReadPassage
+from judges.lexical.model import load_lexical_model
+from judges.lexical.words import ParsedPassage
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.packages import load_yaml
 
@@ -203,7 +203,7 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
     def by_words(pairs: Sequence[EntailmentPair]) -> list[bool | None]:
         verdicts: list[bool | None] = []
         for pair in tqdm(pairs, "entailment", unit=" pairs", delay=2):
-            passages = [ReadPassage(passage.text, passage.title) for passage in pair.passages]
+            passages = [ParsedPassage(passage.text, passage.title) for passage in pair.passages]
             verdicts.append(lexical.judge(pair.claim, passages).is_supported)
         return verdicts
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations, groupby, pairwise
 from operator import attrgetter
 
-from judges.lexical.words import NEGATIONS, ReadPassage, Text, Word, read
+from judges.lexical.words import NEGATIONS, ParsedPassage, ParsedText, Word, parse_text
 
 _ROOT = 4  # letters that words of one family share: "Sweden" and "Swedish"
 
@@ -18,12 +18,12 @@ class Comparison:
     """What the features of the lexical judge are made of."""
 
     claim_text: str
-    passages: Sequence[ReadPassage]
+    passages: Sequence[ParsedPassage]
 
     @cached_property
-    def claim(self) -> Text:
+    def claim(self) -> ParsedText:
         """The words of the claim."""
-        return read(self.claim_text)
+        return parse_text(self.claim_text)
 
     @cached_property
     def evidence(self) -> set[str]:
@@ -95,7 +95,7 @@ class Comparison:
         return {stem for passage in self.passages for stem in passage.name}
 
     @cached_property
-    def namesakes(self) -> tuple[ReadPassage, ...]:
+    def namesakes(self) -> tuple[ParsedPassage, ...]:
         """The passages, if their titles name different things whose names share a word.
 
         It is then unclear of which the claim speaks.
@@ -107,7 +107,7 @@ class Comparison:
         return ()
 
 
-def _has_name(text: Text, name: tuple[Word, ...]) -> bool:
+def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
     """Whether all words of ``name`` stand within a stretch of ``text`` one word longer than it.
 
     The word more may be a middle name.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from judges.lexical.words import fold, read_patterns
+from judges.lexical.words import read_patterns, without_accents
 
 _GRAMMAR = read_patterns("facts")
 _LONGEST_NOUN = 5  # words of an item of a list
@@ -198,7 +198,7 @@ class _Individual:
         return not self.names or any(words <= set(own) or words >= set(own) for own in self.names)
 
 
-def split_individuals(
+def group_by_individual(
     name: str, sentences: Sequence[str], facts: Sequence[str], owners: Sequence[int]
 ) -> list[list[int]]:
     """Group the facts of a paragraph by the individuals who bear one name.
@@ -291,5 +291,5 @@ def _leading_name(sentence: str, target: _Name) -> tuple[_Name, str]:
 
 def _name_words(text: str) -> _Name:
     """The words of a name in lower case, without accents, nicknames, titles and particles."""
-    words = re.findall(r"\w+", _WORDING["nickname"].sub("", fold(text)).casefold())
+    words = re.findall(r"\w+", _WORDING["nickname"].sub("", without_accents(text)).casefold())
     return tuple(word for word in words if not _WORDING["suffix"].match(word)) or tuple(words)

@@ -17,7 +17,7 @@ from pydantic import Field
 from scipy.special import expit
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.words import ADDITIVES, KINSHIP, ReadPassage, Text, Word
+from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, ParsedText, Word
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -40,7 +40,9 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
     # do not count, for they are on every line.
     "in_order": lambda pair: max(
         (
-            common_order(_without(pair.claim, pair.about), _without(passage.words, pair.about))
+            common_order_share(
+                _without(pair.claim, pair.about), _without(passage.words, pair.about)
+            )
             for passage in pair.passages
         ),
         default=0.0,
@@ -68,7 +70,7 @@ FEATURES: dict[str, Callable[[Comparison], float]] = {
 }
 
 
-def common_order(needles: Sequence[str], haystack: Sequence[str]) -> float:
+def common_order_share(needles: Sequence[str], haystack: Sequence[str]) -> float:
     """The share of ``needles`` that ``haystack`` has in the same order.
 
     That is the length of the longest common subsequence, divided by the number of needles.
@@ -84,7 +86,9 @@ def common_order(needles: Sequence[str], haystack: Sequence[str]) -> float:
     return int(lengths[-1]) / len(needles)
 
 
-def vector(pair: Comparison, names: Collection[str] = tuple(FEATURES)) -> npt.NDArray[np.float64]:
+def feature_vector(
+    pair: Comparison, names: Collection[str] = tuple(FEATURES)
+) -> npt.NDArray[np.float64]:
     """The features called ``names`` in their order: shape (len(names),)."""
     return np.array([FEATURES[name](pair) for name in names], dtype=np.float64)
 
@@ -98,11 +102,11 @@ def _missing(pair: Comparison, words: Sequence[Word]) -> float:
     return _share([word for word in words if word in pair.missing], words)
 
 
-def _without(text: Text, stems: set[str]) -> list[str]:
+def _without(text: ParsedText, stems: set[str]) -> list[str]:
     return [stem for stem in text.sequence if stem not in stems]
 
 
-def _has_any(claim: Text, words: frozenset[str]) -> bool:
+def _has_any(claim: ParsedText, words: frozenset[str]) -> bool:
     return any(word.text.lower() in words for word in claim.words)
 
 
@@ -143,9 +147,9 @@ class LexicalModel:
     def probability(self, pair: Comparison) -> float:
         """The probability in [0, 1] that the passages support the claim."""
         weights = np.array(list(self.coefficients.values()))
-        return float(expit(self.intercept + vector(pair, self.coefficients) @ weights))
+        return float(expit(self.intercept + feature_vector(pair, self.coefficients) @ weights))
 
-    def judge(self, claim: str, passages: Sequence[ReadPassage]) -> LexicalVerdict:
+    def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
         """Whether ``passages`` support ``claim``, and why."""
         pair = Comparison(claim, passages)
         probability = self.probability(pair)
@@ -171,7 +175,7 @@ def reason(pair: Comparison) -> str:
     return "; ".join(parts)
 
 
-def load_model(path: Path = COEFFICIENTS) -> LexicalModel:
+def load_lexical_model(path: Path = COEFFICIENTS) -> LexicalModel:
     """Read the model that ``python -m bench.lexical.fit`` wrote to ``path``.
 
     Raises:

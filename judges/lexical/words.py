@@ -66,7 +66,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Text:
+class ParsedText:
     """The words of a text in their order, by sentence."""
 
     sentences: tuple[tuple[Word, ...], ...]
@@ -93,25 +93,25 @@ class Text:
         return frozenset(self.sequence)
 
 
-def fold(text: str) -> str:
+def without_accents(text: str) -> str:
     """``text`` without accents (Unicode NFKD, no combining marks) and marks such as ``[1, 2]``."""
     decomposed = unicodedata.normalize("NFKD", _PATTERNS["citation"].sub(" ", text))
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
 @lru_cache(4096)  # passages are read once, however many claims cite them
-def read(text: str) -> Text:
+def parse_text(text: str) -> ParsedText:
     """The words of ``text``.
 
     Example: ``She won 1,200 prizes.`` has the words ``she``, ``won``, ``1200`` and ``prize``.
     """
-    folded = _PATTERNS["life"].sub(r"(\1 born \2, died \3)", fold(text))
+    folded = _PATTERNS["life"].sub(r"(\1 born \2, died \3)", without_accents(text))
     folded = _PATTERNS["passed_away"].sub("died", folded)
     folded = _PATTERNS["united_states"].sub("United States", folded)
     folded = _PATTERNS["initials"].sub(lambda match: match[0].replace(".", ""), folded)
     lines = folded.split("\n")  # a line ends a sentence too
     sentences = chain.from_iterable(map(split_sentences, lines))
-    return Text(tuple(filter(None, map(_words, sentences))))
+    return ParsedText(tuple(filter(None, map(_words, sentences))))
 
 
 def _words(sentence: str) -> tuple[Word, ...]:
@@ -146,7 +146,7 @@ def _number(digits: str, suffix: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class ReadPassage:
+class ParsedPassage:
     """A text that is held against claims."""
 
     text: str
@@ -155,17 +155,17 @@ class ReadPassage:
     """Empty if there is none. A bracket, as in ``Ada Hill (painter)``, tells namesakes apart."""
 
     @cached_property
-    def words(self) -> Text:
+    def words(self) -> ParsedText:
         """The words of title and text, the title as a sentence of its own."""
-        return read(f"{self.title}\n{self.text}" if self.title else self.text)
+        return parse_text(f"{self.title}\n{self.text}" if self.title else self.text)
 
     @cached_property
     def name(self) -> frozenset[str]:
         """The stems of the title without its bracket: the name of what the passage is about."""
-        return read(_PATTERNS["brackets"].sub(" ", self.title)).stems
+        return parse_text(_PATTERNS["brackets"].sub(" ", self.title)).stems
 
 
-def parse_passage(text: str) -> ReadPassage:
+def parse_passage(text: str) -> ParsedPassage:
     """``text`` as a passage. A first line ``Title: ...`` is its title, as in D-FActScore's data."""
     match = _PATTERNS["titled"].fullmatch(text)
-    return ReadPassage(match["text"], match["title"].strip()) if match else ReadPassage(text)
+    return ParsedPassage(match["text"], match["title"].strip()) if match else ParsedPassage(text)

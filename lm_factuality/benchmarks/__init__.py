@@ -84,16 +84,16 @@ def find_source(name: str) -> Source:
     raise ConfigError(f"no data source is called {name!r}, {known}{did_you_mean(name, sources)}")
 
 
-def generation_names() -> list[str]:
+def judged_benchmark_names() -> list[str]:
     return [each.kind for each in all_benchmarks() if each.judging is not None]
 
 
-def find_generation(name: str, metadata: Mapping[str, Any] | None = None) -> Any:
+def find_judged_method(name: str, metadata: Mapping[str, Any] | None = None) -> Any:
     """The `JudgedMethod` of the benchmark ``name``, with the settings of ``metadata``. Raises
     ConfigError: there is none."""
     benchmark = find_benchmark(name)
     if benchmark is None or benchmark.judging is None:
-        known = generation_names()
+        known = judged_benchmark_names()
         hint = f"{did_you_mean(name, known)}; known: {', '.join(known)}"
         raise ConfigError(f"no benchmark with judged generations is called {name!r}{hint}")
-    return benchmark.judging.generation(metadata or {})
+    return benchmark.judging.make_method(metadata or {})

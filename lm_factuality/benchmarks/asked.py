@@ -90,8 +90,8 @@ class People:
     relabel: Callable[[TaskResult, Sample, Answers], dict[str, Any] | None] = (
         lambda result, sample, answers: None
     )
-    data: Callable[[Path], Sequence[Unit]] | None = None
-    unchanged: tuple[str, ...] = ()
+    read_units: Callable[[Path], Sequence[Unit]] | None = None
+    unaffected_scores: tuple[str, ...] = ()
 
 
 def load_questions(package: str) -> dict[str, Question]:
@@ -102,7 +102,7 @@ def load_questions(package: str) -> dict[str, Question]:
     }
 
 
-def relabelling(
+def make_relabel(
     items: Callable[[TaskResult, Sample], Sequence[Item]],
     change: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]],
     recount: Callable[[TaskResult, Sequence[Any]], Any],
@@ -123,5 +123,5 @@ def relabelling(
     return relabel
 
 
-def as_verdict(record: Mapping[str, Any]) -> dict[str, Any]:
+def verdict_fields(record: Mapping[str, Any]) -> dict[str, Any]:
     return {"filtered_resps": [json.dumps(record)]}

@@ -1,6 +1,6 @@
 """Whether a model was asked what its documents say.
 
-A leaderboard looks at each sample of a submission with the `Audit` of the sample's benchmark.
+A leaderboard looks at each sample of a submission with the `RequestAudit` of its benchmark.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from lm_factuality.harness.samples import prompt_text
 Sample = Mapping[str, Any]
 
 UNKNOWN_REQUESTS = "not the requests of this task"
-OTHER_REQUEST = "the model was asked something else than the row says"
+DIFFERENT_REQUEST = "the model was asked something else than the row says"
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedRun:
     """How a leaderboard wants a task to be run."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class Expected:
         return [self.generation_kwargs, *thinking]
 
 
-class Audit(Protocol):
+class RequestAudit(Protocol):
     """Looks at the samples of one task, one after the other."""
 
-    def wrong_request(self, sample: Sample) -> str | None:
+    def request_problem(self, sample: Sample) -> str | None:
         """In what the model was asked something else than its document says, if in anything."""
 
 
@@ -54,19 +54,19 @@ class PromptAudit:
 
     key: ClassVar[str] = "text"
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: ExpectedRun) -> None:
         self._expected = expected
         self._template: tuple[str, str] | None = None
 
-    def wrong_request(self, sample: Sample) -> str | None:
-        doc, requests = sample["doc"], requests_of(sample)
+    def request_problem(self, sample: Sample) -> str | None:
+        doc, requests = sample["doc"], request_arguments(sample)
         if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
         prompt, *decoding = requests[0]
         if decoding != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
         if not self._is_prompt(prompt_text(prompt), str(doc[self.key])):
-            return OTHER_REQUEST
+            return DIFFERENT_REQUEST
         responses = sum(1 if isinstance(texts, str) else len(texts) for texts in sample["resps"])
         expected = self.repeats(doc)
         if responses != expected:
@@ -87,6 +87,6 @@ class PromptAudit:
         return (before, after.strip()) == self._template
 
 
-def requests_of(sample: Sample) -> list[list[Any]]:
+def request_arguments(sample: Sample) -> list[list[Any]]:
     """The arguments of each request that a sample's document led to."""
     return [list(arguments.values()) for arguments in sample["arguments"].values()]

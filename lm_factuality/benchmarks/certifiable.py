@@ -13,7 +13,7 @@ from lm_factuality.harness.outputs import number_of
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CertifyOptions:
     """The options of ``lm-factuality certify`` that say on what a judge is measured."""
 
     data_dir: str | None = None
@@ -23,7 +23,7 @@ class Wanted:
     claims: Path | None = None
 
 
-class Trial(Protocol):
+class SettingTrial(Protocol):
     """A setting with its data. ``data`` says what it is measured on: ``file``, ``git_blob`` and
     whether it ``is_published``; for a part of it how many ``rows``, and ``of`` how many they were
     drawn."""
@@ -36,7 +36,7 @@ class Trial(Protocol):
     def measure(self, judge: Judge) -> dict[str, Any]:
         """``scores`` (under ``ALL`` those of everything, under ``unscored`` how many ``responses``
         have no verdict, and the ``reasons``), their ``intervals``, and what is to be read beside
-        them. Raises BackendDown: the judge has no verdict at all, so there is nothing to
+        them. Raises BackendDownError: the judge has no verdict at all, so there is nothing to
         certify."""
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
@@ -47,12 +47,12 @@ class Trial(Protocol):
 
 
 @dataclass(frozen=True)
-class Certifiable:
+class CertifiableSetting:
     """A setting in which a judge is measured."""
 
     name: str
 
-    what: str
+    description: str
     """What is measured."""
 
     headline: tuple[str, ...]
@@ -61,20 +61,20 @@ class Certifiable:
     label: str
     """What the figure is called."""
 
-    blob: str
+    git_blob: str
     """The ``git_blob`` of the published data."""
 
-    open: Callable[[Wanted], Trial]
+    open_trial: Callable[[CertifyOptions], SettingTrial]
 
-    takes: tuple[str, ...] = ()
-    """The fields of `Wanted` besides ``data_dir`` that it can use."""
+    accepted_options: tuple[str, ...] = ()
+    """The fields of `CertifyOptions` besides ``data_dir`` that it can use."""
 
     is_default: Callable[[JudgeConfig], bool] = lambda config: False
     """Whether ``certify`` takes it for a judge unless told otherwise."""
 
 
 @dataclass(frozen=True)
-class Stated:
+class CertificationStatus:
     """What is known of the judge of a run in a step."""
 
     step: str
@@ -88,60 +88,62 @@ class JudgedStep:
 
     name: str
 
-    settings: tuple[Certifiable, ...]
+    settings: tuple[CertifiableSetting, ...]
     """Those whose certificates speak for the step, the best first. There are none if nothing was
     released to hold the judge against."""
 
-    behind: str
+    dependent_scores: str
     """The scores that rest on it, as readers call them."""
 
-    measured: Mapping[str, str] = field(default_factory=dict)
+    required_metadata: Mapping[str, str] = field(default_factory=dict)
     """The task's settings that these certificates are measured with. They say nothing of a run
     with others."""
 
-    def stated(self, metadata: Mapping[str, Any]) -> Stated:
+    def certification_status(self, metadata: Mapping[str, Any]) -> CertificationStatus:
         """Return what a task's metadata say of its judge in this step."""
-        step = f"{self.name} (behind {self.behind})"
+        step = f"{self.name} (behind {self.dependent_scores})"
         unmeasured = [
             f"{key}: {metadata[key]}"
-            for key, value in self.measured.items()
+            for key, value in self.required_metadata.items()
             if metadata.get(key, value) != value
         ]
         if unmeasured:
             reason = f": no judge is measured with {', '.join(unmeasured)}"
-            return Stated(step, f"not certified{reason}", False)
+            return CertificationStatus(step, f"not certified{reason}", False)
         if not self.settings:
-            return Stated(step, "not certified: no released decisions to hold it against", False)
+            return CertificationStatus(
+                step, "not certified: no released decisions to hold it against", False
+            )
 
-        judge = mapping(metadata.get("judge_config"))
-        certificates = mapping(metadata.get("judge_certificate"))
+        judge = as_mapping(metadata.get("judge_config"))
+        certificates = as_mapping(metadata.get("judge_certificate"))
         reason = ""
         for setting in self.settings:
             certificate = certificates.get(setting.name)
             if not isinstance(certificate, dict):
                 continue
-            hashes = mapping(certificate.get("prompt_hashes"))
-            run_hashes = mapping(judge.get("prompt_hashes"))
+            hashes = as_mapping(certificate.get("prompt_hashes"))
+            run_hashes = as_mapping(judge.get("prompt_hashes"))
             if all(hashes[name] == run_hashes[name] for name in set(hashes) & set(run_hashes)):
-                return Stated(step, _in_words(setting, certificate), True)
+                return CertificationStatus(step, _in_words(setting, certificate), True)
             reason = ": its certificate is of other prompts"
             break
         # Of several settings the command knows which suits the judge.
         option = f" --setting {self.settings[0].name}" if len(self.settings) == 1 else ""
         command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}{option}"
-        return Stated(step, f"not certified{reason}; run {command}", False)
+        return CertificationStatus(step, f"not certified{reason}; run {command}", False)
 
 
-def _in_words(setting: Certifiable, certificate: Mapping[str, Any]) -> str:
+def _in_words(setting: CertifiableSetting, certificate: Mapping[str, Any]) -> str:
     """Return the headline of a certificate in short with its interval, and what it is on."""
     value, ends = certificate.get("scores"), certificate.get("intervals")
     for key in setting.headline:
-        value, ends = mapping(value).get(key), mapping(ends).get(key)
+        value, ends = as_mapping(value).get(key), as_mapping(ends).get(key)
     number = number_of(value)
     figure = "not defined" if number is None else f"{number:.1%}"
     low, high = map(number_of, ends) if isinstance(ends, list) and len(ends) == 2 else (None, None)
     interval = "" if low is None or high is None else f" [{low:.1%}, {high:.1%}]"
-    data = mapping(certificate.get("data"))
+    data = as_mapping(certificate.get("data"))
     part = f", on {data['rows']} of {data['of']} responses" if {"rows", "of"} <= set(data) else ""
     unscored = int(number_of(certificate.get("unscored")) or 0)
     lost = f", {unscored} unscored" if unscored else ""
@@ -149,6 +151,6 @@ def _in_words(setting: Certifiable, certificate: Mapping[str, Any]) -> str:
     return f"{setting.label} {figure}{interval}{part}{lost} ({setting.name}, {date})"
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return an object of a file of others, or an empty one if it is something else."""
     return value if isinstance(value, dict) else {}

@@ -6,8 +6,8 @@ from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import (
-    Certifiable,
-    mapping,
+    CertifiableSetting,
+    as_mapping,
 )
 
 _WITHOUT_EFFECT = {
@@ -43,25 +43,25 @@ _KEYS = (
 )
 
 
-def all_settings() -> dict[str, Certifiable]:
+def certifiable_settings() -> dict[str, CertifiableSetting]:
     """What can be certified, by name, in the order of the benchmarks."""
     return {
         each.name: each for benchmark in all_benchmarks() for each in benchmark.checks.certifiable
     }
 
 
-def is_published(content: Mapping[str, Any]) -> bool:
+def is_on_published_data(content: Mapping[str, Any]) -> bool:
     """Whether it was measured on the published data of its setting."""
-    setting = all_settings().get(str(content.get("setting")))
-    data = mapping(content.get("data"))
+    setting = certifiable_settings().get(str(content.get("setting")))
+    data = as_mapping(content.get("data"))
     return (
         setting is not None
         and data.get("is_published") is True
-        and data.get("git_blob") == setting.blob
+        and data.get("git_blob") == setting.git_blob
     )
 
 
-def wrong_certificate(
+def certificate_problems(
     content: Mapping[str, Any], judge: Mapping[str, Any], suites: tuple[str, ...]
 ) -> Iterator[str]:
     """Why a certificate is not one of this judge.
@@ -74,7 +74,7 @@ def wrong_certificate(
         suites: The versions of the suite that are taken.
     """
     missing = [key for key in _KEYS if key not in content]
-    replaced = own_hashes(content.get("identity"))
+    replaced = replaced_prompt_hashes(content.get("identity"))
     certified = content.get("judge")
     hashes = content.get("prompt_hashes")
     if (
@@ -82,7 +82,7 @@ def wrong_certificate(
         or replaced is None
         or not isinstance(certified, dict)
         or not isinstance(hashes, dict)
-        or str(content["setting"]) not in all_settings()
+        or str(content["setting"]) not in certifiable_settings()
     ):
         problem = ", ".join(missing) or "its identity, judge, setting or prompt_hashes"
         yield f"not a certificate: {problem} is missing or not in order"
@@ -93,14 +93,14 @@ def wrong_certificate(
     if content["suite_version"] not in suites:
         version = str(content["suite_version"])[:20]
         yield f"made by suite {version}, taken are {', '.join(suites)}; certify again"
-    run_hashes = mapping(judge.get("prompt_hashes"))
+    run_hashes = as_mapping(judge.get("prompt_hashes"))
     certified_hashes = {**hashes, **replaced}
     for name in sorted(set(run_hashes) & set(certified_hashes)):
         if certified_hashes[name] != run_hashes[name]:
             yield f"the prompt {name[:60]} is another one; certify this judge again"
 
 
-def own_hashes(identity: Any) -> dict[str, str] | None:
+def replaced_prompt_hashes(identity: Any) -> dict[str, str] | None:
     """Return the hashes of the prompts that a certified judge replaces.
 
     They are part of its identity (see ``judges.certificates.certified_identity``).

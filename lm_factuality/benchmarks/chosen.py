@@ -8,19 +8,19 @@ from typing import ClassVar, TypeVar
 
 from markupsafe import Markup
 
-from judges.capabilities import capabilities
+from judges.capabilities import capabilities_of
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Run,
     Score,
-    bounds_of,
-    interval_of,
-    undeclared,
+    confidence_interval,
+    undeclared_score,
+    worst_and_best_of,
 )
-from lm_factuality.benchmarks.pairs import RunPair, compare
-from lm_factuality.benchmarks.rows import Scored
+from lm_factuality.benchmarks.pairs import PairedDifference, paired_difference
+from lm_factuality.benchmarks.rows import ScoredRows
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
@@ -50,7 +50,9 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
     return runs, list(left_out)
 
 
-def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item]]:
+def pairs_without_and_with_retrieval(
+    runs: Mapping[tuple[str, str], Item],
+) -> Iterator[tuple[Item, Item]]:
     """Yield each run with retrieval behind that of the same model without.
 
     Args:
@@ -64,11 +66,11 @@ def both_ways(runs: Mapping[tuple[str, str], Item]) -> Iterator[tuple[Item, Item
             yield without, run
 
 
-def series(family: str, variant: str) -> str:
+def series_name(family: str, variant: str) -> str:
     return f"{family}, {variant.replace(RETRIEVAL, 'with retrieval')}" if variant else family
 
 
-def newest(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
+def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     """Return the newest run of each model and task, and a note on each older one."""
     newest_runs: dict[tuple[str, str], Run] = {}
     notes = []
@@ -122,19 +124,21 @@ class Entry:
 
     @property
     def headline(self) -> Score:
-        return score_called(self.result.kind, headline(self.result))
+        return displayed_score(self.result.kind, headline_name(self.result))
 
-    def figure(self, score: Score) -> Figure | None:
+    def figure(self, score: Score) -> ScoreFigure | None:
         """A score with its interval, or None if the run has none or it is not defined."""
-        return figure(self.result, score.name)
+        return score_figure(self.result, score.name)
 
     def dot(self, score: Score) -> Dot | None:
         """The same as plots show it, in the unit that tables show it in."""
         result = self.figure(score)
         if result is None or result.is_few:
             return None
-        ends = [None if end is None else score.times * end for end in (result.low, result.high)]
-        return Dot(score.times * result.value, *ends)
+        ends = [
+            None if end is None else score.display_factor * end for end in (result.low, result.high)
+        ]
+        return Dot(score.display_factor * result.value, *ends)
 
     def dots(self, scores: Iterable[Score]) -> dict[str, Dot]:
         dots = {score.label: self.dot(score) for score in scores}
@@ -147,7 +151,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ReportRuns:
     """What a report is of."""
 
     models: tuple[Model, ...]
@@ -161,7 +165,7 @@ class Chosen:
     notes: tuple[str, ...]
     """What is passed over."""
 
-    scored: Mapping[str, Mapping[str, Mapping[str, Scored]]] = field(default_factory=dict)
+    scored: Mapping[str, Mapping[str, Mapping[str, ScoredRows]]] = field(default_factory=dict)
     """What rows contribute to scores, by task, score and model's id."""
 
     own_pages: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -179,33 +183,37 @@ class Chosen:
     def find(self, model: Model, task: str) -> Entry | None:
         return next((entry for entry in self.of_task(task) if entry.model == model), None)
 
-    def pair(self, task: str, score: Score, one: Model, other: Model) -> RunPair | None:
+    def pair(self, task: str, score: Score, one: Model, other: Model) -> PairedDifference | None:
         """The paired difference of two models, or None if their rows are not known."""
         models = self.scored.get(task, {}).get(score.name, {})
         if one.id not in models or other.id not in models:
             return None
-        return compare(models[one.id], models[other.id], score)
+        return paired_difference(models[one.id], models[other.id], score)
 
 
-def score_called(kind: str, name: str) -> Score:
+def displayed_score(kind: str, name: str) -> Score:
     """Return how a score of a benchmark is shown.
 
     One that is not shown in tables, or not declared, is shown as it is.
     """
     benchmark = find_benchmark(kind)
-    score = benchmark.score(name) if benchmark else None
-    return score if score is not None and score.label else undeclared(name)
+    score = benchmark.find_score(name) if benchmark else None
+    return score if score is not None and score.label else undeclared_score(name)
 
 
-def shown_scores(entries: Sequence[Entry]) -> list[Score]:
+def reported_scores(entries: Sequence[Entry]) -> list[Score]:
     """Return those scores of a benchmark that tables show and any of its runs has."""
     names = {name for entry in entries for name in entry.result.metrics}
-    shown = entries[0].benchmark.shown if entries else ()
+    shown = entries[0].benchmark.table_scores if entries else ()
     return [score for score in shown if score.name in names]
 
 
 def scores_section(
-    chosen: Chosen, kind: str, title: str = "", note: str = "", tasks: Sequence[str] | None = None
+    chosen: ReportRuns,
+    kind: str,
+    title: str = "",
+    note: str = "",
+    tasks: Sequence[str] | None = None,
 ) -> Markup:
     """Return the tables of all scores of a benchmark, or nothing if there are none.
 
@@ -217,7 +225,7 @@ def scores_section(
     tables = []
     for task in chosen.tasks_of_kind(kind) if tasks is None else tasks:
         entries = chosen.of_task(task)
-        tables.append((task, entries, shown_scores(entries)))
+        tables.append((task, entries, reported_scores(entries)))
     if not tables or benchmark is None:
         return Markup()
     return render(
@@ -230,7 +238,7 @@ def scores_section(
 
 
 @dataclass(frozen=True)
-class Figure:
+class ScoreFigure:
     """A score with what is known of its uncertainty."""
 
     least: ClassVar[int] = LEAST_ROWS
@@ -275,9 +283,9 @@ class Figure:
     @property
     def caution(self) -> str:
         """What to know of the judge, or of one of the judges that it is made of."""
-        judge = mapping(self.task.metadata.get("judge_config"))
+        judge = as_mapping(self.task.metadata.get("judge_config"))
         for config in (judge, judge.get("first"), judge.get("then")):
-            caution = capabilities(str(mapping(config).get("backend"))).caution
+            caution = capabilities_of(str(as_mapping(config).get("backend"))).caution
             if caution:
                 return caution
         return ""
@@ -299,13 +307,13 @@ def benchmark_of(task: TaskResult) -> Benchmark:
     return benchmark
 
 
-def headline(task: TaskResult) -> str:
+def headline_name(task: TaskResult) -> str:
     """Return the score that a task of the suite is about."""
     names = benchmark_of(task).scoring.headlines
     return next((name for name in names if name in task.metrics), names[-1])
 
 
-def figure(task: TaskResult, metric: str) -> Figure | None:
+def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     """Return a score of a task of the suite with its 95% interval.
 
     The interval is that of `lm_factuality.scores.statistics.score_interval`.
@@ -318,12 +326,14 @@ def figure(task: TaskResult, metric: str) -> Figure | None:
         return None
     stderr = number_of(task.stderrs.get(metric))
     benchmark = benchmark_of(task)
-    score = benchmark.score(metric)
-    counted = benchmark.scoring.counted(task, metric)
+    score = benchmark.find_score(metric)
+    counted = benchmark.scoring.count_rows(task, metric)
     low = high = None
     if stderr is not None:
-        measure = score.measure if score else None
-        low, high = interval_of(measure, value, stderr, counted) or (None, None)
-    worst, best = (number_of(task.metrics.get(name)) for name in bounds_of(metric, None, None))
+        measure = score.value_range if score else None
+        low, high = confidence_interval(measure, value, stderr, counted) or (None, None)
+    worst, best = (
+        number_of(task.metrics.get(name)) for name in worst_and_best_of(metric, None, None)
+    )
     floor = benchmark.scoring.floor(task, metric)
-    return Figure(task, metric, value, stderr, low, high, worst, best, floor, counted)
+    return ScoreFigure(task, metric, value, stderr, low, high, worst, best, floor, counted)

@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 from judges.templates import register_prompts
 from lm_factuality.benchmarks.asked import People
-from lm_factuality.benchmarks.audit import Audit, Expected, PromptAudit
-from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Stated
-from lm_factuality.benchmarks.rows import Counts, SampleRow, Scored
+from lm_factuality.benchmarks.audit import ExpectedRun, PromptAudit, RequestAudit
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertificationStatus, JudgedStep
+from lm_factuality.benchmarks.rows import Counts, SampleRow, ScoredRows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.html import Column
 from lm_factuality.ground.packages import load_yaml
@@ -32,10 +32,10 @@ from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
 
-Row = Mapping[str, Any]
+KeptRow = Mapping[str, Any]
 """What is kept of a sample to score it again."""
 
-Rows = Sequence[Row]
+KeptRows = Sequence[KeptRow]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _RESERVED = ("index", "compare", "samples", "other")
@@ -58,7 +58,7 @@ PERPLEXITY = ScoreRange(1.0, math.inf)
 DIFFERENCE = ScoreRange(-1.0)
 
 
-def interval_of(
+def confidence_interval(
     measure: ScoreRange | None, value: float, stderr: float, n: int
 ) -> tuple[float, float] | None:
     """Return the 95% interval of a score of ``n`` rows.
@@ -79,19 +79,19 @@ class Score:
     aggregation: Aggregation
     """How the values of all rows become one number and its standard error."""
 
-    measure: ScoreRange | None = None
+    value_range: ScoreRange | None = None
     """None for counts, and for worst and best cases."""
 
     label: str = ""
     """What tables call it. Scores without a label are in no table."""
 
-    higher: bool | None = True
+    higher_is_better: bool | None = True
     """Whether higher is better, or None if neither is."""
 
-    times: float = 100.0
+    display_factor: float = 100.0
     """What a value is multiplied by before it is shown."""
 
-    digits: int = 1
+    decimals: int = 1
     """The number of decimals that are shown."""
 
     note: str = ""
@@ -105,40 +105,46 @@ class Score:
     def covers(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
-    def write(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         """Return a value as tables show it, ``-`` where there is none."""
         if value is None:
             return "-"
         # Adding zero makes a zero of what is rounded to a negative one.
-        return f"{round(self.times * value, self.digits) + 0.0:.{self.digits}f}".replace("-", "−")
+        return (
+            f"{round(self.display_factor * value, self.decimals) + 0.0:.{self.decimals}f}".replace(
+                "-", "−"
+            )
+        )
 
-    def between(self, low: float, high: float) -> str:
-        return f"{self.write(low)} {'to' if low < 0 else '–'} {self.write(high)}"
+    def format_interval(self, low: float, high: float) -> str:
+        return f"{self.format_value(low)} {'to' if low < 0 else '–'} {self.format_value(high)}"
 
-    def bounds(self) -> tuple[Score, Score]:
+    def worst_and_best(self) -> tuple[Score, Score]:
         """The worst and the best case: the score if all unscored items were wrong, or right.
 
         Both are made of the values of all rows as the score is, and have no standard error.
-        `bounds_of` names the values of a row.
+        `worst_and_best_of` names the values of a row.
         """
         aggregation = Aggregation(self.aggregation.value)
-        worst, best = bounds_of(self.name, aggregation, aggregation).items()
-        return Score(*worst, higher=self.higher), Score(*best, higher=self.higher)
+        worst, best = worst_and_best_of(self.name, aggregation, aggregation).items()
+        return Score(*worst, higher_is_better=self.higher_is_better), Score(
+            *best, higher_is_better=self.higher_is_better
+        )
 
     @property
     def unit(self) -> str:
         """The unit of a value as it is shown; empty for what is no share."""
-        if self.times != 100:
+        if self.display_factor != 100:
             return ""
-        return "points" if self.measure == DIFFERENCE else "%"
+        return "points" if self.value_range == DIFFERENCE else "%"
 
     @property
-    def titled(self) -> str:
+    def title_with_unit(self) -> str:
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     @property
     def column(self) -> Column:
-        return Column(self.titled, True, self.note or None)
+        return Column(self.title_with_unit, True, self.note or None)
 
 
 def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
@@ -156,18 +162,18 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
     for name, fields in load_yaml(package, "scores.yaml").items():
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
-        measure = fields.pop("measure", None)
+        measure = fields.pop("value_range", None)
         score = Score(name, aggregation, measure and ScoreRange(*measure), **fields)
-        scores += [score, *score.bounds()] if has_bounds else [score]
+        scores += [score, *score.worst_and_best()] if has_bounds else [score]
     return tuple(scores)
 
 
-def bounds_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
+def worst_and_best_of(name: str, worst: Any, best: Any) -> dict[str, Any]:
     """What belongs to the worst and the best case of a score, such as the values of a row."""
     return {f"{name}_worst": worst, f"{name}_best": best}
 
 
-def is_bound(name: str) -> bool:
+def is_bound_name(name: str) -> bool:
     """Whether a score is the worst or the best case of another one."""
     return name.endswith(("_worst", "_best"))
 
@@ -176,44 +182,51 @@ def find_score(scores: Iterable[Score], name: str) -> Score | None:
     return next((score for score in scores if score.covers(name)), None)
 
 
-def undeclared(name: str) -> Score:
+def undeclared_score(name: str) -> Score:
     """A score that no benchmark declares, to be shown as it is."""
-    return Score(name, Aggregation(math.fsum), label=name, higher=None, times=1, digits=4)
+    return Score(
+        name,
+        Aggregation(math.fsum),
+        label=name,
+        higher_is_better=None,
+        display_factor=1,
+        decimals=4,
+    )
 
 
-class Recount(NamedTuple):
+class Rescorer(NamedTuple):
     """How rows that were kept are scored again."""
 
-    row_metrics: Callable[[Row], dict[str, Any]]
+    row_metrics: Callable[[KeptRow], dict[str, Any]]
     """Returns the metrics of a row by name."""
 
-    unfounded: Callable[[Row], str | None] = lambda row: None
+    record_problem: Callable[[KeptRow], str | None] = lambda row: None
     """Says what of a judge's record does not follow from what the judge wrote, if anything."""
 
 
 @dataclass(frozen=True)
-class Samples:
+class SampleDisplay:
     """How the report shows the samples of a benchmark, and how two models are compared by them."""
 
-    row: Callable[[TaskResult, Sample], SampleRow]
+    make_row: Callable[[TaskResult, Sample], SampleRow]
     """Makes the row of a sample."""
 
-    outcomes: tuple[str, str, str, str] = ("right", "wrong", "unscored", "other")
+    outcome_labels: tuple[str, str, str, str] = ("right", "wrong", "unscored", "other")
     """The words for rows that are right, wrong, unscored, and none of these."""
 
-    margin: str = "margin"
+    margin_label: str = "margin"
     """What the margin of a row is called."""
 
-    facet: str = "Facet"
+    facet_label: str = "Facet"
     """What the facets of rows are called."""
 
-    right: str = "Rows right"
+    right_count_label: str = "Rows right"
     """What the number of rows that a model has right is called."""
 
-    compared: Callable[[str], Score | None] = lambda name: None
-    """Returns a score that ``SampleRow.parts`` has besides the shown ones, by its name."""
+    find_extra_score: Callable[[str], Score | None] = lambda name: None
+    """Returns a score that ``SampleRow.score_counts`` has besides the shown ones, by its name."""
 
-    sums: Callable[[Sample], Mapping[str, Counts]] = lambda sample: {}
+    pooled_counts: Callable[[Sample], Mapping[str, Counts]] = lambda sample: {}
     """Returns the parts of a row in scores that are not compared row by row. People's answers
     correct them all the same."""
 
@@ -221,7 +234,7 @@ class Samples:
     """A ``page.js`` that draws a row (see ``report/scripts/rows.js``). Without one the texts of
     the row are listed."""
 
-    own_pages: tuple[str, Callable[[TaskResult, str], str]] | None = None
+    custom_page: tuple[str, Callable[[TaskResult, str], str]] | None = None
     """A folder, and what makes the HTML of a page on the samples of a run, which is written there.
     It is given the task and the title of the page."""
 
@@ -236,7 +249,7 @@ class Run:
     notes: tuple[str, ...] = ()
     """What sets it apart."""
 
-    scored: Mapping[str, Scored] = field(default_factory=dict)
+    scored_rows: Mapping[str, ScoredRows] = field(default_factory=dict)
     """What its rows contribute to each score. It is empty without samples, and where a newer run
     of the same model replaces this one."""
 
@@ -252,7 +265,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedScores:
     """Published scores of a model."""
 
     __pydantic_config__ = FORBID
@@ -291,7 +304,7 @@ class ComparisonTable(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def scored_of(task: TaskResult) -> int:
+def count_scored_rows(task: TaskResult) -> int:
     """Return how many rows have a score.
 
     There can be more unscored items than rows where items are no rows.
@@ -299,12 +312,12 @@ def scored_of(task: TaskResult) -> int:
     return max(0, task.effective - task.unscored)
 
 
-def answered(task: TaskResult, metric: str) -> int:
+def count_answered_rows(task: TaskResult, metric: str) -> int:
     """Return how many rows are answered and have a score, where a model may decline to answer."""
     share = number_of(task.metrics.get("respond_ratio"))
     if share is None or metric == "respond_ratio":
-        return scored_of(task)
-    return max(0, scored_of(task) - round((1 - share) * task.effective))
+        return count_scored_rows(task)
+    return max(0, count_scored_rows(task) - round((1 - share) * task.effective))
 
 
 @dataclass(frozen=True)
@@ -317,16 +330,16 @@ class Scoring:
     headlines: tuple[str, ...]
     """The scores that the benchmark is about. The first one that a task has counts."""
 
-    keep: Callable[[Sample], Row]
+    keep_row: Callable[[Sample], KeptRow]
     """Takes from a sample what is needed to score it again."""
 
-    recount: Callable[[TaskResult, Rows], Recount]
+    make_rescorer: Callable[[TaskResult, KeptRows], Rescorer]
     """Says how the kept rows of a task are scored again."""
 
     floor: Callable[[TaskResult, str], float | None] = lambda task, metric: None
     """What guessing scores on a task's rows, or None if that is not known."""
 
-    counted: Callable[[TaskResult, str], int] = lambda task, metric: scored_of(task)
+    count_rows: Callable[[TaskResult, str], int] = lambda task, metric: count_scored_rows(task)
     """The number of rows that a score is of. By default, these are the scored rows."""
 
     unit: str = "rows"
@@ -354,7 +367,7 @@ class Data:
 class JudgeRole:
     """What a judge decides in the tasks of a benchmark."""
 
-    generation: Callable[[Mapping[str, Any]], Any]
+    make_method: Callable[[Mapping[str, Any]], Any]
     """Makes the `JudgedMethod` from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()
@@ -375,10 +388,12 @@ class Page:
     """The page that the benchmark is on. By default, the page has the name of its kind."""
 
     sections: Callable[[Any], Sequence[Markup]] | None = None
-    """Makes the sections of a `lm_factuality.benchmarks.chosen.Chosen`. By default, there is one
-    table of the shown scores for each task."""
+    """Makes the sections from the runs of the report.
 
-    samples: Samples | None = None
+    By default, there is one table of the shown scores for each task.
+    """
+
+    samples: SampleDisplay | None = None
     """How samples are shown. Without it, no sample can be browsed and no rows are paired."""
 
 
@@ -392,7 +407,7 @@ class Comparing:
     tables: Callable[[Sequence[Run]], Iterable[ComparisonTable]] | None = None
     """Makes tables of all runs besides those of the headlines."""
 
-    shown_beside: str | None = None
+    shown_with_kind: str | None = None
     """The kind of the benchmark whose comparison shows this one's headline."""
 
 
@@ -400,11 +415,11 @@ class Comparing:
 class Checks:
     """How others can check what a run of a benchmark claims."""
 
-    audit: Callable[[Expected], Audit] = PromptAudit
+    audit: Callable[[ExpectedRun], RequestAudit] = PromptAudit
     """Tells a leaderboard whether the model was asked what the documents say. By default, it was
     asked the prompt under ``text``."""
 
-    certifiable: tuple[Certifiable, ...] = ()
+    certifiable: tuple[CertifiableSetting, ...] = ()
     """The settings in which the data of this benchmark certify a judge."""
 
 
@@ -445,7 +460,7 @@ class Benchmark:
         problem = ""
         if times > 1:
             problem = f"two scores are called {name!r}"
-        elif not headlines or not all(map(self.score, headlines)):
+        elif not headlines or not all(map(self.find_score, headlines)):
             problem = f"headlines: found {headlines}; expected some of {', '.join(scores)}"
         for name in (self.kind, self.page_name):
             if not _NAME.fullmatch(name) or name in _RESERVED:
@@ -461,10 +476,10 @@ class Benchmark:
         """The page of the report that shows the benchmark."""
         return self.page.name or self.kind
 
-    def score(self, name: str) -> Score | None:
+    def find_score(self, name: str) -> Score | None:
         return find_score(self.scoring.scores, name)
 
-    def certified(self, metadata: Mapping[str, Any]) -> list[Stated]:
+    def certification_statuses(self, metadata: Mapping[str, Any]) -> list[CertificationStatus]:
         """What is known of the judge of a run, by the steps that it decides.
 
         Args:
@@ -475,14 +490,14 @@ class Benchmark:
         """
         if self.judging is None or not metadata.get("judge_config"):
             return []
-        return [step.stated(metadata) for step in self.judging.steps]
+        return [step.certification_status(metadata) for step in self.judging.steps]
 
     @property
-    def shown(self) -> tuple[Score, ...]:
+    def table_scores(self) -> tuple[Score, ...]:
         """The scores that tables show, the headline first."""
         return tuple(score for score in self.scoring.scores if score.label)
 
-    def aggregations(self, **families: Sequence[str]) -> dict[str, Aggregation]:
+    def aggregation_by_metric(self, **families: Sequence[str]) -> dict[str, Aggregation]:
         """How each metric becomes one number, by its name.
 
         Args:
@@ -495,7 +510,7 @@ class Benchmark:
                 aggregations[base + member] = score.aggregation
         return aggregations
 
-    def wrong_metrics(self, metric_list: Any) -> Iterator[str]:
+    def metric_list_problems(self, metric_list: Any) -> Iterator[str]:
         """Yield what is not true in the ``metric_list`` of a task's YAML.
 
         The list may state the metrics of the benchmark and cannot change them.
@@ -508,19 +523,22 @@ class Benchmark:
         for entry in metric_list or ():
             metric = entry if isinstance(entry, Mapping) else {"metric": entry}
             name = str(metric.get("metric"))
-            score = self.score(name)
+            score = self.find_score(name)
             if score is None:
                 hint = f"{did_you_mean(name, names)}; known: {', '.join(names)}"
                 yield f"metric_list: no score {name!r}{hint}"
-            elif metric.get("higher_is_better", score.higher) != score.higher:
+            elif metric.get("higher_is_better", score.higher_is_better) != score.higher_is_better:
                 direction = metric["higher_is_better"]
-                yield f"metric_list: higher_is_better of {name} is {score.higher}, not {direction}"
+                yield (
+                    f"metric_list: higher_is_better of {name} is {score.higher_is_better}, not"
+                    f" {direction}"
+                )
 
-    def higher_is_better(self, names: Sequence[str]) -> dict[str, bool]:
+    def higher_is_better_by_metric(self, names: Sequence[str]) -> dict[str, bool]:
         """Whether higher is better, for those of ``names`` of which it can be said."""
-        scores = {name: self.score(name) for name in names}
+        scores = {name: self.find_score(name) for name in names}
         return {
-            name: score.higher
+            name: score.higher_is_better
             for name, score in scores.items()
-            if score and score.higher is not None
+            if score and score.higher_is_better is not None
         }

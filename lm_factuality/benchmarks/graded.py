@@ -1,7 +1,7 @@
 """A judged benchmark in one call: the model answers questions, and a judge grades each answer.
 
-`graded` declares the benchmark with its scores, report, checks and questions for people, and
-`GradedTask` is the base of its lm_eval task.
+`graded_benchmark` declares the benchmark with its scores, report, checks and questions for people,
+and `GradedTask` is the base of its lm_eval task.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 from lm_factuality.benchmarks.asked import Option, Question
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, Samples
+from lm_factuality.benchmarks.declaration import Benchmark, Data, Page, Sample, SampleDisplay
 from lm_factuality.benchmarks.grading import PAPER, GradedAnswers, GradeScore
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.harness.generation import JsonObject
@@ -27,7 +27,7 @@ from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.harness.suite_task import TaskSettings
 
 
-def graded(
+def graded_benchmark(
     title: str,
     lead: str,
     scores: Sequence[GradeScore],
@@ -48,7 +48,8 @@ def graded(
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
         order: The place of the benchmark in lists.
         **grading: The other fields of `GradedAnswers`: ``name``, ``question``, ``reference``,
-            ``prompt``, ``reply``, ``worst_grade``, ``best_grade``, ``unreadable``.
+            ``prompt``, ``reply``, ``worst_grade``, ``best_grade``,
+            ``unreadable_grade_by_protocol``.
 
     Returns:
         The declaration. The benchmark's task derives from `GradedTask` and names it.
@@ -86,10 +87,10 @@ class GradedTask(JudgedTask):
     def judged(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        self._answers: GradedAnswers = self.declared.judging.generation(metadata)
+        self._answers: GradedAnswers = self.declared.judging.make_method(metadata)
         self._dataset = dict(config)
         own = {"doc_to_text": "text", "doc_to_target": "reference"}
-        return self._answers, TaskSettings(own, self._answers.about)
+        return self._answers, TaskSettings(own, self._answers.recorded_settings)
 
     def read_documents(self) -> list[JsonObject]:
         """Read the questions and references.
@@ -123,7 +124,7 @@ class GradedTask(JudgedTask):
         return documents
 
 
-def _samples(answers: GradedAnswers) -> Samples:
+def _samples(answers: GradedAnswers) -> SampleDisplay:
     """How the report shows the answers."""
     outcomes = {answers.best_grade: "right", answers.worst_grade: "wrong", None: "unscored"}
 
@@ -134,9 +135,9 @@ def _samples(answers: GradedAnswers) -> Samples:
         for part in answers.grade_scores:
             outcome = part.outcome(grade, doc["index"])
             if outcome is not None:
-                parts[part.score.name] = mean_part(outcome, float(outcome.weight))
+                parts[part.score.name] = mean_counts(outcome, float(outcome.weight))
         return SampleRow(
-            key=key_of(sample, doc["question"]),
+            key=row_key(sample, doc["question"]),
             cluster=str(doc["index"]),
             title=snippet(doc["question"]),
             doc={"question": doc["question"], "reference": doc["reference"], "id": doc["index"]},
@@ -148,16 +149,16 @@ def _samples(answers: GradedAnswers) -> Samples:
                 "grade": grade or verdict["unscored"],
                 "judge": "\n".join(verdict["outputs"]),
             },
-            parts=parts,
+            score_counts=parts,
         )
 
     right, wrong = _in_words(answers.best_grade), _in_words(answers.worst_grade)
     others = [_in_words(grade) for grade in answers.grades if grade not in outcomes]
-    return Samples(
+    return SampleDisplay(
         row,
         (right, wrong, "unscored", ", ".join(others) or "other"),
-        facet="Topic",
-        right=f"Answers graded {right}",
+        facet_label="Topic",
+        right_count_label=f"Answers graded {right}",
     )
 
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 
 from judges.answers import Answer
 from judges.judge import Judge
-from judges.typed import Reply, Typed, read_reply
+from judges.typed import ParsedReply, Reply, read_reply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, bounds_of
-from lm_factuality.benchmarks.judged import JudgedMethod, in_their_places
+from lm_factuality.benchmarks.declaration import ACCURACY, Score, ScoreRange, worst_and_best_of
+from lm_factuality.benchmarks.judged import JudgedMethod, ask_where_present
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
@@ -32,33 +32,35 @@ class GradeScore:
 
     score: Score
 
-    of: str
+    grade: str
     """The grade that is counted."""
 
-    among: tuple[tuple[str, ...], ...]
+    out_of: tuple[tuple[str, ...], ...]
     """The grades that make up the whole, once for each share that is averaged."""
 
-    def outcome(self, grade: str | None, cluster: str) -> Outcome | None:
+    def outcome(self, given_grade: str | None, cluster: str) -> Outcome | None:
         """What one answer adds to the score.
 
         Args:
-            grade: The grade of the answer, or None if it is unscored.
+            given_grade: The grade of the answer, or None if it is unscored.
             cluster: What the standard error is clustered by.
 
         Returns:
             The part of the whole that is counted, weighted by that whole, or None if the answer
             is not part of the score.
         """
-        whole = sum(grade in grades for grades in self.among)
-        return Outcome(float(grade == self.of), cluster, whole) if whole else None
+        whole = sum(given_grade in grades for grades in self.out_of)
+        return Outcome(float(given_grade == self.grade), cluster, whole) if whole else None
 
 
-def share(name: str, label: str, of: str, among: Sequence[str], note: str = "") -> GradeScore:
-    """The share of answers with the grade ``of`` among those with one of the grades ``among``."""
-    return GradeScore(Score(name, MEAN, ACCURACY, label, note=note), of, (tuple(among),))
+def grade_share(
+    name: str, label: str, grade: str, out_of: Sequence[str], note: str = ""
+) -> GradeScore:
+    """Declare the share of answers that have a grade, out of those with one of several grades."""
+    return GradeScore(Score(name, MEAN, ACCURACY, label, note=note), grade, (tuple(out_of),))
 
 
-def harmonic_mean(
+def harmonic_mean_of_shares(
     name: str, label: str, of: Sequence[GradeScore], measure: ScoreRange, note: str = ""
 ) -> GradeScore:
     """The harmonic mean of shares that count the same grade.
@@ -66,8 +68,8 @@ def harmonic_mean(
     The harmonic mean of ``n/a`` and ``n/b`` is ``2n / (a + b)``, a ratio of two sums over answers.
     Each answer therefore weighs as many times as it is part of the whole of a share.
     """
-    wholes = tuple(grades for part in of for grades in part.among)
-    return GradeScore(Score(name, MEAN, measure, label, note=note), of[0].of, wholes)
+    wholes = tuple(grades for part in of for grades in part.out_of)
+    return GradeScore(Score(name, MEAN, measure, label, note=note), of[0].grade, wholes)
 
 
 class GradedDocument(BaseModel):
@@ -111,15 +113,15 @@ class GradedAnswers(JudgedMethod):
     best_grade: str
     """The grade that unscored answers have in the best case."""
 
-    unreadable: Mapping[str, str] = field(default_factory=dict)
+    unreadable_grade_by_protocol: Mapping[str, str] = field(default_factory=dict)
     """By the name of a protocol, the grade of an answer for which the judge's reply cannot be
     read. In the protocol ``paper``, such an answer is unscored."""
 
     protocol: str = PAPER
 
-    kinds = ("grade",)
-    step = "grading"
-    document: ClassVar[type] = GradedDocument
+    required_kinds = ("grade",)
+    step_name = "grading"
+    document_model: ClassVar[type] = GradedDocument
 
     def __post_init__(self) -> None:
         """Check the protocol.
@@ -127,7 +129,7 @@ class GradedAnswers(JudgedMethod):
         Raises:
             ConfigError: There is no such protocol.
         """
-        protocols = (PAPER, *self.unreadable)
+        protocols = (PAPER, *self.unreadable_grade_by_protocol)
         if self.protocol not in protocols:
             raise ConfigError(
                 f"{self.name}: metadata.protocol: found {self.protocol!r}, expected one of"
@@ -143,11 +145,11 @@ class GradedAnswers(JudgedMethod):
         """The scores with their worst and best cases, and the count of unscored answers."""
         declared = []
         for part in self.grade_scores:
-            declared += [part.score, *part.score.bounds()]
-        return (*declared, Score("unscored", Aggregation(how_many), higher=False))
+            declared += [part.score, *part.score.worst_and_best()]
+        return (*declared, Score("unscored", Aggregation(how_many), higher_is_better=False))
 
     @property
-    def about(self) -> dict[str, str]:
+    def recorded_settings(self) -> dict[str, str]:
         """The settings that results and commands repeat."""
         return {"protocol": self.protocol}
 
@@ -157,7 +159,7 @@ class GradedAnswers(JudgedMethod):
         return get_args(self.reply.model_fields["grade"].annotation)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        replies = in_their_places(
+        replies = ask_where_present(
             [_subject(doc, response) for doc, (response,) in zip(docs, responses, strict=True)],
             lambda subjects: judge.ask_typed(
                 self.prompt, self.reply, subjects, "grading answers", samples=1
@@ -166,7 +168,7 @@ class GradedAnswers(JudgedMethod):
         records = []
         for doc, reply in zip(docs, replies, strict=True):
             if reply is None:
-                records.append(self.unscored(doc, (), UNFINISHED))
+                records.append(self.unscored_record(doc, (), UNFINISHED))
                 continue
             (typed,) = reply
             grade, problem = self.grade(typed)
@@ -174,13 +176,13 @@ class GradedAnswers(JudgedMethod):
             records.append(_record(doc, grade, problem, outputs))
         return records
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, None, reason, [])
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         grades = Counter(verdict["grade"] for verdict in verdicts)
         return {
-            **super().counts(docs, verdicts),
+            **super().summary_counts(docs, verdicts),
             "grades": {grade: grades[grade] for grade in self.grades},
         }
 
@@ -191,7 +193,7 @@ class GradedAnswers(JudgedMethod):
         for part in self.grade_scores:
             name = part.score.name
             metrics[name] = part.outcome(grade, cluster)
-            metrics |= bounds_of(
+            metrics |= worst_and_best_of(
                 name,
                 worst=part.outcome(grade or self.worst_grade, cluster),
                 best=part.outcome(grade or self.best_grade, cluster),
@@ -205,26 +207,26 @@ class GradedAnswers(JudgedMethod):
         if len(verdict["outputs"]) > 1:
             raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         grade = None
         for text in verdict["outputs"]:
             grade, _ = self.grade(read_reply(Answer(text), self.reply, {}))
         return {**verdict, "grade": grade}
 
-    def grade(self, typed: Typed[Any]) -> tuple[str | None, str | None]:
+    def grade(self, typed: ParsedReply[Any]) -> tuple[str | None, str | None]:
         """The grade that a reply gives, or the reason why it gives none."""
         if typed.value is not None:
             return typed.value.grade, None
         is_unreadable = typed.answer.text is not None and typed.answer.error is None
-        if is_unreadable and self.protocol in self.unreadable:
-            return self.unreadable[self.protocol], None
+        if is_unreadable and self.protocol in self.unreadable_grade_by_protocol:
+            return self.unreadable_grade_by_protocol[self.protocol], None
         return None, typed.problem
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         context = (("Question", doc["question"]), ("Reference", doc["reference"]))
         return [Item("grade", "grade", response, context, verdict["grade"])]
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         (grade,) = answers
         output = json.dumps({"reason": "", "grade": grade})
         return _record(doc, grade, None, [output])

@@ -20,21 +20,21 @@ from lm_factuality.benchmarks.asked import (
     Item,
     People,
     Question,
-    as_verdict,
-    relabelling,
+    make_relabel,
+    verdict_fields,
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     JudgeRole,
-    Recount,
-    Row,
-    Rows,
+    KeptRow,
+    KeptRows,
+    Rescorer,
     Sample,
     Score,
     Scoring,
+    confidence_interval,
     find_score,
-    interval_of,
 )
 from lm_factuality.ground.console import counted
 from lm_factuality.ground.records import to_model
@@ -58,16 +58,16 @@ class JudgedMethod(abc.ABC):
     """How a judge decides about responses, and what follows from a record of its decisions."""
 
     name: str = ""
-    kinds: Sequence[str] = ()
+    required_kinds: Sequence[str] = ()
     """The kinds of questions without an answer to which nothing gets a verdict."""
 
-    step: ClassVar[str] = "marking"
+    step_name: ClassVar[str] = "marking"
     """What a dry run calls all questions to the judge."""
 
-    document: ClassVar[type]
+    document_model: ClassVar[type]
     """The pydantic model of what the method needs of a document."""
 
-    identity: ClassVar[Sequence[str]] = ("index",)
+    identity_keys: ClassVar[Sequence[str]] = ("index",)
     """The keys that a document and the record on it have alike."""
 
     @property
@@ -75,15 +75,15 @@ class JudgedMethod(abc.ABC):
     def scores(self) -> Sequence[Score]:
         """Every number that follows from the records."""
 
-    def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
+    def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Say what is wrong with a document or its responses, or return None."""
         try:
-            to_model(self.document, doc)
+            to_model(self.document_model, doc)
         except ValueError as error:
             return f"'doc': {error}; is this a sample of {self.name}?"
-        return self.wrong_responses(doc, responses)
+        return self.responses_problem(doc, responses)
 
-    def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
+    def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
         """Say what is wrong with the responses to a sound document. By default, there is one."""
         return None if len(responses) == 1 else f"found {len(responses)} responses, expected one"
 
@@ -100,27 +100,32 @@ class JudgedMethod(abc.ABC):
         """
 
     @abc.abstractmethod
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a document on which there is no verdict at all for a reason."""
 
-    def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
+    def plan_questions(
+        self, judge: Judge, docs: Docs, responses: Responses
+    ) -> list[tuple[str, Plan]]:
         work = partial(self.judge, docs=docs, responses=responses)
-        return [(self.step, judge.rehearse(work))]
+        return [(self.step_name, judge.plan(work))]
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        """Return the figures of all scores (see `figures_of`), and the counts beside them."""
+        """Return the figures of all scores (see `score_figures`), and the counts beside them."""
         rows = [self.row_metrics(doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
-        return {**figures_of(rows, self.scores), **self.counts(docs, verdicts)}
+        return {**score_figures(rows, self.scores), **self.summary_counts(docs, verdicts)}
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return numbers that are no scores, or mappings of them, by what tables call them.
 
         By default, these are the number of responses, and the reasons why some are unscored.
         """
-        return {"responses": len(verdicts), "unscored": count(row["unscored"] for row in verdicts)}
+        return {
+            "responses": len(verdicts),
+            "unscored": count_reasons(row["unscored"] for row in verdicts),
+        }
 
-    def table(self, summary: Mapping[str, Any]) -> Table:
-        return table_of(summary, self.scores)
+    def summary_table(self, summary: Mapping[str, Any]) -> Table:
+        return figures_table(summary, self.scores)
 
     @abc.abstractmethod
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -134,35 +139,35 @@ class JudgedMethod(abc.ABC):
         """
 
     @abc.abstractmethod
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Return the record as it follows from the responses and from what the judge wrote.
 
         What only the judge can know is taken from ``verdict``.
         """
 
     @abc.abstractmethod
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         """Return what people are asked in the judge's place."""
 
     @abc.abstractmethod
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         """Return the record if people had been the judge, by their answers to the items."""
 
-    def recount(self, row: Row) -> JsonObject:
+    def rescore_row(self, row: KeptRow) -> JsonObject:
         """Score a kept row again.
 
         Raises:
             ValueError: The record is on another document, or no judge can have decided so.
         """
         doc, verdict = row["doc"], row["verdict"]
-        belongs(all(verdict[key] == doc[key] for key in self.identity))
+        belongs(all(verdict[key] == doc[key] for key in self.identity_keys))
         self.check_record(doc, verdict)
         return self.row_metrics(doc, verdict)
 
-    def unfounded(self, row: Row) -> str | None:
+    def record_problem(self, row: KeptRow) -> str | None:
         """Say what of a record does not follow from the responses, if anything."""
         verdict = row["verdict"]
-        for key, value in self.rebuilt(row["doc"], row["responses"], verdict).items():
+        for key, value in self.rebuild_record(row["doc"], row["responses"], verdict).items():
             if verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
@@ -176,7 +181,7 @@ def judged_benchmark(
     scoring: Mapping[str, Any] | None = None,
     prompts: Path | None = None,
     optional: str = "",
-    unchanged: tuple[str, ...] = (),
+    unaffected_scores: tuple[str, ...] = (),
     **parts: Any,
 ) -> Benchmark:
     """Declare a benchmark whose responses a judge decides about.
@@ -189,7 +194,7 @@ def judged_benchmark(
         scoring: Other fields of `Scoring`.
         prompts: The folder of the judge's prompts, for benchmarks outside this package.
         optional: The kind of question that people may leave out.
-        unchanged: The scores that no answer of people changes.
+        unaffected_scores: The scores that no answer of people changes.
         **parts: Other fields of `Benchmark`.
     """
     method = method_of({})
@@ -198,32 +203,32 @@ def judged_benchmark(
         # Only the judge needs the pages, and results have no path to them.
         return method_of({**result.metadata, "knowledge": None})
 
-    def recount(task: TaskResult, rows: Rows) -> Recount:
+    def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
         of_task = method_of_run(task)
-        return Recount(of_task.recount, of_task.unfounded)
+        return Rescorer(of_task.rescore_row, of_task.record_problem)
 
     def items(result: TaskResult, sample: Sample) -> list[Item]:
         response = next(iter(responses_of(sample)), "")
-        return method_of_run(result).items(sample["doc"], verdict_of(sample), response)
+        return method_of_run(result).people_items(sample["doc"], verdict_of(sample), response)
 
     def change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str, Any]:
         texts = [answers.get(item.id, SKIP) for item in items(result, sample)]
         of_task = method_of_run(result)
-        return as_verdict(of_task.relabelled(sample["doc"], verdict_of(sample), texts))
+        return verdict_fields(of_task.relabel_record(sample["doc"], verdict_of(sample), texts))
 
-    relabel = relabelling(items, change, recount, optional=optional)
+    relabel = make_relabel(items, change, recount, optional=optional)
 
     scores = tuple(method.scores)
     return Benchmark(
         kind=method.name,
         scoring=Scoring(scores, (headline,), keep_verdict, recount, **(scoring or {})),
         judging=JudgeRole(method_of, tuple(steps), prompts),
-        people=People(tuple(questions), items, relabel, unchanged=unchanged),
+        people=People(tuple(questions), items, relabel, unaffected_scores=unaffected_scores),
         **parts,
     )
 
 
-def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:
+def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:
     """Return every score that has a standard error, as JSON. What is not defined is null.
 
     Args:
@@ -243,7 +248,7 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
         value = score.aggregation.value(values)
         stderr = score.aggregation.stderr(values)
         if score.aggregation.interval is None:
-            ends = interval_of(score.measure, value, stderr, len(values))
+            ends = confidence_interval(score.value_range, value, stderr, len(values))
         else:
             ends = score.aggregation.interval(values)
         figure = {"value": defined(value), "stderr": defined(stderr), "interval": ends}
@@ -256,7 +261,7 @@ def figures_of(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> Js
     return figures
 
 
-def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
+def figures_table(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     """Return a table of the figures in a summary, and notes of the counts beside them.
 
     Args:
@@ -268,10 +273,10 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     for name, entry in summary.items():
         score = find_score(scores, name)
         if score is not None and isinstance(entry, Mapping) and "value" in entry:
-            value = score.write(entry["value"])
-            interval = score.between(*entry["interval"]) if entry["interval"] else "-"
-            bounds = [score.write(entry[end]) for end in ("worst", "best") if end in entry]
-            label = replace(score, label=score.label or name).titled
+            value = score.format_value(entry["value"])
+            interval = score.format_interval(*entry["interval"]) if entry["interval"] else "-"
+            bounds = [score.format_value(entry[end]) for end in ("worst", "best") if end in entry]
+            label = replace(score, label=score.label or name).title_with_unit
             rows.append((label, value, interval, str(entry["rows"]), " / ".join(bounds)))
         elif entry:
             counts = entry
@@ -283,12 +288,12 @@ def table_of(summary: Mapping[str, Any], scores: Sequence[Score]) -> Table:
     return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
 
 
-def count(reasons: Iterable[str | None]) -> dict[str, int]:
+def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:
     """Return how often each reason is given, the commonest first; None is no reason."""
     return dict(Counter(reason for reason in reasons if reason is not None).most_common())
 
 
-def in_their_places(
+def ask_where_present(
     subjects: Sequence[Subject | None], ask: Callable[[list[Subject]], Iterable[Reply]]
 ) -> list[Reply | None]:
     """Ask about the subjects that are not None, all at once.

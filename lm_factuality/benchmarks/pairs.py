@@ -17,8 +17,14 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_factuality.benchmarks.declaration import Benchmark, Sample, Samples, Score, undeclared
-from lm_factuality.benchmarks.rows import SampleRow, Scored, finite
+from lm_factuality.benchmarks.declaration import (
+    Benchmark,
+    Sample,
+    SampleDisplay,
+    Score,
+    undeclared_score,
+)
+from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, with_finite_numbers
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
@@ -29,23 +35,23 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class RunPair:
+class PairedDifference:
     """A score of model A minus that of model B."""
 
-    a: float
-    b: float
+    score_a: float
+    score_b: float
     difference: float
 
     stderr: float | None
     """None below two clusters."""
 
-    p: float | None
+    p_value: float | None
     """None below two clusters."""
 
-    n: int
+    shared_rows: int
     """The rows that both models have a score on."""
 
-    adjusted: float | None = None
+    adjusted_p_value: float | None = None
     """The p-value corrected for its table."""
 
     @property
@@ -66,7 +72,7 @@ class RunPair:
 
 
 @contextmanager
-def reading(result: TaskResult, sample: Sample) -> Iterator[None]:
+def sample_errors(result: TaskResult, sample: Sample) -> Iterator[None]:
     """Turn what a benchmark raises about a sample into a DataError that names the sample."""
     try:
         yield
@@ -77,33 +83,39 @@ def reading(result: TaskResult, sample: Sample) -> Iterator[None]:
         ) from error
 
 
-def row_of(result: TaskResult, samples: Samples, sample: Sample) -> SampleRow:
+def sample_row_of(result: TaskResult, samples: SampleDisplay, sample: Sample) -> SampleRow:
     """Return a sample as its benchmark shows it.
 
     Raises:
         DataError: It is not a sample of this task.
     """
-    with reading(result, sample):
-        return finite(samples.row(result, sample))
+    with sample_errors(result, sample):
+        return with_finite_numbers(samples.make_row(result, sample))
 
 
-def compared_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
+def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
     """Return the scores among ``names`` that are compared, those that tables show first.
 
     A score of which neither higher nor lower is better is not compared. Neither is one without a
     measure, such as log-probabilities per token: two models' tokens are not the same.
     """
-    compared = benchmark.page.samples.compared if benchmark.page.samples else undeclared
+    compared = (
+        benchmark.page.samples.find_extra_score if benchmark.page.samples else undeclared_score
+    )
     scores = []
-    for score in benchmark.shown:
-        if score.name in names and score.measure is not None and score.higher is not None:
+    for score in benchmark.table_scores:
+        if (
+            score.name in names
+            and score.value_range is not None
+            and score.higher_is_better is not None
+        ):
             scores.append(score)
-    for name in sorted(set(names) - {score.name for score in benchmark.shown}):
-        scores.append(compared(name) or undeclared(name))
+    for name in sorted(set(names) - {score.name for score in benchmark.table_scores}):
+        scores.append(compared(name) or undeclared_score(name))
     return scores
 
 
-def compare(one: Scored, other: Scored, score: Score) -> RunPair | None:
+def paired_difference(one: ScoredRows, other: ScoredRows, score: Score) -> PairedDifference | None:
     """Compare two models, or return None if no row or no score is defined for both.
 
     Raises:
@@ -118,24 +130,24 @@ def compare(one: Scored, other: Scored, score: Score) -> RunPair | None:
         clusters = np.unique(clusters[shared], return_inverse=True)[1]
     if not len(a):
         return None
-    value = value_of(score, a.shape[1])
+    value = score_of_sums(score, a.shape[1])
     score_a, score_b = value(a.sum(axis=0).tolist()), value(b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
     stderr = _stderr(_adds(a, clusters, value) - _adds(b, clusters, value))
-    return RunPair(
+    return PairedDifference(
         score_a,
         score_b,
         score_a - score_b,
         stderr,
-        p=None if stderr is None else _p(a, b, clusters, value),
-        n=len(a),
+        p_value=None if stderr is None else _p(a, b, clusters, value),
+        shared_rows=len(a),
     )
 
 
-def compare_all(
-    models: Mapping[Key, Scored], score: Score, metrics: Mapping[Key, Mapping[str, float]]
-) -> dict[tuple[Key, Key], RunPair]:
+def compare_all_models(
+    models: Mapping[Key, ScoredRows], score: Score, metrics: Mapping[Key, Mapping[str, float]]
+) -> dict[tuple[Key, Key], PairedDifference]:
     """Compare every pair of models that have rows in common.
 
     Args:
@@ -149,35 +161,35 @@ def compare_all(
         condition = score.comparable_if_equal
         if metrics[one].get(condition) != metrics[other].get(condition):
             continue
-        pair = compare(models[one], models[other], score)
+        pair = paired_difference(models[one], models[other], score)
         if pair is not None:
             pairs[one, other] = pair
-    return adjusted(pairs)
+    return adjust_p_values(pairs)
 
 
-def adjusted(pairs: Mapping[Key, RunPair]) -> dict[Key, RunPair]:
+def adjust_p_values(pairs: Mapping[Key, PairedDifference]) -> dict[Key, PairedDifference]:
     """Correct p-values by Holm's method for the number of pairs that have one."""
-    values = {key: pair.p for key, pair in pairs.items() if pair.p is not None}
+    values = {key: pair.p_value for key, pair in pairs.items() if pair.p_value is not None}
     corrected = dict(zip(values, holm(list(values.values())), strict=True))
-    return {key: replace(pair, adjusted=corrected.get(key)) for key, pair in pairs.items()}
+    return {key: replace(pair, adjusted_p_value=corrected.get(key)) for key, pair in pairs.items()}
 
 
-def stderr_of(model: Scored, score: Score) -> float | None:
+def score_stderr(model: ScoredRows, score: Score) -> float | None:
     """Return the standard error of one model's score, or None below two clusters."""
     if not model.rows:
         return None
-    value = value_of(score, model.counts.shape[1])
+    value = score_of_sums(score, model.counts.shape[1])
     return _stderr(_adds(model.counts, model.clusters, value))
 
 
-def value_of(score: Score, width: int) -> Value:
+def score_of_sums(score: Score, width: int) -> Value:
     """Return how a score follows from its sums; the result is NaN where it is not defined."""
     if width == 2:
         return lambda sums: ratio(sums[0], sums[1])
     return lambda sums: score.aggregation.value([sums])
 
 
-def written(pair: RunPair, score: Score) -> tuple[str, str, str, str, str]:
+def format_difference(pair: PairedDifference, score: Score) -> tuple[str, str, str, str, str]:
     """Write a pair as tables show it.
 
     Returns:
@@ -190,8 +202,8 @@ def written(pair: RunPair, score: Score) -> tuple[str, str, str, str, str]:
     return (
         _shown(score, pair.difference, "+"),
         interval,
-        _shown_p(pair.p),
-        _shown_p(pair.adjusted),
+        _shown_p(pair.p_value),
+        _shown_p(pair.adjusted_p_value),
         _shown(score, pair.detectable, ""),
     )
 
@@ -199,7 +211,9 @@ def written(pair: RunPair, score: Score) -> tuple[str, str, str, str, str]:
 def _shown(score: Score, value: float | None, sign: str) -> str:
     if value is None:
         return ""
-    return format(round(score.times * value, score.digits) + 0.0, f"{sign}.{score.digits}f")
+    return format(
+        round(score.display_factor * value, score.decimals) + 0.0, f"{sign}.{score.decimals}f"
+    )
 
 
 def _shown_p(p: float | None) -> str:

@@ -21,7 +21,7 @@ class SampleRow:
     """What a model made of a row."""
 
     key: str
-    """The same for every model (see `key_of`)."""
+    """The same for every model (see `row_key`)."""
 
     cluster: str
     """What rows are drawn by."""
@@ -43,13 +43,13 @@ class SampleRow:
     detail: Mapping[str, Any]
     """What this model made of the texts."""
 
-    parts: Mapping[str, Counts] = field(default_factory=dict)
+    score_counts: Mapping[str, Counts] = field(default_factory=dict)
     """The row's part in each score that is compared: (value times weight, weight), or counts of
     (true alarms, false alarms, missed, passed)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ScoredRows:
     """The parts of a model in one score."""
 
     rows: Mapping[str, tuple[str, Counts]]
@@ -68,29 +68,29 @@ class Scored:
         return np.unique([cluster for cluster, _ in self.rows.values()], return_inverse=True)[1]
 
 
-def scored_rows(rows: Iterable[SampleRow]) -> dict[str, Scored]:
+def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
     """Return what the rows of a run contribute to each score."""
     parts: dict[str, dict[str, tuple[str, Counts]]] = {}
     for row in rows:
-        for score, counts in row.parts.items():
+        for score, counts in row.score_counts.items():
             parts.setdefault(score, {})[row.key] = (row.cluster, counts)
-    return {score: Scored(rows_of_score) for score, rows_of_score in parts.items()}
+    return {score: ScoredRows(rows_of_score) for score, rows_of_score in parts.items()}
 
 
-def key_of(sample: Mapping[str, Any], *texts: str) -> str:
+def row_key(sample: Mapping[str, Any], *texts: str) -> str:
     """Return a key for the row of a sample, from its number and the texts that make it up."""
     content = json.dumps([sample["doc_id"], *texts], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def mean_part(value: Any, weight: float = 1.0) -> Counts:
+def mean_counts(value: Any, weight: float = 1.0) -> Counts:
     return float(value) * weight, weight
 
 
-def mean_parts(sample: Mapping[str, Any], scores: Iterable[Any]) -> dict[str, Counts]:
+def mean_counts_of_scores(sample: Mapping[str, Any], scores: Iterable[Any]) -> dict[str, Counts]:
     """Return what a sample adds to each of the declared scores that tables show and it has."""
     names = [score.name for score in scores if score.label]
-    return {name: mean_part(sample[name]) for name in names if sample.get(name) is not None}
+    return {name: mean_counts(sample[name]) for name in names if sample.get(name) is not None}
 
 
 def snippet(text: str, most: int = 90) -> str:
@@ -99,7 +99,7 @@ def snippet(text: str, most: int = 90) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def finite(row: SampleRow) -> SampleRow:
+def with_finite_numbers(row: SampleRow) -> SampleRow:
     """Return the row with None in place of numbers that are not finite.
 
     No page and no score can hold those.
@@ -110,15 +110,17 @@ def finite(row: SampleRow) -> SampleRow:
     for text in (row.key, row.cluster, row.title, *row.facets):
         if not isinstance(text, str):
             raise TypeError(f"found {repr(text)[:60]}, expected a text")
-    if not all(row.parts.values()):
+    if not all(row.score_counts.values()):
         raise TypeError("a score without counts")
     parts = {
-        name: counts for name, counts in row.parts.items() if None not in map(number_of, counts)
+        name: counts
+        for name, counts in row.score_counts.items()
+        if None not in map(number_of, counts)
     }
-    sound = {name: finite_values(getattr(row, name)) for name in ("doc", "detail", "margin")}
-    return replace(row, **sound, parts=parts)
+    sound = {name: finite_json(getattr(row, name)) for name in ("doc", "detail", "margin")}
+    return replace(row, **sound, score_counts=parts)
 
 
-def finite_values(value: Any) -> Any:
+def finite_json(value: Any) -> Any:
     """Return what JSON makes of a value, with None in place of numbers that are not finite."""
     return json.loads(json.dumps(value), parse_constant=lambda constant: None)

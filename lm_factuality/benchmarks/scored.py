@@ -1,6 +1,6 @@
 """A benchmark without a judge in one call: the model answers, and a function scores each answer.
 
-`scored` declares the benchmark, and `ScoredTask` is the base of its lm_eval task.
+`scored_benchmark` declares the benchmark, and `ScoredTask` is the base of its lm_eval task.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
-    Recount,
-    Row,
-    Rows,
+    KeptRow,
+    KeptRows,
+    Rescorer,
     Sample,
     Score,
     Scoring,
-    bounds_of,
+    worst_and_best_of,
 )
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, JsonObject
@@ -27,7 +27,7 @@ from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 from lm_factuality.scores.statistics import Aggregation, Outcome, how_many
 
 
-def scored(
+def scored_benchmark(
     score: Score, value: Callable[[Doc, str], float | str], cluster: str, **parts: Any
 ) -> Benchmark:
     """Declare a benchmark in which a function scores each answer.
@@ -38,14 +38,14 @@ def scored(
         cluster: The column of the data by which the standard error is clustered.
         **parts: Other fields of `Benchmark`, such as ``kind`` and ``title``.
     """
-    measure = score.measure or ACCURACY
-    ends = (measure.low, measure.high) if score.higher else (measure.high, measure.low)
+    measure = score.value_range or ACCURACY
+    ends = (measure.low, measure.high) if score.higher_is_better else (measure.high, measure.low)
 
-    def keep(sample: Sample) -> Row:
+    def keep(sample: Sample) -> KeptRow:
         (answer,) = texts(sample["filtered_resps"])
         return {"doc": sample["doc"], "answer": answer}
 
-    def row_metrics(row: Row) -> JsonObject:
+    def row_metrics(row: KeptRow) -> JsonObject:
         answer = without_thinking(row["answer"])
         outcome = UNFINISHED if answer is None else value(row["doc"], row["answer"])
         is_unscored = isinstance(outcome, str)
@@ -55,15 +55,15 @@ def scored(
         )
         return {
             score.name: None if is_unscored else best,
-            **bounds_of(score.name, worst, best),
+            **worst_and_best_of(score.name, worst, best),
             "unscored": outcome if is_unscored else None,
         }
 
-    def recount(task: TaskResult, rows: Rows) -> Recount:
-        return Recount(row_metrics)
+    def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
+        return Rescorer(row_metrics)
 
-    unscored = Score("unscored", Aggregation(how_many), higher=False)
-    scores = (score, *score.bounds(), unscored)
+    unscored = Score("unscored", Aggregation(how_many), higher_is_better=False)
+    scores = (score, *score.worst_and_best(), unscored)
     return Benchmark(scoring=Scoring(scores, (score.name,), keep, recount), **parts)
 
 
@@ -95,5 +95,5 @@ class ScoredTask(SuiteTask):
         return documents
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
-        recount: Recount = self.declared.scoring.recount(None, ())
+        recount: Rescorer = self.declared.scoring.make_rescorer(None, ())
         return recount.row_metrics({"doc": doc, "answer": results[0]})

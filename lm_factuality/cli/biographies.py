@@ -31,12 +31,12 @@ def page(
     list) go to the next response and to the previous one.
     """
     from lm_factuality.benchmarks.biographies.method import AmbigBio
-    from lm_factuality.benchmarks.biographies.types import from_record, read_verdicts
+    from lm_factuality.benchmarks.biographies.types import biography_from_record, read_verdicts
     from lm_factuality.benchmarks.biographies.viewer import build_page
 
     # Verdicts on long-form answers have no scores of their own, and nothing was linked.
     records = [
-        {**AmbigBio().record(from_record(record)), "linking": "none", **record}
+        {**AmbigBio().make_record(biography_from_record(record)), "linking": "none", **record}
         for record in read_verdicts(verdicts)
     ]
     settings = {(record["protocol"], record["linking"]) for record in records}
@@ -83,14 +83,14 @@ def cite(
     """
     from judges.inference import load_entailment
     from lm_factuality.benchmarks.biographies.citations import (
-        find_splitter,
+        citation_record,
         judge_citations,
+        sentence_splitter,
         summarise_citations,
-        to_record,
     )
     from lm_factuality.benchmarks.biographies.generations import read_generations
 
-    split = find_splitter(sentences)
+    split = sentence_splitter(sentences)
     responses = read_generations(generations)
     entailment = load_entailment(nli)
     judged = judge_citations(responses, entailment, protocol, split)
@@ -101,7 +101,7 @@ def cite(
         "sentences": sentences,
         "generations": [path.name for path in generations],
     }
-    lines = (json.dumps(to_record(response), ensure_ascii=False) for response in judged)
+    lines = (json.dumps(citation_record(response), ensure_ascii=False) for response in judged)
     write_lines(out / "citations.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": about})
     _print_citations(summary, about)
@@ -150,7 +150,7 @@ def retrieve(
     index build' makes indexes: the paper's is --kind dense with GTR, over Wikipedia in passages of
     100 words. A name without any passage is left out, and named in the file under "about".
     """
-    from lm_factuality.benchmarks.biographies.generations import query_of, read_names
+    from lm_factuality.benchmarks.biographies.generations import question_about, read_names
     from lm_factuality.retrieval.build import open_index
 
     if k < 1:
@@ -159,11 +159,11 @@ def retrieve(
     passages = open_index(index)
     rows = []
     without = []
-    hits_by_name = passages.retrieve([query_of(name) for name in asked], k)
+    hits_by_name = passages.retrieve([question_about(name) for name in asked], k)
     for name, hits in zip(asked, hits_by_name, strict=True):
         docs = [{**asdict(hit.passage), "score": hit.score} for hit in hits]
         if docs:
-            rows.append({"question": query_of(name), "name": name, "docs": docs})
+            rows.append({"question": question_about(name), "name": name, "docs": docs})
         else:
             without.append(name)
     if not rows:

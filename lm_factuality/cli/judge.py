@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from lm_factuality.ground.command_line import App, one_of
 from lm_factuality.ground.console import print_table, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -39,15 +39,15 @@ MaxCost = Annotated[
 
 
 def _task_names() -> Collection[str]:
-    from lm_factuality.benchmarks import generation_names
+    from lm_factuality.benchmarks import judged_benchmark_names
 
-    return generation_names()
+    return judged_benchmark_names()
 
 
 def _setting_names() -> Collection[str]:
-    from lm_factuality.benchmarks.certified import all_settings
+    from lm_factuality.benchmarks.certified import certifiable_settings
 
-    return all_settings()
+    return certifiable_settings()
 
 
 @app.command()
@@ -88,10 +88,10 @@ def judge(
     Answers that the judge gave before are not asked for again: an interrupted command, given again,
     resumes where it ended.
     """
-    from judges.certificates import find_certificate
+    from judges.certificates import find_certificates
     from judges.judge import Judge
     from lm_factuality.benchmarks import find_benchmark
-    from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.ground.files import write_json, write_lines
     from lm_factuality.harness.generation import read_generations as read_samples
     from lm_factuality.harness.generation import refuse_unable
@@ -105,13 +105,13 @@ def judge(
         docs, responses = read_samples(samples, generation)
     else:
         read = read_generations(generations or ())
-        docs = [to_doc(response) for response in read]
+        docs = [generation_to_doc(response) for response in read]
         responses = [(response.output,) for response in read]
     with Judge.open(config, store) as opened:
         if dry_run:
-            print_plans(task, config.name, generation.plan(opened, docs, responses))
+            print_plans(task, config.name, generation.plan_questions(opened, docs, responses))
             return
-        certificate = find_certificate(opened)
+        certificate = find_certificates(opened)
         verdicts = generation.judge(opened, docs, responses)
         usage = opened.usage
     summary = generation.summarise(docs, verdicts)
@@ -123,20 +123,20 @@ def judge(
         "judge_certificate": certificate,
         **({"caution": caution} if caution else {}),
         "samples": [path.name for path in samples or generations or ()],
-        **getattr(generation, "about", {}),
+        **getattr(generation, "recorded_settings", {}),
     }
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": about})
 
-    columns, rows, table_notes = generation.table(summary)
+    columns, rows, table_notes = generation.summary_table(summary)
     notes = [
         *table_notes,
         f"Judge {config.name}: {usage.stored} answers were on disk, {usage.calls} calls, {usage}.",
     ]
     benchmark = find_benchmark(task)
     if benchmark:
-        steps = benchmark.certified({**about, "judge_config": about["judge"]})
+        steps = benchmark.certification_statuses({**about, "judge_config": about["judge"]})
         notes += [f"{step.step}: {step.text}." for step in steps]
     if usage.errors:
         notes.append(f"{usage.errors} requests got no answer: the same command asks them again.")
@@ -145,7 +145,7 @@ def judge(
     print_table(f"{task}, judged by {config.name}", columns, rows, notes)
     sys.stdout.write(f"Written to {out / 'metrics.json'} and verdicts.jsonl beside it\n")
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
-        raise BackendDown(
+        raise BackendDownError(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0]['unscored']}"
         )
 
@@ -160,11 +160,11 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
 
 def _find_generation(task: str, metadata: str, are_generations: bool) -> "JudgedMethod":
     """Return how a task's generations are judged, with the settings given."""
-    from lm_factuality.benchmarks import find_generation
+    from lm_factuality.benchmarks import find_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
     settings = _read_metadata(metadata)
-    known = {*getattr(find_generation(task), "about", ())} - {"knowledge_identity"}
+    known = {*getattr(find_judged_method(task), "recorded_settings", ())} - {"knowledge_identity"}
     unknown = settings.keys() - known
     if unknown:
         raise ConfigError(
@@ -173,7 +173,7 @@ def _find_generation(task: str, metadata: str, are_generations: bool) -> "Judged
         )
     if are_generations and task != AmbigBio.name:
         raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    method: JudgedMethod = find_generation(task, settings)
+    method: JudgedMethod = find_judged_method(task, settings)
     return method
 
 
@@ -272,43 +272,45 @@ def certify(
     same judge (backend, model, decoding, prompts) attach the newest certificate of each setting to
     their results. Only certificates measured on published data are kept for this.
     """
-    from judges.certificates import save_certificate, to_certificate
+    from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
-    from lm_factuality.benchmarks.certifiable import Wanted
-    from lm_factuality.benchmarks.certified import all_settings
+    from lm_factuality.benchmarks.certifiable import CertifyOptions
+    from lm_factuality.benchmarks.certified import certifiable_settings
 
     config = load_judge_config(judge)
-    settings = all_settings()
+    settings = certifiable_settings()
     if setting:
         chosen = settings[setting]
     else:
         chosen = next(each for each in settings.values() if each.is_default(config))
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
-    wanted = Wanted(data_dir, tuple(data or ()), sample, rows, claims)
+    wanted = CertifyOptions(data_dir, tuple(data or ()), sample, rows, claims)
     for name in ("files", "sample", "rows", "claims"):
-        if getattr(wanted, name) and name not in chosen.takes:
+        if getattr(wanted, name) and name not in chosen.accepted_options:
             able = [
-                certifiable.name for certifiable in settings.values() if name in certifiable.takes
+                certifiable.name
+                for certifiable in settings.values()
+                if name in certifiable.accepted_options
             ]
             option = "--data" if name == "files" else f"--{name}"
             raise ConfigError(
                 f"{option} is not for --setting {chosen.name}, but for {', '.join(able)}"
             )
-    trial = chosen.open(wanted)
+    trial = chosen.open_trial(wanted)
     with Judge.open(config, store=store) as opened:
         if dry_run:
-            plan = opened.rehearse(trial.ask)
+            plan = opened.plan(trial.ask)
             print_plans(str(trial.data["file"]), config.name, [(chosen.name, plan)])
             return
         measured = trial.measure(opened)
         hashes = trial.prompt_hashes(opened)
-        certificate = to_certificate(
+        certificate = make_certificate(
             opened, chosen.name, measured, prompt_hashes=hashes, data=trial.data
         )
     columns, lines, notes = trial.table(certificate, config.name)
-    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.what}", columns, lines, notes)
+    print_table(f"{trial.data['file']}, {chosen.name}: {chosen.description}", columns, lines, notes)
     for path in save_certificate(certificate, out):
         sys.stdout.write(f"Written to {path}\n")
     if not trial.data["is_published"]:
@@ -325,12 +327,12 @@ def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -
             plan.stored + plan.to_send,
             plan.stored,
             plan.to_send,
-            plan.at_most.calls,
+            plan.estimate_with_retries.calls,
             plan.estimate.prompt_tokens,
-            plan.at_most.max_completion_tokens,
+            plan.estimate_with_retries.max_completion_tokens,
         )
         estimated.append(plan.estimate.estimated_cost)
-        most.append(plan.at_most.max_cost)
+        most.append(plan.estimate_with_retries.max_cost)
         costs = (shown(estimated[-1], ".4f"), shown(most[-1], ".4f"))
         rows.append((step, *(f"{count:,}" for count in counts), *costs))
     total = "No cost: the judge's config names no prices."

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lm_factuality.benchmarks.chosen import benchmark_of, headline, suite_runs
+from lm_factuality.benchmarks.chosen import benchmark_of, headline_name, suite_runs
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import reasons_of
@@ -27,7 +27,7 @@ def print_outcome(finished: Finished) -> None:
         if run.task.metrics:
             notes = notes_of(benchmark_of(run.task), run.file, run.task)
             run_with_notes = replace(run, notes=tuple(notes))
-            groups[run.task.kind, headline(run.task)].append(run_with_notes)
+            groups[run.task.kind, headline_name(run.task)].append(run_with_notes)
     for (_, name), group in groups.items():
         sys.stdout.write("\n")
         print_table(*headline_table(benchmark_of(group[0].task), group, name))

@@ -142,7 +142,7 @@ def correct(
 
 def _print_correction(result: "TaskResult", correction: "Correction") -> None:
     """Print the corrected scores of a task beside the measured ones."""
-    from lm_factuality.benchmarks.chosen import figure, score_called
+    from lm_factuality.benchmarks.chosen import displayed_score, score_figure
     from lm_factuality.results.compare import score_cells
 
     rows = []
@@ -151,14 +151,14 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
         corrected = correction.scores.get(name)
         if corrected is None:
             continue
-        score = score_called(result.kind, name)
-        value, interval = score_cells(figure(result, name), score)
+        score = displayed_score(result.kind, name)
+        value, interval = score_cells(score_figure(result, name), score)
         row = (
             f"{result.task}, {name}",
             value,
             interval,
-            score.write(corrected.value),
-            score.between(corrected.low, corrected.high),
+            score.format_value(corrected.value),
+            score.format_interval(corrected.low, corrected.high),
             f"{corrected.weight or 0:.2f}",
             f"{corrected.labelled} of {corrected.units}",
         )
@@ -224,7 +224,7 @@ def agree(
         responses = read_responses(results, sheet_key, answers)
         benchmark = find_benchmark(sheet_key.benchmark)
         if benchmark:
-            cells += compare_responses(responses, benchmark.shown)
+            cells += compare_responses(responses, benchmark.table_scores)
         notes.append(f"{len(responses)} responses have all the answers that their scores need.")
     for table in tables_of(cells, published):
         print_table(*table)

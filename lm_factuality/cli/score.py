@@ -9,7 +9,7 @@ from typer import Option
 from lm_factuality.cli.judge import DryRun, Store, print_plans
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import interval, percent, print_table, shown
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.files import write_json, write_lines
 from lm_factuality.ground.packages import load_yaml
 
@@ -186,7 +186,7 @@ def extract(
         config = load_judge_config(judge)
         with Judge.open(config, store=store) as opened:
             if dry_run:
-                plan = opened.rehearse(lambda asked: extract_claims(asked, rows))
+                plan = opened.plan(lambda asked: extract_claims(asked, rows))
                 print_plans("FELM's claims", config.name, [("claims", plan)])
                 return
             extracted = extract_claims(opened, rows)
@@ -194,7 +194,7 @@ def extract(
             advice = (
                 "" if config.capabilities.reads_prompts else "; without a model, use --judge rules"
             )
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {config.name}: no claims of any of {len(extracted)} rows, the first:"
                 f" {extracted[0].problem}; nothing was written{advice}"
             )

@@ -20,10 +20,14 @@ from judges.verify import (
     Verification,
     verify,
 )
-from lm_factuality.benchmarks.biographies.matrix import CHOICES, TOP_LOGPROBS, read_by_logprobs
+from lm_factuality.benchmarks.biographies.matrix import (
+    TOP_LOGPROBS,
+    TRUE_FALSE,
+    judgement_from_logprobs,
+)
 from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError, reasons_of
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, reasons_of
 from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines, to_model
 
@@ -58,7 +62,7 @@ def verify_file(
 
     Raises:
         DataError: A line cannot be read. Nothing is asked then.
-        BackendDown: The judge has no verdict at all.
+        BackendDownError: The judge has no verdict at all.
     """
     expected = "expected JSONL of claim and passages"
     advice = "Nothing was asked; fix these lines and try again."
@@ -69,7 +73,7 @@ def verify_file(
     decide = _by_logprobs if config.verdicts == "logprobs" else verify
     with Judge.open(config, store=store) as judge:
         if dry_run:
-            planned = judge.rehearse(lambda asked: decide(asked, pairs))
+            planned = judge.plan(lambda asked: decide(asked, pairs))
             print_plans(path.name, config.name, [(PROMPT, planned)])
             return
         if out.is_dir():
@@ -83,7 +87,7 @@ def verify_file(
     write_lines(out, rows)
     _print_summary(verdicts, out, config.name)
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
-        raise BackendDown(
+        raise BackendDownError(
             f"judge {config.name}: nothing has a verdict, the first: {verdicts[0].reason}"
         )
 
@@ -93,7 +97,7 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
 
     This is for judges with ``verdicts: logprobs``.
     """
-    subjects = [{**pair.subject, "choices": CHOICES} for pair in pairs if not pair.problem]
+    subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in pairs if not pair.problem]
     answers = iter(
         judge.ask("verify_true_false", subjects, "verifying", samples=1, top_logprobs=TOP_LOGPROBS)
     )
@@ -103,7 +107,7 @@ def _by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
             verdicts.append(Verification(UNSCORED, None, pair.problem))
             continue
         (answer,) = next(answers)
-        reading = read_by_logprobs(answer)
+        reading = judgement_from_logprobs(answer)
         outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
         said = () if answer.text is None else (answer.text,)
         verdicts.append(Verification(outcome, reading.score, reading.reason, said))

@@ -48,7 +48,7 @@ class ModelError(FactualityError):
     """A model that cannot be scored in the way that was asked for."""
 
 
-class BackendDown(FactualityError):
+class BackendDownError(FactualityError):
     """A judge's model that cannot be reached at all, or that has used up its budget; what it
     answered before is kept."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judges.budget import Purse
+from judges.budget import SpendingLimit
 from judges.config import JudgeConfig
 from lm_factuality.ground.console import is_first_process
 from lm_factuality.harness.outputs import Rows
@@ -40,7 +40,7 @@ class EvaluationRun:
     failures: list[str] = field(default_factory=list)
     """What judges that failed said, each with the command that judges what was kept."""
 
-    purses: list[tuple[JudgeConfig, Purse]] = field(default_factory=list)
+    spending_limits: list[tuple[JudgeConfig, SpendingLimit]] = field(default_factory=list)
     """What each judge may still spend."""
 
     retrieved: Rows = field(default_factory=dict)

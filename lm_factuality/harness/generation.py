@@ -26,7 +26,7 @@ def refuse_unable(config: JudgeConfig, method: Any) -> None:
     Raises:
         ConfigError: It cannot.
     """
-    missing = [kind for kind in method.kinds if not config.capabilities.can_answer(kind)]
+    missing = [kind for kind in method.required_kinds if not config.capabilities.can_answer(kind)]
     if missing:
         raise ConfigError(
             f"judge {config.name} (backend {config.backend}) cannot {' or '.join(missing)}, which"
@@ -64,7 +64,7 @@ def read_generations(paths: Sequence[Path], method: Any) -> tuple[Docs, list[tup
             key = json.dumps(doc, sort_keys=True)
             try:
                 texts = tuple(responses_of(sample))
-                problem = method.check(doc, texts)
+                problem = method.document_problem(doc, texts)
             except ValueError as error:
                 problem = str(error)
             if key in seen:

@@ -22,12 +22,12 @@ from lm_eval.filters.selection import TakeFirstFilter
 
 from judges import LEXICAL
 from judges.backends.server import require_key
-from judges.budget import Purse
-from judges.certificates import find_certificate
+from judges.budget import SpendingLimit
+from judges.certificates import find_certificates
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from lm_factuality.ground.console import is_first_process
-from lm_factuality.ground.errors import BackendDown, ConfigError, FactualityError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, FactualityError
 from lm_factuality.ground.files import parse_json, write_lines
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.harness.context import current_run
@@ -43,11 +43,11 @@ def raise_failures() -> None:
     """Raise what judges that failed in this run said.
 
     Raises:
-        BackendDown: There are failures.
+        BackendDownError: There are failures.
     """
     failures = current_run().failures
     if failures:
-        raise BackendDown("\n".join(failures))
+        raise BackendDownError("\n".join(failures))
 
 
 class SavedGenerations(NamedTuple):
@@ -96,7 +96,7 @@ class Judging(Filter):  # type: ignore[misc]
         failure = None
         verdicts: list[Verdict]
         try:
-            with Judge.open(self.config, self.store, _purse(self.config)) as judge:
+            with Judge.open(self.config, self.store, _spending_limit(self.config)) as judge:
                 verdicts = self.generation.judge(judge, docs, responses)
                 usage = judge.usage
             self.metadata["judge_usage"] = dataclasses.asdict(usage)
@@ -113,7 +113,7 @@ class Judging(Filter):  # type: ignore[misc]
                 logger.exception("%s: an error of ours", self.generation.name)
             reason = f"the judge failed: {failure.splitlines()[0]}"
             verdicts = [
-                self.generation.unscored(doc, texts, reason)
+                self.generation.unscored_record(doc, texts, reason)
                 for doc, texts in zip(docs, responses, strict=True)
             ]
         except KeyboardInterrupt:
@@ -217,14 +217,14 @@ class JudgedTask(SuiteTask):
         self._generation, (config_of_task, about) = self.judged(config, metadata)
         self._given_settings = {
             name: metadata[name]
-            for name in getattr(self._generation, "about", ())
+            for name in getattr(self._generation, "recorded_settings", ())
             if metadata.get(name) is not None
         }
         settings = {"output_type": "generate_until", **config_of_task}
         about_judge = check_judge(self._judge_config, self._generation, self._store)
         if not self._judge:
             return TaskSettings(settings, about)
-        steps = self.declared.certified({**about, **about_judge})
+        steps = self.declared.certification_statuses({**about, **about_judge})
         about = {
             **about,
             "judge": self._judge_config.name,
@@ -266,20 +266,22 @@ def check_judge(config: JudgeConfig, generation: Any, store: Path | None) -> dic
     require_key(config)
     refuse_unable(config, generation)
     with Judge.open(config, store) as judge:
-        if certificate := find_certificate(judge):
+        if certificate := find_certificates(judge):
             about["judge_certificate"] = certificate
     return about
 
 
-def _purse(config: JudgeConfig) -> Purse:
+def _spending_limit(config: JudgeConfig) -> SpendingLimit:
     """What all judges of ``config`` may spend in this run: ``max_cost``, shared out to several
     processes."""
-    for known, purse in current_run().purses:
+    for known, spending_limit in current_run().spending_limits:
         if known == config:
-            return purse
-    purse = Purse(None if config.max_cost is None else config.max_cost / _world_size())
-    current_run().purses.append((config, purse))
-    return purse
+            return spending_limit
+    spending_limit = SpendingLimit(
+        None if config.max_cost is None else config.max_cost / _world_size()
+    )
+    current_run().spending_limits.append((config, spending_limit))
+    return spending_limit
 
 
 def _world_size() -> int:

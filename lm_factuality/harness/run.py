@@ -64,7 +64,7 @@ def run(
     Raises:
         ConfigError: A task is unknown, or an option cannot be used.
         DataError: Data cannot be read, or results cannot be written.
-        BackendDown: A judge could not be asked. Results and generations are saved.
+        BackendDownError: A judge could not be asked. Results and generations are saved.
     """
     register_models()
     sys.argv = ["lm-factuality", "run", *arguments]

@@ -156,7 +156,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
                     f"{task}: {key}: found {config[key]!r}, expected {own.get(key)!r}, which the"
                     " task is made with"
                 )
-        problems = list(self.declared.wrong_metrics(config.get("metric_list")))
+        problems = list(self.declared.metric_list_problems(config.get("metric_list")))
         if problems:
             raise ConfigError("\n".join(f"{task}: {problem}" for problem in problems))
 
@@ -193,7 +193,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
         Why rows are unscored is kept for the end of the run.
         """
-        aggregations: dict[str, Aggregation] = self.declared.aggregations(**self.families())
+        aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(
+            **self.families()
+        )
         counts = aggregations.get(UNSCORED)
         if counts is None:
             return aggregations
@@ -213,12 +215,14 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def is_shown(self, metric: str) -> bool:
         """Whether a metric is for readers, and not one of the many that stand in the results file
         beside these."""
-        score = self.declared.score(metric)
+        score = self.declared.find_score(metric)
         return metric == UNSCORED or bool(score is not None and score.label)
 
     def higher_is_better(self) -> dict[str, bool]:
         """Return for each metric whether more of it is better."""
-        directions: dict[str, bool] = self.declared.higher_is_better(tuple(self.aggregation()))
+        directions: dict[str, bool] = self.declared.higher_is_better_by_metric(
+            tuple(self.aggregation())
+        )
         return directions
 
     def download(self, dataset_kwargs: Any = None, **kwargs: Any) -> None:

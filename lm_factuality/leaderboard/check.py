@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.certified import is_published, own_hashes, wrong_certificate
+from lm_factuality.benchmarks.certifiable import as_mapping
+from lm_factuality.benchmarks.certified import (
+    certificate_problems,
+    is_on_published_data,
+    replaced_prompt_hashes,
+)
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.harness.outputs import TaskResult, number_of
@@ -147,7 +151,7 @@ def runs_are_of_one_model(evidence: Evidence, rules: Rules) -> Iterator[Refusal]
     submitted = evidence.submission.model
     for file in evidence.files:
         name = file.path.name
-        commit = mapping(file.content.get("config")).get("model_sha")
+        commit = as_mapping(file.content.get("config")).get("model_sha")
         dtype = file.dtype or submitted.dtype
         yield from _expect("MODEL_DIFFERS", name, "the dtype", dtype, submitted.dtype)
         if not commit:
@@ -183,8 +187,8 @@ def settings_are_the_rules(evidence: Evidence, rules: Rules) -> Iterator[Refusal
 def data_is_as_published(evidence: Evidence, rules: Rules) -> Iterator[Refusal]:
     """The whole published data was run, and the documents in the samples are those of the data."""
     for name, task in evidence.tasks.items():
-        limit = mapping(task.file.content.get("config")).get("limit")
-        blob = mapping(task.task.metadata.get("data")).get("git_blob")
+        limit = as_mapping(task.file.content.get("config")).get("limit")
+        blob = as_mapping(task.task.metadata.get("data")).get("git_blob")
         documents = [task.task.effective, task.task.num_samples]
         yield from _expect("LIMIT_RUN", name, "--limit", limit, None)
         yield from _expect("LIMIT_RUN", name, "documents", documents, 2 * [task.rules.documents])
@@ -246,8 +250,8 @@ def _expect(code: str, where: str, name: str, actual: Any, *expected: Any) -> It
 def _settings(evidence: TaskEvidence, rules: Rules) -> dict[str, tuple[Any, Sequence[Any]]]:
     """By name, a setting of a run and the values that it may have."""
     content, task, expected = evidence.file.content, evidence.task, evidence.rules
-    config = mapping(content.get("config"))
-    shots = mapping(content.get("n-shot")).get(task.task, task.config.get("num_fewshot"))
+    config = as_mapping(content.get("config"))
+    shots = as_mapping(content.get("n-shot")).get(task.task, task.config.get("num_fewshot"))
     settings: dict[str, tuple[Any, Sequence[Any]]] = {
         "version": (task.version, [expected.version]),
         "suite_version": (task.metadata.get("suite_version"), rules.suite_versions),
@@ -278,7 +282,7 @@ def _judge_refusals(
         problem = "judge_config with prompt_hashes is missing; run it again"
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
-    options = mapping(judge.get("options"))
+    options = as_mapping(judge.get("options"))
     coefficients = options.get("coefficients")
     yield from _expect("CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None)
     certificates = _certificates(evidence, task)
@@ -286,9 +290,9 @@ def _judge_refusals(
     for problem in _prompt_problems(judge, certificates.values(), expected_prompts):
         yield Refusal("CONFIG_DIFFERS", task.task, problem)
     for place, content in certificates.items():
-        for problem in wrong_certificate(content, judge, rules.suite_versions):
+        for problem in certificate_problems(content, judge, rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{place}: {problem}")
-    are_published = [is_published(content) for content in certificates.values()]
+    are_published = [is_on_published_data(content) for content in certificates.values()]
     if rules.certificate == "published" and not any(are_published):
         problem = "no certificate that was made on the published data"
     elif rules.certificate == "any" and not certificates:
@@ -307,8 +311,8 @@ def _certificates(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str
     certificates: dict[str, Mapping[str, Any]] = {}
     if evidence.submission.certificate is not None:
         certificates[evidence.submission.certificate] = evidence.certificate
-    for setting, content in mapping(task.metadata.get("judge_certificate")).items():
-        certificates[f"judge_certificate.{setting}"[:80]] = mapping(content)
+    for setting, content in as_mapping(task.metadata.get("judge_certificate")).items():
+        certificates[f"judge_certificate.{setting}"[:80]] = as_mapping(content)
     return certificates
 
 
@@ -323,7 +327,7 @@ def _prompt_problems(
         yield f"the judge was asked with other prompts than {', '.join(expected)}; run it again"
     certified: dict[str, str] = {}
     for content in certificates:
-        certified.update(own_hashes(content.get("identity")) or {})
+        certified.update(replaced_prompt_hashes(content.get("identity")) or {})
     for name, digest in hashes.items():
         is_replaced = name in (judge.get("prompts") or {})
         if digest != (certified if is_replaced else expected).get(name):
@@ -361,7 +365,7 @@ def _sample_refusals(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
     if samples.hash_problems:
         problem = "; ".join(samples.hash_problems[:_MOST_PROBLEMS])
         yield Refusal("SAMPLES_CHANGED", name, f"{problem}; run the task again")
-    elif mapping(evidence.file.content.get("task_hashes")).get(name) != hash_of(samples.hashes):
+    elif as_mapping(evidence.file.content.get("task_hashes")).get(name) != hash_of(samples.hashes):
         problem = "the results were made from other samples: task_hashes differs"
         yield Refusal("SAMPLES_CHANGED", name, problem)
     if samples.score_problems:

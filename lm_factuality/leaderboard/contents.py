@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.secrets import (
     secret_of_environment,
@@ -65,7 +65,7 @@ def secrets_in_file(path: Path) -> list[str]:
     if path.suffix == ".json":
         content = _parse(path.read_text(encoding="utf-8", errors="replace"))
         places += [f"{place}: {what}" for place, what in secrets_within(content)]
-        for part, value in mapping(content).items():
+        for part, value in as_mapping(content).items():
             if part not in _PROSE:
                 text = str(value).replace("\\n", "\n")
                 found = secrets_in_arguments(text)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.audit import Audit, Expected
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.audit import ExpectedRun, RequestAudit
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, beside
@@ -36,7 +36,7 @@ _LONGEST_NUMBER = 10**15
 class SampleEvidence:
     """What the samples of a task hold. It grows while they are read."""
 
-    audit: Audit
+    audit: RequestAudit
     documents: Digest
     """The documents, without outputs of the evaluated model."""
 
@@ -97,7 +97,7 @@ class SampleEvidence:
             if hash_of(text) != written:
                 self.hash_problems.append(f"{place}: its {name}_hash is not that of its {name}")
         if not self.request_problem:
-            problem = self.audit.wrong_request(sample)
+            problem = self.audit.request_problem(sample)
             self.request_problem = f"{place}: {problem}" if problem else ""
 
 
@@ -159,7 +159,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
             certificate = parse_json(text)
         except (OSError, ValueError, RecursionError):
             pass  # A check says that it is no certificate.
-    return Evidence(submission, files, tasks, file_refusals, mapping(certificate))
+    return Evidence(submission, files, tasks, file_refusals, as_mapping(certificate))
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
@@ -210,7 +210,7 @@ def read_task_samples(
     if benchmark is None:
         problem = f"is of the benchmark {task.kind[:40]!r}, which is not installed here"
         raise Refused(Refusal("SAMPLES_INVALID", task.task, f"{problem}; install its package"))
-    expected = Expected(
+    expected = ExpectedRun(
         metadata=rules.metadata,
         generation_kwargs=rules.generation_kwargs,
         repeats=rules.repeats,
@@ -271,7 +271,7 @@ def _draw_problem(key_path: Path, task: TaskResult) -> str:
 
 def _prompt_of(sample: Mapping[str, Any]) -> str:
     """The first prompt of a sample. That of a chat server is in a list of one."""
-    first = mapping(next(iter(mapping(sample.get("arguments")).values()), None))
+    first = as_mapping(next(iter(as_mapping(sample.get("arguments")).values()), None))
     prompt = first.get("arg_0", "")
     return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import ConfigError, DataError, listed, refuse
 from lm_factuality.ground.files import sha256_of, whole_folder, write_json
 from lm_factuality.harness.outputs import ResultsFile
@@ -182,7 +182,7 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
 
 def _measured_revision(file: ResultsFile) -> str:
     """The commit that lm_eval knows, the hash of a local checkpoint, or an empty text."""
-    commit = str(mapping(file.content.get("config")).get("model_sha"))
+    commit = str(as_mapping(file.content.get("config")).get("model_sha"))
     if _COMMIT.fullmatch(commit):
         return commit
     folder = Path(file.model)

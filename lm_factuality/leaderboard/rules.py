@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.settings import Strict, Text, read_settings
 from lm_factuality.ground.suite import configs_folder, read_config
@@ -120,9 +120,9 @@ def read_rules(name: str, folder: Path | None = None) -> Rules:
             f" {', '.join(names)}"
         )
     path = rules_folder(folder) / f"{name}.yaml"
-    content = mapping(read_config(path))
-    tasks = mapping(content.get("tasks"))
-    named = {task: {**mapping(settings), "task": task} for task, settings in tasks.items()}
+    content = as_mapping(read_config(path))
+    tasks = as_mapping(content.get("tasks"))
+    named = {task: {**as_mapping(settings), "task": task} for task, settings in tasks.items()}
     rules = read_settings(Rules, {**content, "name": name, "tasks": named}, str(path))
     if not rules.headlines:
         raise ConfigError(f"{path}: ranks nothing: no task has a headline")

@@ -14,7 +14,7 @@ import numpy as np
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import Score, ScoreRange
-from lm_factuality.benchmarks.pairs import row_of, value_of
+from lm_factuality.benchmarks.pairs import sample_row_of, score_of_sums
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import sha256_of
@@ -86,12 +86,12 @@ def correct(result: TaskResult, key_file: Path, label_files: Sequence[Path]) -> 
         names.update(sample.judged, sample.people or ())
     scores: dict[str, Corrected] = {}
     without: dict[str, str] = {}
-    for name in sorted(names & result.metrics.keys() - set(benchmark.people.unchanged)):
-        score = benchmark.score(name)
-        if score is None or score.measure is None:
+    for name in sorted(names & result.metrics.keys() - set(benchmark.people.unaffected_scores)):
+        score = benchmark.find_score(name)
+        if score is None or score.value_range is None:
             continue
         try:
-            scores[name] = _correct_score(score, score.measure, name, run)
+            scores[name] = _correct_score(score, score.value_range, name, run)
         except NotCorrectedError as error:
             without[name] = str(error)
     return Correction(
@@ -123,7 +123,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     left_out: Counter[str] = Counter()
     units = units_of_run(result, key.sources[source].model)
     for unit, sample in zip(units, read_samples(result.samples), strict=True):
-        row = row_of(result, shown, sample)
+        row = sample_row_of(result, shown, sample)
         is_asked = bool(unit.items)
         labelled_sample = None
         if not is_asked:
@@ -135,8 +135,8 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
             left_out[_UNDECIDED] += labelled_sample is None
         parts = None
         if labelled_sample is not None:
-            labelled_row = row_of(result, shown, labelled_sample)
-            parts = {**labelled_row.parts, **shown.sums(labelled_sample)}
+            labelled_row = sample_row_of(result, shown, labelled_sample)
+            parts = {**labelled_row.score_counts, **shown.pooled_counts(labelled_sample)}
         samples.append(
             LabelledSample(
                 cluster=unit.cluster,
@@ -144,7 +144,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
                 stratum=f"{is_asked} {unit.stratum(key.stratify)}",
                 weight=weights.get(unit.key, 1.0),
                 is_asked=is_asked,
-                judged={**row.parts, **shown.sums(sample)},
+                judged={**row.score_counts, **shown.pooled_counts(sample)},
                 people=parts,
             )
         )
@@ -194,7 +194,7 @@ def _correct_score(score: Score, measure: ScoreRange, name: str, run: LabelledRu
         strata=np.unique(strata, return_inverse=True)[1],
         weights=np.array([sample.weight for sample in samples]),
     )
-    estimated = estimate(units, value_of(score, len(zeros)), measure.low, measure.high)
+    estimated = estimate(units, score_of_sums(score, len(zeros)), measure.low, measure.high)
     if estimated is None:
         raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
     return Corrected(

@@ -97,7 +97,7 @@ def compare_responses(
                 continue
             for side, column in zip(("people", "judge"), zip(*pairs, strict=True), strict=True):
                 measure = Measure(sum(column) / len(column), None, None, len(column))
-                form = (int(score.times), score.digits)
+                form = (int(score.display_factor), score.decimals)
                 yield AgreementCell("means", (model, side), score.label, measure, *form)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
 from lm_factuality.benchmarks.asked import SKIP, Item, Option, People, Question, Unit
-from lm_factuality.benchmarks.declaration import Samples
-from lm_factuality.benchmarks.pairs import reading, row_of
+from lm_factuality.benchmarks.declaration import SampleDisplay
+from lm_factuality.benchmarks.pairs import sample_errors, sample_row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
 from lm_factuality.ground.files import sha256_of, write_json, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
@@ -119,13 +119,13 @@ def _pool_of_data(paths: Sequence[Path]) -> Pool:
     """Read rows of data files, such as FACTOR's; of a folder its first CSV file."""
     units: list[Unit] = []
     sources = []
-    benchmark = next(each for each in all_benchmarks() if each.people and each.people.data)
+    benchmark = next(each for each in all_benchmarks() if each.people and each.people.read_units)
     people = benchmark.people
     assert people is not None
-    assert people.data is not None
+    assert people.read_units is not None
     for number, path in enumerate(paths):
         table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
-        units += [replace(unit, source=number) for unit in people.data(table)]
+        units += [replace(unit, source=number) for unit in people.read_units(table)]
         sources.append(SheetSource(str(table), sha256_of(table)))
     return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
 
@@ -158,13 +158,13 @@ def _pool_of_runs(files: Sequence[ResultsFile], task: str | None) -> Pool:
     return Pool(result.kind, asked[0].questions, tuple(sources), tuple(units))
 
 
-def asked_about(result: TaskResult) -> tuple[People, Samples] | None:
+def asked_about(result: TaskResult) -> tuple[People, SampleDisplay] | None:
     """Return how people are asked about the samples of a task, and how reports show these.
 
     It is None of a task whose samples people cannot be asked about.
     """
     benchmark = find_benchmark(result.kind)
-    if benchmark is None or benchmark.people is None or benchmark.people.data is not None:
+    if benchmark is None or benchmark.people is None or benchmark.people.read_units is not None:
         return None
     shown = benchmark.page.samples
     return (benchmark.people, shown) if shown and result.samples else None
@@ -182,15 +182,15 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     if asked is None or result.samples is None:
         raise DataError(f"{result.task}: has no samples that people can be asked about")
     people, shown = asked
-    outcomes = dict(zip(("right", "wrong", "unscored", "none"), shown.outcomes, strict=True))
+    outcomes = dict(zip(("right", "wrong", "unscored", "none"), shown.outcome_labels, strict=True))
     for sample in read_samples(result.samples):
-        row = row_of(result, shown, sample)
-        with reading(result, sample):
+        row = sample_row_of(result, shown, sample)
+        with sample_errors(result, sample):
             items = tuple(people.items(result, sample))
         strata = {
             "model": model,
             "verdict": outcomes[row.outcome],
-            shown.facet.lower(): " + ".join(row.facets),
+            shown.facet_label.lower(): " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, strata)
 

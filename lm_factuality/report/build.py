@@ -13,12 +13,12 @@ from markupsafe import Markup
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import Stated
+from lm_factuality.benchmarks.certifiable import CertificationStatus
 from lm_factuality.benchmarks.chosen import (
-    Chosen,
     Entry,
     Model,
-    newest,
+    ReportRuns,
+    newest_runs,
     scores_section,
     suite_runs,
 )
@@ -60,7 +60,7 @@ class ReportPage:
     scripts: tuple[str, ...] = ()
 
 
-def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> Chosen:
+def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality report") -> ReportRuns:
     """Write the report of all results below ``paths`` into the folder ``out``.
 
     An earlier report in ``out`` is replaced when the new one is whole.
@@ -77,14 +77,14 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
         return chosen
 
 
-def choose(paths: Sequence[Path]) -> Chosen:
+def choose(paths: Sequence[Path]) -> ReportRuns:
     """Choose the newest run of each model and task in the results files that ``paths`` name.
 
     Raises:
         DataError: A path has no results, or no file has a task of the suite.
     """
     suite, left_out = suite_runs(read_results_files(paths))
-    runs, notes = newest(suite)
+    runs, notes = newest_runs(suite)
     if not runs:
         where = ", ".join(str(path) for path in paths)
         raise DataError(
@@ -116,7 +116,7 @@ def choose(paths: Sequence[Path]) -> Chosen:
         models.append(model)
         entries += [Entry(model, run.file, run.task) for run in runs_of_model]
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
-    return Chosen(
+    return ReportRuns(
         models=tuple(sorted(models, key=lambda model: model.label)),
         tasks=tuple(dict.fromkeys(entry.result.task for entry in entries)),
         entries=tuple(entries),
@@ -136,7 +136,7 @@ def _short_name(name: str, names: Iterable[str]) -> str:
     return last if is_folder and last_parts.count(last) == 1 else name
 
 
-def _write_site(chosen: Chosen, folder: Path, title: str) -> None:
+def _write_site(chosen: ReportRuns, folder: Path, title: str) -> None:
     """Write data, scripts and pages."""
     data = write_data(chosen, folder / "data")
     chosen = with_samples(replace(chosen, own_pages=_write_own_pages(chosen, folder)), data)
@@ -174,7 +174,7 @@ def _write_site(chosen: Chosen, folder: Path, title: str) -> None:
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
 
 
-def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]:
+def _write_own_pages(chosen: ReportRuns, folder: Path) -> dict[tuple[str, str], str]:
     """Write the pages that benchmarks make of the samples of a run.
 
     Returns:
@@ -183,10 +183,10 @@ def _write_own_pages(chosen: Chosen, folder: Path) -> dict[tuple[str, str], str]
     places: dict[tuple[str, str], str] = {}
     for entry in chosen.entries:
         samples = entry.benchmark.page.samples
-        if samples is None or samples.own_pages is None or entry.result.samples is None:
+        if samples is None or samples.custom_page is None or entry.result.samples is None:
             continue
         task = entry.result.task
-        name, make_page = samples.own_pages
+        name, make_page = samples.custom_page
         place = f"{name}/{chosen.tasks.index(task)}-{entry.model.id}.html"
         write_text(folder / place, make_page(entry.result, f"{entry.model.label}, {task}"))
         places[task, entry.model.id] = place
@@ -204,7 +204,7 @@ def _write_assets(data: Sequence[TaskData], folder: Path) -> None:
             write_text(folder / f"rows.{task_data.benchmark.kind}.js", text)
 
 
-def _overview_page(chosen: Chosen, title: str) -> ReportPage:
+def _overview_page(chosen: ReportRuns, title: str) -> ReportPage:
     values = {
         "title": title,
         "chosen": chosen,
@@ -218,14 +218,14 @@ def _overview_page(chosen: Chosen, title: str) -> ReportPage:
     return ReportPage("index.html", "Overview", values, "overview.html")
 
 
-def _overview_plot(chosen: Chosen) -> Plot | None:
+def _overview_plot(chosen: ReportRuns) -> Plot | None:
     """Plot the headlines that are shares, one line per task; None if there are none."""
     models = [model.label for model in chosen.models[:MOST_SERIES]]
     rows = []
     for task in chosen.tasks:
         entries = chosen.of_task(task)
         score = entries[0].headline
-        measure = score.measure
+        measure = score.value_range
         if measure is None or (measure.low, measure.high) != (0, 1):
             continue
         dots_of_models = {}
@@ -234,7 +234,7 @@ def _overview_plot(chosen: Chosen) -> Plot | None:
             if dot and entry.model.label in models:
                 dots_of_models[entry.model.label] = dot
         if dots_of_models:
-            rows.append((f"{task} ↓" if score.higher is False else task, dots_of_models))
+            rows.append((f"{task} ↓" if score.higher_is_better is False else task, dots_of_models))
     if not rows:
         return None
     return dots("The score of each task", "%; ↓: lower is better", rows, models)
@@ -254,7 +254,7 @@ def _listed(entries: Sequence[Entry]) -> str:
     return listed([f"{entry.model.label} on {entry.result.task}" for entry in entries], 6)
 
 
-def _all_settings(chosen: Chosen) -> dict[str, Any]:
+def _all_settings(chosen: ReportRuns) -> dict[str, Any]:
     """Return what figures depend on besides the weights.
 
     Returns:
@@ -280,7 +280,7 @@ def _all_settings(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[ReportPage]:
+def _benchmark_pages(chosen: ReportRuns, data: Sequence[TaskData]) -> list[ReportPage]:
     """Return a page for each benchmark with runs; some benchmarks share a page."""
     benchmarks_of_pages: dict[str, list[Benchmark]] = {}
     for benchmark in all_benchmarks():
@@ -311,13 +311,13 @@ def _benchmark_pages(chosen: Chosen, data: Sequence[TaskData]) -> list[ReportPag
     return pages
 
 
-def _judges_sections(chosen: Chosen, benchmarks: Sequence[Benchmark]) -> list[Markup]:
+def _judges_sections(chosen: ReportRuns, benchmarks: Sequence[Benchmark]) -> list[Markup]:
     """Return the section on the judges behind the scores; none where no step can be certified."""
-    models: dict[tuple[str, str, Stated], list[str]] = {}
+    models: dict[tuple[str, str, CertificationStatus], list[str]] = {}
     for benchmark in benchmarks:
         for entry in chosen.of_kind(benchmark.kind):
             metadata = entry.result.metadata
-            for step in benchmark.certified(metadata):
+            for step in benchmark.certification_statuses(metadata):
                 row = (entry.result.task, str(metadata["judge_config"].get("name")), step)
                 models.setdefault(row, []).append(entry.model.label)
     rows = [(*row, labels) for row, labels in models.items()]

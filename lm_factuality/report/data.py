@@ -15,10 +15,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lm_factuality.benchmarks.chosen import LEAST_ROWS, Chosen, Entry, Model
-from lm_factuality.benchmarks.declaration import Benchmark, Samples, Score, undeclared
-from lm_factuality.benchmarks.pairs import RunPair, compare_all, compared_scores, row_of, stderr_of
-from lm_factuality.benchmarks.rows import SampleRow, Scored, scored_rows
+from lm_factuality.benchmarks.chosen import LEAST_ROWS, Entry, Model, ReportRuns
+from lm_factuality.benchmarks.declaration import Benchmark, SampleDisplay, Score, undeclared_score
+from lm_factuality.benchmarks.pairs import (
+    PairedDifference,
+    comparable_scores,
+    compare_all_models,
+    sample_row_of,
+    score_stderr,
+)
+from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, collect_scored_rows
 from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
@@ -36,11 +42,11 @@ class TaskData:
     entries: Sequence[Entry]
     """The runs that kept samples."""
     benchmark: Benchmark
-    samples: Samples
+    samples: SampleDisplay
     """How the benchmark shows its samples."""
     docs: dict[str, SampleRow] = field(default_factory=dict)
     """By the key of each row the first model's, for what all models share."""
-    scored: dict[str, dict[str, Scored]] = field(default_factory=lambda: defaultdict(dict))
+    scored: dict[str, dict[str, ScoredRows]] = field(default_factory=lambda: defaultdict(dict))
     """What rows contribute to a score, by score and model's id."""
     reasons: dict[str, Sequence[Reason]] = field(default_factory=dict)
     """Why rows have no score, by model's id."""
@@ -59,7 +65,7 @@ class TaskData:
         return sorted({facet for row in self.docs.values() for facet in row.facets})
 
 
-def write_data(chosen: Chosen, folder: Path) -> list[TaskData]:
+def write_data(chosen: ReportRuns, folder: Path) -> list[TaskData]:
     """Write the files of every task with samples into ``folder``; return what they hold.
 
     Raises:
@@ -84,11 +90,13 @@ def _write_task(data: TaskData, folder: Path) -> None:
     places: dict[str, int] = {}
     for entry in tqdm(data.entries, f"reading {data.task}", unit=" models", delay=2):
         model = entry.model.id
-        rows = [row_of(entry.result, data.samples, sample) for sample in samples_of(entry.result)]
+        rows = [
+            sample_row_of(entry.result, data.samples, sample) for sample in samples_of(entry.result)
+        ]
         for row in rows:
             data.docs.setdefault(row.key, row)
             places.setdefault(row.key, len(places))
-        for score, parts in scored_rows(rows).items():
+        for score, parts in collect_scored_rows(rows).items():
             data.scored[score][model] = parts
         unscored = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
         if unscored:
@@ -119,7 +127,7 @@ def _write(folder: Path, name: str, content: Any) -> None:
     write_text(folder / f"{name}.js", f'lmf.put("{name}",{as_data(content)});\n')
 
 
-def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
+def with_samples(chosen: ReportRuns, data: Sequence[TaskData]) -> ReportRuns:
     """Add to the runs what their rows contribute to scores, and missing standard errors.
 
     lm_eval gives no standard error for metrics that it does not know, and none without
@@ -133,15 +141,15 @@ def with_samples(chosen: Chosen, data: Sequence[TaskData]) -> Chosen:
         for name, models in scored.get(result.task, {}).items():
             if name not in result.metrics or name in stderrs or entry.model.id not in models:
                 continue
-            score = entry.benchmark.score(name)
-            stderr = stderr_of(models[entry.model.id], score or undeclared(name))
+            score = entry.benchmark.find_score(name)
+            stderr = score_stderr(models[entry.model.id], score or undeclared_score(name))
             if stderr is not None:
                 stderrs[name] = stderr
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)))
     return replace(chosen, entries=tuple(entries), scored=scored)
 
 
-def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
+def page_content(chosen: ReportRuns, data: Sequence[TaskData]) -> dict[str, Any]:
     """Return what the scripts of the pages read that show samples and compare two models."""
     ids = {model for task_data in data for model in task_data.models}
     tasks = []
@@ -151,12 +159,12 @@ def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
             {
                 "name": score.name,
                 "label": score.label,
-                "higher": score.higher,
-                "digits": score.digits,
-                "scale": score.times,
-                "unit": "%" if score.times == 100 else "",
+                "higher": score.higher_is_better,
+                "digits": score.decimals,
+                "scale": score.display_factor,
+                "unit": "%" if score.display_factor == 100 else "",
             }
-            for score in compared_scores(task_data.benchmark, list(task_data.scored))
+            for score in comparable_scores(task_data.benchmark, list(task_data.scored))
         ]
         pages = {}
         for (task, model), place in chosen.own_pages.items():
@@ -171,10 +179,10 @@ def page_content(chosen: Chosen, data: Sequence[TaskData]) -> dict[str, Any]:
                 "rows": len(task_data.docs),
                 "facets": task_data.facets,
                 "kind": task_data.benchmark.kind,
-                "right": samples.right,
-                "words": samples.outcomes,
-                "margin": samples.margin,
-                "facet": samples.facet,
+                "right": samples.right_count_label,
+                "words": samples.outcome_labels,
+                "margin": samples.margin_label,
+                "facet": samples.facet_label,
                 "pages": pages,
             }
         )
@@ -199,25 +207,25 @@ def write_pairs(models: Sequence[Model], data: Sequence[TaskData], folder: Path)
         for first, second in combinations(ids, 2):
             content[first].setdefault(second, {})[task_data.id] = []
         metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
-        for score in compared_scores(task_data.benchmark, list(task_data.scored)):
+        for score in comparable_scores(task_data.benchmark, list(task_data.scored)):
             models_scored = task_data.scored[score.name]
             scored = {model: models_scored[model] for model in ids if model in models_scored}
-            for (first, second), pair in compare_all(scored, score, metrics).items():
+            for (first, second), pair in compare_all_models(scored, score, metrics).items():
                 content[first][second][task_data.id].append(_pair_row(score, pair))
     for first, differences in content.items():
         _write(folder, f"pairs.{first}", differences)
 
 
-def _pair_row(score: Score, pair: RunPair) -> list[Any]:
+def _pair_row(score: Score, pair: PairedDifference) -> list[Any]:
     numbers = (
-        pair.a,
-        pair.b,
+        pair.score_a,
+        pair.score_b,
         pair.difference,
         pair.low,
         pair.high,
-        pair.p,
-        pair.adjusted,
+        pair.p_value,
+        pair.adjusted_p_value,
         pair.detectable,
     )
     rounded = [None if number is None else round(number, 6) for number in numbers]
-    return [score.name, *rounded, pair.n]
+    return [score.name, *rounded, pair.shared_rows]

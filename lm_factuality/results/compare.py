@@ -9,31 +9,31 @@ from pydantic import BaseModel
 from tqdm import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.benchmarks.chosen import (
-    Figure,
+    ScoreFigure,
     benchmark_of,
-    figure,
-    headline,
-    newest,
-    score_called,
+    displayed_score,
+    headline_name,
+    newest_runs,
+    score_figure,
     suite_runs,
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     ComparisonTable,
-    Published,
+    PublishedScores,
     Run,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
 from lm_factuality.benchmarks.pairs import (
-    compare_all,
-    compared_scores,
-    row_of,
-    written,
+    comparable_scores,
+    compare_all_models,
+    format_difference,
+    sample_row_of,
 )
-from lm_factuality.benchmarks.rows import SampleRow, scored_rows
+from lm_factuality.benchmarks.rows import SampleRow, collect_scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.ground.packages import load_yaml
@@ -62,21 +62,21 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
     runs, left_out = suite_runs(read_results_files(paths))
-    newest_runs = {id(run) for run in newest(runs)[0]}
+    newest_ids = {id(run) for run in newest_runs(runs)[0]}
     for place, run in enumerate(tqdm(runs, "reading samples", unit=" runs", delay=2)):
         benchmark = benchmark_of(run.task)
         samples = benchmark.page.samples
         rows: list[SampleRow] = []
-        if samples is not None and id(run) in newest_runs:
-            rows = [row_of(run.task, samples, sample) for sample in samples_of(run.task)]
+        if samples is not None and id(run) in newest_ids:
+            rows = [sample_row_of(run.task, samples, sample) for sample in samples_of(run.task)]
         notes = tuple(notes_of(benchmark, run.file, run.task))
-        runs[place] = replace(run, notes=notes, scored=scored_rows(rows))
+        runs[place] = replace(run, notes=notes, scored_rows=collect_scored_rows(rows))
     return runs, left_out
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
     """Say what sets a run apart: its data, how much of it was run, and what the benchmark adds."""
-    data = mapping(task.metadata.get("data"))
+    data = as_mapping(task.metadata.get("data"))
     unit = benchmark.scoring.unit
     filenames = {source.filename for source in benchmark.data.sources}
     if data.get("is_upstream") is False:
@@ -92,7 +92,7 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
     if truncated:
         units = unit[:-1] if truncated == 1 else unit
         yield f"{truncated} {units} longer than the window, whose beginning was cut off"
-    decoding = mapping(mapping(file.content.get("config")).get("decoding"))
+    decoding = as_mapping(as_mapping(file.content.get("config")).get("decoding"))
     if decoding:
         yield f"decoding: {', '.join(f'{key} {value}' for key, value in decoding.items())}"
     if benchmark.comparing.notes is not None:
@@ -105,10 +105,10 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
 class PublishedFigures(BaseModel):
     """A file of published figures."""
 
-    figures: list[Published]
+    figures: list[PublishedScores]
 
 
-def read_published(path: Path) -> list[Published]:
+def read_published(path: Path) -> list[PublishedScores]:
     """Read published figures from a YAML such as ``configs/reproduce/factor_figures.yaml``.
 
     Raises:
@@ -119,7 +119,7 @@ def read_published(path: Path) -> list[Published]:
 
 def tables(
     runs: Sequence[Run],
-    figures: Sequence[Published],
+    figures: Sequence[PublishedScores],
     scores: Sequence[str] | None = None,
 ) -> Iterator[ComparisonTable]:
     """Compare runs in tables: for each benchmark headlines, pairs of models, and what it adds.
@@ -135,9 +135,9 @@ def tables(
     has_pairs = False
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
-        if benchmark_runs and benchmark.comparing.shown_beside is None:
+        if benchmark_runs and benchmark.comparing.shown_with_kind is None:
             yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
-        for table in _pair_tables(benchmark, newest(benchmark_runs)[0], scores):
+        for table in _pair_tables(benchmark, newest_runs(benchmark_runs)[0], scores):
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.tables is not None:
@@ -154,7 +154,7 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
     """Raise ConfigError if the rows of no run have one of ``scores``."""
     names: set[str] = set()
     for run in runs:
-        scores_of_run = compared_scores(benchmark_of(run.task), sorted(run.scored))
+        scores_of_run = comparable_scores(benchmark_of(run.task), sorted(run.scored_rows))
         names.update(score.name for score in scores_of_run)
     for name in scores:
         if name not in names:
@@ -167,20 +167,20 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
 def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> ComparisonTable:
     """Show a score that a benchmark is about, one row per run."""
     scoring = benchmark.scoring
-    score = score_called(benchmark.kind, name)
+    score = displayed_score(benchmark.kind, name)
     rows = []
     runs_of_notes: dict[str, list[str]] = {}
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
         task = run.task
         notes = list(run.notes)
-        measured = figure(task, name)
+        measured = score_figure(task, name)
         correction = task.corrected.get(name)
         if correction is not None:
-            interval = score.between(correction.low, correction.high)
-            corrected = f"{score.write(correction.value)} [{interval}]"
+            interval = score.format_interval(correction.low, correction.high)
+            corrected = f"{score.format_value(correction.value)} [{interval}]"
             notes.insert(0, f"corrected {corrected} {correction.how}")
         if measured is not None and measured.floor is not None:
-            floor = f"{score.write(measured.floor)}{score.unit}"
+            floor = f"{score.format_value(measured.floor)}{score.unit}"
             notes.append(f"knowing nothing scores {floor} on these rows")
         unscored = task.unscored
         if unscored:
@@ -199,26 +199,28 @@ def headline_table(benchmark: Benchmark, runs: Sequence[Run], name: str) -> Comp
     return ComparisonTable(f"{benchmark.title} {label}{unit}", columns, rows, notes)
 
 
-def score_cells(measured: Figure | None, score: Score) -> tuple[str, str]:
+def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     """Return the value of a score and its 95% interval, as tables show them."""
     if measured is None:
         return "none", ""
-    value = "too few rows" if measured.is_few else score.write(measured.value)
+    value = "too few rows" if measured.is_few else score.format_value(measured.value)
     if measured.low is None or measured.high is None:
         return value, ""
-    return value, score.between(measured.low, measured.high)
+    return value, score.format_interval(measured.low, measured.high)
 
 
 def _bounds(task: TaskResult, score: Score) -> str:
     """Say between what a score would be if all unscored items were wrong, or right."""
-    ends = [number_of(task.metrics.get(name)) for name in bounds_of(score.name, None, None)]
-    texts = [f"{score.times * end:.{score.digits}f}" for end in ends if end is not None]
+    ends = [number_of(task.metrics.get(name)) for name in worst_and_best_of(score.name, None, None)]
+    texts = [f"{score.display_factor * end:.{score.decimals}f}" for end in ends if end is not None]
     if len(texts) < 2:
         return ""
     return f", {score.name} between {' and '.join(texts)} if they were wrong or right"
 
 
-def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> list[tuple[str, ...]]:
+def _rows_of_published(
+    runs: Sequence[Run], figures: Sequence[PublishedScores]
+) -> list[tuple[str, ...]]:
     """Compare published figures with the runs that they are of, or list them by themselves."""
     rows: list[tuple[str, ...]] = []
     for published in figures:
@@ -228,18 +230,18 @@ def _rows_of_published(runs: Sequence[Run], figures: Sequence[Published]) -> lis
                 about = (published.task, published.label, metric)
                 rows.append((*about, "", str(value), "", published.where))
             for run in matching:
-                score = benchmark_of(run.task).score(metric)
-                measured = figure(run.task, metric)
+                score = benchmark_of(run.task).find_score(metric)
+                measured = score_figure(run.task, metric)
                 cells = ("", str(value), "")
                 if measured is not None and score is not None:
-                    gap = score.times * measured.value - value
-                    text = f"{gap:+.{score.digits}f}"
-                    cells = (score.write(measured.value), str(value), text)
+                    gap = score.display_factor * measured.value - value
+                    text = f"{gap:+.{score.decimals}f}"
+                    cells = (score.format_value(measured.value), str(value), text)
                 rows.append((run.task.task, run.label, metric, *cells, published.where))
     return rows
 
 
-def _is_of(run: Run, published: Published) -> bool:
+def _is_of(run: Run, published: PublishedScores) -> bool:
     """Whether figures are of a run. The organisation of the model does not matter."""
     return (
         run.task.task == published.task
@@ -262,8 +264,8 @@ def _pair_tables(
     for run in sorted(runs, key=lambda run: (run.task.task, run.label)):
         tasks[run.task.task].append(run)
     for task, task_runs in tasks.items():
-        with_rows = [run for run in task_runs if run.scored]
-        without_rows = [run.label for run in task_runs if not run.scored]
+        with_rows = [run for run in task_runs if run.scored_rows]
+        without_rows = [run.label for run in task_runs if not run.scored_rows]
         notes = []
         if without_rows:
             notes.append(
@@ -281,26 +283,30 @@ def _pair_tables(
 def _pair_table(
     benchmark: Benchmark, task: str, runs: Sequence[Run], scores: Sequence[str] | None
 ) -> ComparisonTable:
-    names = sorted({name for run in runs for name in run.scored})
-    wanted = scores or [score.name for score in benchmark.shown]
+    names = sorted({name for run in runs for name in run.scored_rows})
+    wanted = scores or [score.name for score in benchmark.table_scores]
     if not scores and len(runs) > _MOST_MODELS:
-        wanted = [headline(runs[0].task)]
+        wanted = [headline_name(runs[0].task)]
     rows: list[tuple[str, ...]] = []
     notes = []
     not_compared = []
     metrics = {run.label: run.task.metrics for run in runs}
-    for score in compared_scores(benchmark, names):
+    for score in comparable_scores(benchmark, names):
         if score.name not in wanted:
             not_compared.append(score.name)
             continue
-        scored = {run.label: run.scored[score.name] for run in runs if score.name in run.scored}
-        pairs = compare_all(scored, score, metrics)
+        scored = {
+            run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
+        }
+        pairs = compare_all_models(scored, score, metrics)
         for (first, second), pair in pairs.items():
-            *tested, detectable = written(pair, score)
+            *tested, detectable = format_difference(pair, score)
             better = ""
-            if pair.adjusted is not None and pair.adjusted < _ALPHA:
-                better = "A" if (pair.difference > 0) == score.higher else "B"
-            rows.append((score.name, first, second, *tested, better, detectable, f"{pair.n:,}"))
+            if pair.adjusted_p_value is not None and pair.adjusted_p_value < _ALPHA:
+                better = "A" if (pair.difference > 0) == score.higher_is_better else "B"
+            rows.append(
+                (score.name, first, second, *tested, better, detectable, f"{pair.shared_rows:,}")
+            )
         if pairs and score.note:
             notes.append(f"{score.name}: {score.note}")
     if not scores and len(runs) > _MOST_MODELS:

@@ -75,7 +75,7 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
     stderrs = {}
     with _readable(task.task):
         for name, row_values in values.items():
-            score = benchmark.score(name)
+            score = benchmark.find_score(name)
             if score is None:
                 raise ValueError(f"{benchmark.kind} declares no score {name!r}")
             aggregation = score.aggregation
@@ -97,9 +97,9 @@ def _collect(
         with _readable(f"{task.task}, doc_id {sample['doc_id']}"):
             logged_metrics.append({name: sample.get(name) for name in sample.get("metrics", ())})
             doc_ids.append(sample["doc_id"])
-            rows.append(benchmark.scoring.keep(sample))
+            rows.append(benchmark.scoring.keep_row(sample))
     with _readable(task.task):
-        row_metrics, unfounded = benchmark.scoring.recount(task, rows)
+        row_metrics, unfounded = benchmark.scoring.make_rescorer(task, rows)
 
     values: dict[str, list[Any]] = defaultdict(list)
     changed_rows: list[str] = []

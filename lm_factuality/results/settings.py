@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certifiable import mapping
+from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
@@ -28,12 +28,12 @@ def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(arguments, str):
         pairs = [text.split("=", 1) for text in arguments.split(",") if "=" in text]
         arguments = {name.strip(): value.strip() for name, value in pairs}
-    return dict(mapping(arguments))
+    return dict(as_mapping(arguments))
 
 
 def changing_arguments(file: ResultsFile) -> dict[str, Any]:
     """Return the arguments that make another model of a checkpoint, or other tokens of a text."""
-    arguments = model_arguments(mapping(file.content.get("config")))
+    arguments = model_arguments(as_mapping(file.content.get("config")))
     return {
         name: arguments[name]
         for name in (*ADAPTERS, *_NAMES["arguments"])
@@ -51,13 +51,13 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         "revision": file.revision,
         "task version": task.version,
         "limit": task.limit,
-        "num_fewshot": mapping(content.get("n-shot")).get(
+        "num_fewshot": as_mapping(content.get("n-shot")).get(
             task.task, task.config.get("num_fewshot")
         ),
         "model_args": changing_arguments(file),
-        "judge": mapping(metadata.get("judge_config")).get("name"),
+        "judge": as_mapping(metadata.get("judge_config")).get("name"),
     }
-    for name, value in mapping(metadata.get("data")).items():
+    for name, value in as_mapping(metadata.get("data")).items():
         settings[f"data, {name}"] = value
     benchmark = find_benchmark(task.kind)
     for name in benchmark.data.settings if benchmark else ():

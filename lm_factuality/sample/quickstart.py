@@ -17,12 +17,12 @@ from judges import LEXICAL
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality import api
-from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
-from lm_factuality.benchmarks.biographies.scores import score
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
+from lm_factuality.benchmarks.biographies.scores import score_biography
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
 from lm_factuality.benchmarks.biographies.viewer import build_page
-from lm_factuality.benchmarks.chosen import Figure, figure
+from lm_factuality.benchmarks.chosen import ScoreFigure, score_figure
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_lines, write_text
 from lm_factuality.ground.records import read_lines, to_model
@@ -46,7 +46,7 @@ class CheckpointScore:
 
     checkpoint: str
     parameters: int
-    accuracy: Figure
+    accuracy: ScoreFigure
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _run_checkpoint(checkpoint: str, output: Path) -> CheckpointScore:
             model_args={"pretrained": str(folder), "dtype": "float32"},
             batch_size=16,
         )
-    accuracy = figure(results.files[0].tasks[0], "factor_acc")
+    accuracy = score_figure(results.files[0].tasks[0], "factor_acc")
     assert accuracy is not None
     training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     return CheckpointScore(checkpoint, training["parameters"], accuracy)
@@ -129,13 +129,13 @@ def judge_sample(output: Path) -> tuple[int, list[JudgeComparison]]:
     """
     sample = tasks_folder() / "sample"
     generations = read_generations([sample / "sample_ambigbio_generations.json"])
-    docs = [to_doc(generation) for generation in generations]
+    docs = [generation_to_doc(generation) for generation in generations]
     responses = [[generation.output] for generation in generations]
     output.mkdir(parents=True, exist_ok=True)
     with Judge.open(load_judge_config(LEXICAL), store=output / "answers.sqlite") as judge:
         records = AMBIGBIO.judge(judge, docs, responses)
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
-    judged = [from_record(record) for record in records]
+    judged = [biography_from_record(record) for record in records]
     write_text(output / PAGE, build_page(records, "Biographies of the sample, judged offline"))
     truth = read_truth(sample / "sample_ambigbio_truth.jsonl")
     return len(judged), compare_with_truth(judged, truth)
@@ -171,7 +171,7 @@ def compare_with_truth(
                 f"response {generation.index} ({generation.name}): found no truth about it; judge"
                 " the generations that the truth belongs to"
             )
-        by_judge.append(score(biography) or {})
+        by_judge.append(score_biography(biography) or {})
         in_truth.append({} if fact.abstained else vars(fact))
     judge_table = DataFrame(by_judge, columns=list(_SCORES.values()))
     truth_table = DataFrame(in_truth, columns=list(_SCORES.values()))

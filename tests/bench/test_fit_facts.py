@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from bench.lexical.fit_facts import fit_files, main, match
-from judges.lexical.model import COEFFICIENTS, load_model
+from bench.lexical.fit_facts import fit_files, main, match_texts
+from judges.lexical.model import COEFFICIENTS, load_lexical_model
 from lm_factuality.benchmarks.biographies.decisions import DecidedFact, DecidedResponse
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 
@@ -24,7 +24,7 @@ def test_facts_find_the_text_that_they_are_from():
     )
     other = (DecidedFact("Cy Dahl painted a barn.", True, None),)
     responses = [None, DecidedResponse(facts, ()), DecidedResponse(other, ())]
-    found = list(match(responses, [generation(text) for text in texts]))
+    found = list(match_texts(responses, [generation(text) for text in texts]))
     assert [(response.facts, each.output) for response, each in found] == [(facts, texts[1])]
 
 
@@ -68,4 +68,4 @@ def test_the_committed_coefficients_are_what_the_released_decisions_give(shared)
 
 
 def test_the_lexical_judge_reads_them():
-    assert 0.3 < load_model(FACT_COEFFICIENTS).threshold < 0.6
+    assert 0.3 < load_lexical_model(FACT_COEFFICIENTS).threshold < 0.6

@@ -10,18 +10,23 @@ import pytest
 from scipy.stats import norm
 
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.pairs import compare, compare_all, compared_scores, stderr_of
-from lm_factuality.benchmarks.rows import Scored
+from lm_factuality.benchmarks.pairs import (
+    comparable_scores,
+    compare_all_models,
+    paired_difference,
+    score_stderr,
+)
+from lm_factuality.benchmarks.rows import ScoredRows
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
 
-ACCURACY, F1 = find_benchmark("factor").shown[0], find_benchmark("felm").shown[0]
+ACCURACY, F1 = find_benchmark("factor").table_scores[0], find_benchmark("felm").table_scores[0]
 
 
 def scored(values, weights=None, clusters=None):
     weights = weights or [1.0] * len(values)
     clusters = clusters or [str(number) for number in range(len(values))]
-    return Scored(
+    return ScoredRows(
         {
             str(number): (cluster, (value * weight, weight))
             for number, (value, weight, cluster) in enumerate(
@@ -35,7 +40,7 @@ def test_a_difference_of_means_is_the_clustered_one():
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, 2, 60).tolist(), rng.integers(0, 2, 60).tolist()
     clusters = [str(number // 3) for number in range(60)]
-    pair = compare(scored(a, clusters=clusters), scored(b, clusters=clusters), ACCURACY)
+    pair = paired_difference(scored(a, clusters=clusters), scored(b, clusters=clusters), ACCURACY)
     gaps = [Outcome(x - y, cluster) for x, y, cluster in zip(a, b, clusters, strict=True)]
     stderr = clustered_stderr(gaps)
     assert pair.difference == pytest.approx(mean(gaps))
@@ -44,7 +49,9 @@ def test_a_difference_of_means_is_the_clustered_one():
     flips = [
         abs(sum(signs)) for signs in itertools.product(*((gap, -gap) for gap in by_document if gap))
     ]
-    assert pair.p == pytest.approx(np.mean([total >= abs(sum(by_document)) for total in flips]))
+    assert pair.p_value == pytest.approx(
+        np.mean([total >= abs(sum(by_document)) for total in flips])
+    )
     assert pair.detectable == pytest.approx((norm.isf(0.025) + norm.isf(0.2)) * stderr)
 
 
@@ -63,12 +70,12 @@ def test_f1_differs_as_the_bootstrap_of_both_together_says():
             counts.append((float(hits), float(alarms), float(2 - hits), float(3 - alarms)))
         rows[name] = counts
     parts = {
-        name: Scored({str(n): (str(n), each) for n, each in enumerate(counts)})
+        name: ScoredRows({str(n): (str(n), each) for n, each in enumerate(counts)})
         for name, counts in rows.items()
     }
-    pair = compare(parts["a"], parts["b"], F1)
+    pair = paired_difference(parts["a"], parts["b"], F1)
     a, b = (np.sum(rows[name], axis=0) for name in "ab")
-    assert (pair.a, pair.b) == pytest.approx((f1(*a), f1(*b)))
+    assert (pair.score_a, pair.score_b) == pytest.approx((f1(*a), f1(*b)))
     draws = []
     both = np.hstack([np.array(rows["a"]), np.array(rows["b"])])
     for _ in range(1500):
@@ -79,20 +86,20 @@ def test_f1_differs_as_the_bootstrap_of_both_together_says():
 
 def test_only_rows_that_both_have_a_score_on_count():
     one, other = scored([1.0, 0.0, 1.0]), scored([1.0, 1.0])
-    pair = compare(one, other, ACCURACY)
-    assert (pair.n, pair.a, pair.b) == (2, 0.5, 1.0)
-    assert compare(one, Scored({}), ACCURACY) is None
+    pair = paired_difference(one, other, ACCURACY)
+    assert (pair.shared_rows, pair.score_a, pair.score_b) == (2, 0.5, 1.0)
+    assert paired_difference(one, ScoredRows({}), ACCURACY) is None
 
 
 def test_models_that_agree_everywhere_do_not_differ():
-    pair = compare(scored([1.0, 0.0, 1.0]), scored([1.0, 0.0, 1.0]), ACCURACY)
-    assert (pair.difference, pair.p) == (0.0, 1.0)
+    pair = paired_difference(scored([1.0, 0.0, 1.0]), scored([1.0, 0.0, 1.0]), ACCURACY)
+    assert (pair.difference, pair.p_value) == (0.0, 1.0)
     assert (
-        compare(
+        paired_difference(
             scored([1.0, 0.0], clusters=["d", "d"]),
             scored([0.0, 0.0], clusters=["d", "d"]),
             ACCURACY,
-        ).p
+        ).p_value
         is None
     )
 
@@ -102,14 +109,14 @@ def test_a_standard_error_of_one_model_is_that_of_the_statistics():
     expected = clustered_stderr(
         [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
     )
-    assert stderr_of(scored(values, clusters=clusters), ACCURACY) == pytest.approx(expected)
-    assert stderr_of(Scored({}), ACCURACY) is None
+    assert score_stderr(scored(values, clusters=clusters), ACCURACY) == pytest.approx(expected)
+    assert score_stderr(ScoredRows({}), ACCURACY) is None
     assert math.isfinite(expected)
 
 
 def test_scores_per_token_are_not_compared():
     names = ["factor_mean_logprob", "factor_acc_vs_entity", "factor_acc"]
-    assert [metric.name for metric in compared_scores(find_benchmark("factor"), names)] == [
+    assert [metric.name for metric in comparable_scores(find_benchmark("factor"), names)] == [
         "factor_acc",
         "factor_acc_vs_entity",
     ]
@@ -120,15 +127,15 @@ def test_the_order_of_rows_does_not_matter():
         scored([1.0, 0.0, 0.0, 1.0, 1.0], clusters=list("aabbc")),
         scored([0.0, 0.0, 1.0, 0.0, 0.0], clusters=list("aabbc")),
     )
-    turned = Scored(dict(reversed(other.rows.items())))
-    assert compare(one, other, ACCURACY) == compare(one, turned, ACCURACY)
+    turned = ScoredRows(dict(reversed(other.rows.items())))
+    assert paired_difference(one, other, ACCURACY) == paired_difference(one, turned, ACCURACY)
 
 
 def test_means_over_other_weights_are_swapped_whole():
     """Rates of errors in responses of unequal length: 2 of 4 rows of pairs, worked out for all
     swaps."""
-    a = Scored({"1": ("1", (1.0, 2.0)), "2": ("2", (0.0, 5.0)), "3": ("3", (1.0, 4.0))})
-    b = Scored({"1": ("1", (2.0, 2.0)), "2": ("2", (3.0, 6.0)), "3": ("3", (2.0, 3.0))})
+    a = ScoredRows({"1": ("1", (1.0, 2.0)), "2": ("2", (0.0, 5.0)), "3": ("3", (1.0, 4.0))})
+    b = ScoredRows({"1": ("1", (2.0, 2.0)), "2": ("2", (3.0, 6.0)), "3": ("3", (2.0, 3.0))})
     found = []
     for flips in itertools.product((0, 1), repeat=3):
         sides = [(a, b)[flip].rows[key][1] for key, flip in zip("123", flips, strict=True)]
@@ -138,20 +145,20 @@ def test_means_over_other_weights_are_swapped_whole():
             for side in (sides, others)
         ]
         found.append(abs(rates[0] - rates[1]))
-    pair = compare(a, b, find_benchmark("felm_gen").shown[0])
+    pair = paired_difference(a, b, find_benchmark("felm_gen").table_scores[0])
     assert pair.difference == pytest.approx(2 / 11 - 7 / 11)
-    assert pair.p == pytest.approx(sum(each >= found[0] - 1e-12 for each in found) / 8)
+    assert pair.p_value == pytest.approx(sum(each >= found[0] - 1e-12 for each in found) / 8)
 
 
 def test_pairs_of_all_models_are_corrected_together():
     rng = np.random.default_rng(7)
     models = {name: scored(rng.integers(0, 2, 40).tolist()) for name in "abcd"} | {
-        "none": Scored({})
+        "none": ScoredRows({})
     }
-    found = compare_all(models, ACCURACY, {name: {} for name in models})
+    found = compare_all_models(models, ACCURACY, {name: {} for name in models})
     assert set(found) == set(itertools.combinations("abcd", 2))
-    assert [pair.adjusted for pair in found.values()] == pytest.approx(
-        holm([pair.p for pair in found.values()])
+    assert [pair.adjusted_p_value for pair in found.values()] == pytest.approx(
+        holm([pair.p_value for pair in found.values()])
     )
     for (one, other), pair in found.items():
-        assert pair.p == compare(models[one], models[other], ACCURACY).p
+        assert pair.p_value == paired_difference(models[one], models[other], ACCURACY).p_value

@@ -146,7 +146,7 @@ def test_claims_by_rules_ask_nobody(data_dir, tmp_path):
 def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(
     judge, data_dir, tmp_path, capsys
 ):
-    from judges.certificates import find_certificate
+    from judges.certificates import find_certificates
     from judges.config import load_judge_config
     from judges.judge import Judge
 
@@ -170,13 +170,13 @@ def test_a_certificate_says_how_good_a_judge_is_and_later_runs_find_it(
     assert set(certificate["prompt_hashes"]) == {"felm/segment_cot"}
     assert "key-of-nobody" not in out.read_text()
     with Judge.open(load_judge_config(config)) as opened:
-        assert find_certificate(opened) is None  # not the published data
+        assert find_certificates(opened) is None  # not the published data
 
 
 def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
     import dataclasses
 
-    from judges.certificates import certified_identity, find_certificate, save_certificate
+    from judges.certificates import certified_identity, find_certificates, save_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
 
@@ -218,10 +218,10 @@ def test_certificates_are_found_by_judge_and_setting(judge, tmp_path):
     assert len(save_certificate(certificate("segment_doc", "second"), None)) == 1
     assert save_certificate(certificate("segment_cot", "third", is_published=False), None) == []
     with Judge.open(plain, store=tmp_path / "answers") as opened:
-        found = find_certificate(opened) or {}
+        found = find_certificates(opened) or {}
     assert {name: each["date"] for name, each in found.items()} == {
         "segment_cot": "first",
         "segment_doc": "second",
     }
     with Judge.open(variants[1], store=tmp_path / "answers") as opened:
-        assert find_certificate(opened) is None
+        assert find_certificates(opened) is None

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from factor_gen.choose import ChosenRow, choose_rows, compounds
+from factor_gen.choose import ChosenRow, choose_rows, combine_edits
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.metrics import shares
+from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 
 
 def candidate(text: str, kind: str = "entity", rejected: str = "") -> Candidate:
@@ -181,7 +181,8 @@ def worst_leak(rows: Iterable[ChosenRow | Example]) -> float:
         if isinstance(row, ChosenRow)
     ]
     return max(
-        sum(shares([sign * statistic(text) for text in row])[0] for row in texts) / len(texts)
+        sum(pick_probabilities([sign * statistic(text) for text in row])[0] for row in texts)
+        / len(texts)
         for statistic in STATISTICS.values()
         for sign in (1, -1)
     )
@@ -245,7 +246,7 @@ def test_edits_that_touch_cannot_be_made_together() -> None:
         candidate("The blue house rose in 1900."),
         candidate("The red barn rose in 1870."),
     ]
-    both = compounds("The red house rose in 1900.", edits)
+    both = combine_edits("The red house rose in 1900.", edits)
     assert {pair: each.text for pair, each in both.items()} == {
         (0, 1): "The blue house fell in 1900.",
         (1, 0): "The blue house fell in 1900.",

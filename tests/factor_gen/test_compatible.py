@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from factor_gen.generate.compatible import REASONS, compatible
+from factor_gen.generate.compatible import COMPATIBLE_REASONS, compatible_reason
 from tests.factor_gen.cases import cases_by_key, table
 
 TABLE = "compatible.yaml"
@@ -16,8 +16,8 @@ def test_a_change_contradicts_unless_both_sentences_may_be_true(
 ) -> None:
     start = text.index(old)
     expected = None if reason == "contradict" else reason
-    assert compatible(text, start, start + len(old), new) == expected
+    assert compatible_reason(text, start, start + len(old), new) == expected
 
 
 def test_every_reason_has_a_case() -> None:
-    assert set(table(TABLE)) == {*REASONS, "contradict"}
+    assert set(table(TABLE)) == {*COMPATIBLE_REASONS, "contradict"}

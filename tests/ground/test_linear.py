@@ -14,19 +14,19 @@ from factor_gen.text.sentences import sentences
 from judges.answers import Answer
 from judges.backends.server import read_reply as read_server_reply
 from judges.lexical.comparison import Comparison
-from judges.lexical.facts import is_adverbial, split_facts, split_individuals
+from judges.lexical.facts import group_by_individual, is_adverbial, split_facts
 from judges.lexical.words import parse_passage
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.citations import cited_sentences
+from lm_factuality.benchmarks.biographies.citations import read_cited_sentences
 from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
     is_abstention,
-    sentences_of,
-    without_citations,
+    remove_citations,
+    response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.benchmarks.factor_chat.metrics import read_word
-from lm_factuality.benchmarks.factor_generation.facts import complete, end_of
+from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, no_answer, pieces_of
 from lm_factuality.benchmarks.longform.benchmark import prose
@@ -45,20 +45,20 @@ READERS: dict[str, Callable[[str], Any]] = {
     "verdict as the script": lambda text: read_verdict(text, 5, "code"),
     "abstention": is_abstention,
     "no answer": no_answer,
-    "without citations": without_citations,
-    "sentences of a biography": sentences_of,
-    "cited sentences": lambda text: cited_sentences(generation(text), "fixed"),
-    "cited sentences as ALCE": lambda text: cited_sentences(generation(text), "code"),
+    "without citations": remove_citations,
+    "sentences of a biography": response_sentences,
+    "cited sentences": lambda text: read_cited_sentences(generation(text), "fixed"),
+    "cited sentences as ALCE": lambda text: read_cited_sentences(generation(text), "code"),
     "facts": split_facts,
     "circumstance": is_adverbial,
-    "individuals": lambda text: split_individuals(
+    "individuals": lambda text: group_by_individual(
         "Ada Lind", [text], ["Ada Lind was a painter."], [0]
     ),
     "passage": parse_passage,
     "comparison": lambda text: Comparison(text, [parse_passage(text)]),
     "word": lambda text: read_word(text, ("True", "False")),
-    "completion": lambda text: complete("The bridge ", text),
-    "end of a prefix": end_of,
+    "completion": lambda text: complete_sentence("The bridge ", text),
+    "end of a prefix": end_of_prefix,
     "segments": lambda text: cut_by_rules(text, "math"),
     "pieces": pieces_of,
     "prose": prose,

@@ -157,7 +157,7 @@ def test_the_prompt_has_the_papers_structure(evaluate, data):
 
 @pytest.mark.parametrize("kind", ["ambiguous", "unambiguous"])
 def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
-    from lm_factuality.benchmarks.biographies.decompose import sentences_of
+    from lm_factuality.benchmarks.biographies.decompose import response_sentences
     from lm_factuality.ground.suite import tasks_folder
 
     loaded = json.loads(
@@ -174,7 +174,7 @@ def test_demonstrations_are_of_one_entity_and_cite_what_says_so(kind):
         assert cited <= set(range(1, 6))
         assert len({titles[number - 1] for number in cited} & bearers) == 1
         assert all("[" in part for part in each["answer"].split(". ")[:-1])
-        assert len(sentences_of(each["answer"])) >= 4
+        assert len(response_sentences(each["answer"])) >= 4
     assert _renderer({"demonstrations": kind})[1]({"name": "X", "passages": []}).endswith("Answer:")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.metrics import CENTRE
+from lm_factuality.benchmarks.factor_chat.metrics import LETTERS_CAUTION
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.harness.answers import first_word
 from lm_factuality.models.hf_tree import HFTree
@@ -214,8 +214,8 @@ def test_letters_are_asked_in_every_rotation_with_a_warning(evaluate, oracle, ca
         0.5,
     )
     assert [results[f"position_{letter},none"] for letter in "ABCD"] == [0, 1, 0, 0]
-    assert found["configs"][TASK]["metadata"]["caution"] == CENTRE
-    assert sum(CENTRE in each.message for each in caplog.records) == 1
+    assert found["configs"][TASK]["metadata"]["caution"] == LETTERS_CAUTION
+    assert sum(LETTERS_CAUTION in each.message for each in caplog.records) == 1
     prompts = [body["messages"][-1]["content"] for body in running.server.bodies]
     assert len(set(prompts)) == 4 * ROWS
 

@@ -209,8 +209,8 @@ def test_rows_without_a_fact_keep_their_place(evaluate, tiny, write_rows, my_yam
     expect_the_same(
         metrics, FACTOR_GENERATION.summarise(docs, [verdict_of(sample) for sample in samples])
     )
-    assert FACTOR_GENERATION.check(docs[1], ()) is None
-    assert FACTOR_GENERATION.check(docs[2], ()) is None
+    assert FACTOR_GENERATION.document_problem(docs[1], ()) is None
+    assert FACTOR_GENERATION.document_problem(docs[2], ()) is None
 
 
 def test_a_part_without_a_single_fact(evaluate, tiny, write_rows, my_yaml, tmp_path):
@@ -328,4 +328,4 @@ def test_predict_only_keeps_all_generations(evaluate, tiny, write_rows, my_yaml,
         "my_generation"
     ]
     assert [len(sample["resps"][0]) for sample in samples] == [3, 0, 0]
-    assert FACTOR_GENERATION.check(samples[0]["doc"], samples[0]["resps"][0]) is None
+    assert FACTOR_GENERATION.document_problem(samples[0]["doc"], samples[0]["resps"][0]) is None

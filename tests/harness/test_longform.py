@@ -14,7 +14,7 @@ import yaml
 
 from lm_factuality.benchmarks.longform.benchmark import LongForm, generation
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.results.read import read_results_files
 from lm_factuality.results.recompute import recompute
 from lm_factuality.retrieval.build import build_knowledge
@@ -220,7 +220,7 @@ def test_the_command_that_resumes_has_the_settings_of_the_run(
     run, own, tmp_path, monkeypatch, capsys
 ):
     def fail(self, judge, docs, responses):
-        raise BackendDown("the server is down")
+        raise BackendDownError("the server is down")
 
     with monkeypatch.context() as patch:
         patch.setattr(LongForm, "judge", fail)
@@ -248,4 +248,4 @@ def test_the_command_that_resumes_has_the_settings_of_the_run(
 def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):
     (tmp_path / "documents").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert generation({"k": 2}).about["knowledge"] == "documents"
+    assert generation({"k": 2}).recorded_settings["knowledge"] == "documents"

@@ -12,7 +12,7 @@ import pytest
 from judges.answers import Answer, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.config import JudgeConfig
-from judges.judge import ask
+from judges.judge import answer_requests
 from judges.store import AnswerStore
 from tests.judges.server import JudgeServer
 
@@ -59,6 +59,6 @@ def ask_server(
     def run(requests: list[Request], **changes: Any) -> list[Answer]:
         with closing(OpenAIBackend(config(**changes))) as backend:
             run.backend = backend  # type: ignore[attr-defined]
-            return ask(backend, store, requests, "asking")
+            return answer_requests(backend, store, requests, "asking")
 
     return run

@@ -16,9 +16,9 @@ import pytest
 from judges.answers import Answer, Decoding, Prices, Request
 from judges.backends import Backend
 from judges.backends.openai_http import OpenAIBackend
-from judges.judge import ask
+from judges.judge import answer_requests
 from judges.store import AnswerStore
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from tests.conftest import REPOSITORY
 from tests.judges.server import Act, JudgeServer
 
@@ -42,7 +42,9 @@ class Echo(Backend):
 
 
 def quietly(backend, store, requests, **options) -> list[str | None]:
-    return [answer.text for answer in ask(backend, store, requests, "asking", **options)]
+    return [
+        answer.text for answer in answer_requests(backend, store, requests, "asking", **options)
+    ]
 
 
 def prompts(count: int) -> list[Request]:
@@ -124,7 +126,9 @@ def _raise(error: BaseException) -> Callable[[], None]:
     return trouble
 
 
-@pytest.mark.parametrize("error", [BackendDown("gone"), KeyboardInterrupt(), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "error", [BackendDownError("gone"), KeyboardInterrupt(), RuntimeError("a bug")]
+)
 def test_what_came_before_an_error_is_kept(store, error):
     with pytest.raises(type(error)):
         quietly(Echo(3, _raise(error)), store, prompts(8))
@@ -158,7 +162,7 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
 
     with closing(OpenAIBackend(config(concurrency=20))) as backend:
         with closing(Interrupted(tmp_path / "i.sqlite")) as store, pytest.raises(KeyboardInterrupt):
-            ask(backend, store, prompts(20), "asking")
+            answer_requests(backend, store, prompts(20), "asking")
         server.script = lambda prompt, attempt: Act(text="fine")
         with closing(AnswerStore(tmp_path / "i.sqlite")) as store:
             assert quietly(backend, store, prompts(20)) == ["fine"] * 20

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 
 from judges import templates
-from judges.capabilities import BACKENDS, capabilities
+from judges.capabilities import BACKENDS, capabilities_of
 from judges.config import JudgeConfig
 from judges.templates import Prompts, prompt_names, register_prompts
 from lm_factuality.ground.errors import ConfigError
@@ -62,6 +62,6 @@ def test_every_backend_is_a_module_and_keys_of_the_config():
     for name, entry in BACKENDS.items():
         assert callable(resolve_name(entry.backend)), name
         assert set(entry.keys) <= fields
-    assert capabilities("some other").reads_prompts
-    assert not capabilities("lexical").can_answer("cut")
-    assert capabilities("openai").can_answer("cut")
+    assert capabilities_of("some other").reads_prompts
+    assert not capabilities_of("lexical").can_answer("cut")
+    assert capabilities_of("openai").can_answer("cut")

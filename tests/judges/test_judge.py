@@ -25,7 +25,10 @@ def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path:
     subjects = [{"claim": "a"}, {"claim": "b"}, {"claim": "a"}]
     changed = config(prompts=own_prompt, samples=2, system="Be brief.")
     with Judge.open(changed, store=tmp_path / "a.sqlite") as judge:
-        assert judge.rehearse(lambda silent: silent.ask(name, subjects, "asking")).to_send == 4
+        assert (
+            judge.plan(lambda offline_judge: offline_judge.ask(name, subjects, "asking")).to_send
+            == 4
+        )
         answers = judge.ask(name, subjects, "asking")
         assert [len(each) for each in answers] == [2, 2, 2]
         assert answers[0] == answers[2]
@@ -42,7 +45,10 @@ def test_samples_by_subject_plan_and_usage(server, config, own_prompt, tmp_path:
             f"openai:127.0.0.1:{server.port}/v1:chat:small-judge",
         )
     with Judge.open(changed, store=tmp_path / "a.sqlite") as again:
-        assert again.rehearse(lambda silent: silent.ask(name, subjects, "asking")).to_send == 0
+        assert (
+            again.plan(lambda offline_judge: offline_judge.ask(name, subjects, "asking")).to_send
+            == 0
+        )
         assert again.ask(name, subjects, "asking") == answers
         assert (again.usage.calls, again.usage.stored) == (0, 4)
 

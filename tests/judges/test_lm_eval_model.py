@@ -10,7 +10,7 @@ import pytest
 from judges.answers import Decoding, Request
 from judges.backends.lm_eval_model import LmEvalBackend
 from judges.config import JudgeConfig
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 GREEDY = Decoding(max_tokens=8)
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_loaded(tmp_path: Path):
     with pytest.raises(ConfigError, match="lm_eval has no model 'hff'; did you mean hf"):
         of({}, "hff")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BackendDown, match="cannot be loaded"):
+    with pytest.raises(BackendDownError, match="cannot be loaded"):
         list(
             of({"pretrained": str(tmp_path / "empty"), "device": "cpu"}).answer(
                 [Request("p", GREEDY)]

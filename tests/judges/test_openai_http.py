@@ -15,9 +15,9 @@ import pytest
 from judges.answers import Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
 from judges.backends.server import is_local, require_key
-from judges.budget import Purse
+from judges.budget import SpendingLimit
 from judges.store import AnswerStore
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from tests.judges.server import Act, JudgeServer
 
 KEY = "sk-test-0123456789abcdef"
@@ -184,7 +184,7 @@ def test_a_server_that_refuses_everybody_is_down_at_once(
 ):
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: act
-    with pytest.raises(BackendDown, match=says):
+    with pytest.raises(BackendDownError, match=says):
         ask_server(prompts(50), api_key_env="MY_KEY", concurrency=2)
     assert sum(server.attempts.values()) <= 2
 
@@ -194,7 +194,7 @@ def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     start = time.monotonic()
-    with pytest.raises(BackendDown, match="cannot be reached.*is the server running"):
+    with pytest.raises(BackendDownError, match="cannot be reached.*is the server running"):
         ask_server(prompts(100), base_url=f"http://127.0.0.1:{port}/v1", concurrency=4)
     assert time.monotonic() - start < 5
 
@@ -203,7 +203,7 @@ def test_eight_given_up_in_a_row_and_the_rest_is_not_tried(server, ask_server, s
     server.script = lambda prompt, attempt: (
         Act(text="fine") if int(prompt[1:]) < 5 else Act(status=500)
     )
-    with pytest.raises(BackendDown, match="8 requests in a row"):
+    with pytest.raises(BackendDownError, match="8 requests in a row"):
         ask_server(prompts(100), max_retries=0, concurrency=1)
     assert sum(server.attempts.values()) == 5 + 8
     assert texts(ask_server(prompts(5))) == ["fine"] * 5
@@ -212,7 +212,7 @@ def test_eight_given_up_in_a_row_and_the_rest_is_not_tried(server, ask_server, s
 
 def test_total_timeout_ends_it_and_keeps_what_came(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="fine") if prompt == "p0" else Act(kind="hang")
-    with pytest.raises(BackendDown, match="total_timeout of 0.5 s"):
+    with pytest.raises(BackendDownError, match="total_timeout of 0.5 s"):
         ask_server(prompts(3), total_timeout=0.5)
     assert texts(ask_server(prompts(1))) == ["fine"]
     assert server.attempts["p0"] == 1
@@ -223,13 +223,13 @@ def test_the_budget_is_never_exceeded(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
     prices = {"prices": Prices(1e6, 1e6)}
     with pytest.raises(
-        BackendDown,
+        BackendDownError,
         match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$55",
     ):
         ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
     assert sum(server.attempts.values()) == 10  # the 11th would begin at 150, and 150 + 55 > 200
     assert ask_server.backend.usage.cost == 150
-    with pytest.raises(BackendDown):
+    with pytest.raises(BackendDownError):
         ask_server(prompts(30), **prices, max_cost=200, concurrency=8)
     assert max(server.attempts.values()) == 1  # the next run goes on where this one ended
 
@@ -237,23 +237,23 @@ def test_the_budget_is_never_exceeded(server, ask_server):
 def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path: Path):
     """At once and one after the other; a call costs 15, at worst 34 + 20."""
     server.script = lambda prompt, attempt: Act(text="fine", delay=0.02)
-    purse = Purse(200)
+    spending_limit = SpendingLimit(200)
     changed = config(prices=Prices(1e6, 1e6), max_cost=200, concurrency=4)
 
     def spend(letter: str) -> float:
         requests = [
             Request(f"{letter}{number % 10}", Decoding(max_tokens=20)) for number in range(30)
         ]
-        with closing(OpenAIBackend(changed, purse)) as backend:
-            with pytest.raises(BackendDown, match=r"max_cost of \$200 leaves no"):
+        with closing(OpenAIBackend(changed, spending_limit)) as backend:
+            with pytest.raises(BackendDownError, match=r"max_cost of \$200 leaves no"):
                 list(backend.answer(requests))
             return backend.usage.cost
 
     with ThreadPoolExecutor(2) as threads:
-        assert sum(threads.map(spend, "ab")) == purse.spent == 150
+        assert sum(threads.map(spend, "ab")) == spending_limit.spent == 150
     with (
-        closing(OpenAIBackend(changed, purse)) as backend,
-        pytest.raises(BackendDown, match=r"\$150.0+ is spent"),
+        closing(OpenAIBackend(changed, spending_limit)) as backend,
+        pytest.raises(BackendDownError, match=r"\$150.0+ is spent"),
     ):
         list(backend.answer(prompts(1)))
     assert len(server.bodies) == 10
@@ -261,7 +261,7 @@ def test_backends_with_one_purse_spend_no_more_than_one(server, config, tmp_path
 
 def test_what_may_have_been_billed_counts_towards_the_budget(server, ask_server):
     server.script = lambda prompt, attempt: Act(kind="hang")
-    with pytest.raises(BackendDown, match=r"\$54.0+ is spent"):
+    with pytest.raises(BackendDownError, match=r"\$54.0+ is spent"):
         ask_server(prompts(1), prices=Prices(1e6, 1e6), max_cost=100, timeout=0.2)
     server.script = lambda prompt, attempt: Act(status=500) if attempt < 2 else Act(text="fine")
     ask_server([Request("q", Decoding(max_tokens=20))], prices=Prices(1e6, 1e6), max_cost=100)
@@ -406,7 +406,7 @@ def test_the_first_word_s_log_probabilities(server, ask_server, endpoint, logpro
 def test_the_key_is_sent_and_found_nowhere_else(
     server, config, tmp_path: Path, monkeypatch, caplog
 ):
-    from judges.judge import ask
+    from judges.judge import answer_requests
 
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
@@ -420,10 +420,13 @@ def test_the_key_is_sent_and_found_nowhere_else(
         closing(AnswerStore(tmp_path / "key.sqlite")) as store,
         closing(OpenAIBackend(config(api_key_env="MY_KEY"))) as backend,
     ):
-        said += [backend.identity, *map(repr, ask(backend, store, prompts(2), "asking"))]
+        said += [
+            backend.identity,
+            *map(repr, answer_requests(backend, store, prompts(2), "asking")),
+        ]
         server.script = lambda prompt, attempt: Act(status=401, text=f"{KEY} is unknown")
-        with pytest.raises(BackendDown, match="is unknown") as caught:
-            ask(backend, store, prompts(3), "asking")
+        with pytest.raises(BackendDownError, match="is unknown") as caught:
+            answer_requests(backend, store, prompts(3), "asking")
         said += [str(caught.value), json.dumps(config(api_key_env="MY_KEY").describe())]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     said += [record.getMessage() for record in caplog.records]
@@ -493,7 +496,7 @@ def test_redirects_are_not_followed(server, ask_server, monkeypatch, status):
     server.script = lambda prompt, attempt: Act(status=status, headers=headers)
     try:
         with pytest.raises(
-            BackendDown,
+            BackendDownError,
             match=rf"redirects to {target}/\*\*\*, which is not followed.*change base_url",
         ):
             ask_server(prompts(3), api_key_env="MY_KEY", concurrency=1)

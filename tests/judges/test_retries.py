@@ -8,8 +8,8 @@ import pytest
 
 from judges.backends.openai_http import FIRST, LONGEST, LONGEST_ASKED, delay
 from judges.backends.server import seconds_of
-from judges.budget import Pace, Purse
-from lm_factuality.ground.errors import BackendDown
+from judges.budget import RateLimiter, SpendingLimit
+from lm_factuality.ground.errors import BackendDownError
 
 
 @pytest.mark.parametrize(
@@ -42,33 +42,33 @@ def test_delays_are_jittered_and_bounded(attempt):
 
 
 def test_pace_gives_the_time_of_what_was_not_used_back():
-    pace = Pace(6000)  # 100 a second
-    assert pace.book(100) == 0
-    pace.give_back(90)
-    assert pace.book() == pytest.approx(0.1, abs=0.05)
+    rate_limiter = RateLimiter(6000)  # 100 a second
+    assert rate_limiter.reserve(100) == 0
+    rate_limiter.release(90)
+    assert rate_limiter.reserve() == pytest.approx(0.1, abs=0.05)
 
 
 def test_a_purse_waits_for_calls_under_way_before_it_gives_up():
-    purse = Purse(10)
-    assert purse.reserve(6)
-    assert not purse.reserve(6)  # a call under way may cost less than was set aside
-    purse.settle(6, 1)
-    assert purse.reserve(6)
-    purse.settle(6, 5)
-    assert purse.spent == 6
-    with pytest.raises(BackendDown, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
-        purse.reserve(6)
+    spending_limit = SpendingLimit(10)
+    assert spending_limit.reserve(6)
+    assert not spending_limit.reserve(6)  # a call under way may cost less than was set aside
+    spending_limit.settle(6, 1)
+    assert spending_limit.reserve(6)
+    spending_limit.settle(6, 5)
+    assert spending_limit.spent == 6
+    with pytest.raises(BackendDownError, match=r"\$6.0+ is spent, and the next may cost \$6.0+;"):
+        spending_limit.reserve(6)
 
 
 def test_threads_never_overspend_a_purse():
-    purse = Purse(50)
+    spending_limit = SpendingLimit(50)
 
     def spend() -> None:
         for _ in range(100):
             try:
-                if purse.reserve(2):
-                    purse.settle(2, 1)
-            except BackendDown:
+                if spending_limit.reserve(2):
+                    spending_limit.settle(2, 1)
+            except BackendDownError:
                 return
 
     threads = [threading.Thread(target=spend) for _ in range(4)]
@@ -76,4 +76,4 @@ def test_threads_never_overspend_a_purse():
         thread.start()
     for thread in threads:
         thread.join()
-    assert purse.spent == 49  # another call might cost 2
+    assert spending_limit.spent == 49  # another call might cost 2

@@ -16,7 +16,7 @@ import yaml
 
 from judges.answers import Decoding, Request
 from judges.store import AnswerStore
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from tests.conftest import REPOSITORY
 from tests.judges.server import Act
 
@@ -43,7 +43,7 @@ def test_calls_under_way_are_kept_when_the_server_stops(why, server, ask_server,
         return Act(text=f"answer to {prompt}", delay=0.3)
 
     server.script = script
-    with pytest.raises(BackendDown):
+    with pytest.raises(BackendDownError):
         ask_server(REQUESTS, concurrency=8)
     identity = ask_server.backend.identity
     kept = store.get_many([request.key(identity) for request in REQUESTS])
@@ -65,7 +65,7 @@ def test_retries_end_with_the_server(server, ask_server):
 
     server.script = script
     begin = time.monotonic()
-    with pytest.raises(BackendDown, match="HTTP 401"):
+    with pytest.raises(BackendDownError, match="HTTP 401"):
         ask_server(REQUESTS, concurrency=8)
     assert time.monotonic() - begin < 30
 

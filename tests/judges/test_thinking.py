@@ -121,14 +121,14 @@ def test_room_to_think(server, config, own_prompt, tmp_path, room, sent, answers
 
 def test_the_budget_has_the_tokens_to_think(server, config, own_prompt, tmp_path):
     """A call with room to think may cost more than is left: it is not sent."""
-    from lm_factuality.ground.errors import BackendDown
+    from lm_factuality.ground.errors import BackendDownError
 
     server.script = lambda prompt, attempt: thinks(prompt, attempt, server.bodies[-1])
     prices = {"prompt": 0.0, "completion": 1000.0}  # a tenth of a cent a token
     judge_config = config(prompts=own_prompt, prices=prices, max_cost=1.0, concurrency=1)
     with (
         Judge.open(judge_config, store=tmp_path / "a.sqlite") as judge,
-        pytest.raises(BackendDown, match="max_cost of"),
+        pytest.raises(BackendDownError, match="max_cost of"),
     ):
         judge.ask(next(iter(own_prompt)), [{"claim": "hard"}], "asking")
     assert [body["max_tokens"] for body in server.bodies] == [512]

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from judges.answers import Answer, Request
 from judges.judge import Judge
-from judges.typed import Reply, longest_again, misnumbered, once_more, read_reply, schema_of
+from judges.typed import (
+    Reply,
+    json_schema_of,
+    longest_retry_request,
+    numbering_problem,
+    read_reply,
+    retry_request,
+)
 from judges.verify import SupportReply
 from tests.judges.server import Act
 
@@ -50,8 +57,8 @@ def test_no_second_question_is_longer_than_the_longest(letter):
     """A model calls a field what it likes, and its name is in the reason."""
     request = Request("Who?")
     for text in (letter * 9000, json.dumps({letter * 9000: 1}, ensure_ascii=False)):
-        again = once_more(request, read_reply(Answer(text, "stop"), Names, {}))
-        assert len(again.prompt.encode()) <= len(longest_again(request).prompt.encode())
+        again = retry_request(request, read_reply(Answer(text, "stop"), Names, {}))
+        assert len(again.prompt.encode()) <= len(longest_retry_request(request).prompt.encode())
     assert len(names(json.dumps({"names": [], letter * 9000: 1}))[1]) <= 320
 
 
@@ -114,7 +121,7 @@ def test_every_text_has_a_value_or_a_problem(text):
     ],
 )
 def test_numbers_are_those_of_the_list(numbers, is_whole, problem):
-    assert misnumbered(numbers, 3, "fact", is_whole) == problem
+    assert numbering_problem(numbers, 3, "fact", is_whole) == problem
 
 
 class _Item(Reply):
@@ -126,18 +133,22 @@ class _Items(Reply):
 
 
 def test_schemas_are_strict():
-    schema = json.loads(schema_of(_Items))
+    schema = json.loads(json_schema_of(_Items))
     inner = schema["$defs"]["_Item"]
     assert schema["required"] == ["items"]
     assert inner["required"] == ["title"]
     assert schema["additionalProperties"] is inner["additionalProperties"] is False
-    assert json.loads(schema_of(SupportReply))["required"] == ["reason", "verdict", "probability"]
+    assert json.loads(json_schema_of(SupportReply))["required"] == [
+        "reason",
+        "verdict",
+        "probability",
+    ]
     assert inner["properties"] == {"title": {"type": "integer"}}
 
 
 def test_a_schema_has_the_reason_before_the_verdict():
     """Servers that hold a model to a schema make it write the fields in this order."""
-    assert list(json.loads(schema_of(SupportReply))["properties"]) == [
+    assert list(json.loads(json_schema_of(SupportReply))["properties"]) == [
         "reason",
         "verdict",
         "probability",
@@ -154,7 +165,7 @@ def test_the_schema_is_part_of_what_names_an_answer():
 
 def test_the_question_is_put_again_with_the_reason():
     read = read_reply(Answer("- Ada", "stop"), Names, {})
-    again = once_more(Request("Who?", schema="{}"), read).prompt
+    again = retry_request(Request("Who?", schema="{}"), read).prompt
     assert again.startswith("Who?\n")
     assert "- Ada" in again
     assert "no JSON object" in again
@@ -190,7 +201,7 @@ def test_a_reply_that_cannot_be_used_is_asked_for_once_more(server, config, tmp_
     sent = [body.get("response_format") for body in server.bodies]
     assert all((each is not None) == schema for each in sent)
     if schema:
-        assert sent[0]["json_schema"]["schema"] == json.loads(schema_of(SupportReply))
+        assert sent[0]["json_schema"]["schema"] == json.loads(json_schema_of(SupportReply))
 
 
 def test_a_second_question_that_fails_does_not_hide_why_it_was_asked(server, config, tmp_path):

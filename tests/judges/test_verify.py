@@ -10,13 +10,13 @@ import pytest
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from judges.verify import (
     Pair,
     SupportReply,
     Verification,
-    combine,
-    numbers_exist,
+    check_claim_numbers,
+    combine_samples,
     page_subject,
     verify,
 )
@@ -27,10 +27,10 @@ S, N, U = "supported", "not_supported", "unscored"
 
 def said(
     verdict: str | None, probability: float | None = None, reason: str = "so"
-) -> Typed[SupportReply]:
+) -> ParsedReply[SupportReply]:
     if verdict is None:
-        return Typed(None, "no JSON object")
-    return Typed(SupportReply(reason=reason, verdict=verdict, probability=probability))
+        return ParsedReply(None, "no JSON object")
+    return ParsedReply(SupportReply(reason=reason, verdict=verdict, probability=probability))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def said(
 def test_the_score_is_what_is_stated_unless_it_contradicts_the_verdict(
     verdict, probability, score, is_told
 ):
-    found = combine([said(verdict, probability)])
+    found = combine_samples([said(verdict, probability)])
     assert (found.verdict, found.score) == (verdict, score)
     assert ("contradicts the verdict" in found.reason) == is_told
 
@@ -78,7 +78,7 @@ def test_other_values_have_no_verdict(text):
     ],
 )
 def test_several_samples_vote(verdicts, expected):
-    found = combine([said(verdict) for verdict in verdicts])
+    found = combine_samples([said(verdict) for verdict in verdicts])
     assert (found.verdict, found.score) == expected
     if verdicts == [S, N]:
         assert found.reason.startswith("tie: 1 of 2")
@@ -129,7 +129,7 @@ def test_pairs_without_evidence_are_not_asked(server, config, tmp_path):
 def test_numbers_are_those_of_the_list(numbers, problem):
     verdicts = [SimpleNamespace(number=number) for number in numbers]
     reply = SimpleNamespace(verdicts=verdicts)
-    assert numbers_exist(reply, page_subject(["a", "b"], ["p"])) == problem
+    assert check_claim_numbers(reply, page_subject(["a", "b"], ["p"])) == problem
 
 
 def test_the_prompt_shows_claim_and_passages():

@@ -36,8 +36,8 @@ def reseal(folder: Path) -> None:
 def _rescore(task: TaskResult, rows: list[Row], stated: dict[str, Any]) -> None:
     benchmark = find_benchmark(task.kind)
     assert benchmark is not None
-    kept = [benchmark.scoring.keep(row) for row in rows]
-    recount = benchmark.scoring.recount(task, kept)
+    kept = [benchmark.scoring.keep_row(row) for row in rows]
+    recount = benchmark.scoring.make_rescorer(task, kept)
     for row, values in zip(rows, kept, strict=True):
         for name, value in recount.row_metrics(values).items():
             row[name] = dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value

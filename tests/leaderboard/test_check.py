@@ -181,7 +181,7 @@ def _more_tasks(content):
     content["results"]["arc_easy"] = {"acc,none": 1.0}
     content["configs"]["arc_easy"] = {
         "task": "arc_easy",
-        "metadata": {"version": 1.0, "suite_version": "0.1.0"},
+        "metadata": {"version": 1.0, "suite_version": "0.2.0"},
     }
 
 

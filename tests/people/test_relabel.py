@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
-from lm_factuality.benchmarks.biographies.generations import to_doc
-from lm_factuality.benchmarks.biographies.link import link
-from lm_factuality.benchmarks.biographies.method import generation as ambigbio
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc
+from lm_factuality.benchmarks.biographies.link import link_groups
+from lm_factuality.benchmarks.biographies.method import method_from_metadata as ambigbio
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
@@ -22,7 +22,7 @@ from lm_factuality.benchmarks.biographies.types import (
     RetrievedPassage,
 )
 from lm_factuality.benchmarks.longform.benchmark import generation as longform
-from lm_factuality.benchmarks.pairs import row_of
+from lm_factuality.benchmarks.pairs import sample_row_of
 from lm_factuality.harness.samples import keep_verdict, read_samples
 from lm_factuality.people.sheet import read_pool
 from lm_factuality.results.read import read_results_files
@@ -155,12 +155,12 @@ def test_marks_of_generations(marks):
         "resps": [record["sentences"]],
         "filtered_resps": [json.dumps(record)],
     }
-    sample |= benchmark.scoring.recount(task, ()).row_metrics(keep_verdict(sample))
+    sample |= benchmark.scoring.make_rescorer(task, ()).row_metrics(keep_verdict(sample))
     assert_stays(task, sample)
     every = {f"mark:{place}": "false" for place in range(len(marks))}
-    assert row_of(
+    assert sample_row_of(
         task, benchmark.page.samples, benchmark.people.relabel(task, sample, every)
-    ).parts == {"accuracy_pooled": (0.0, float(len(marks)))}
+    ).score_counts == {"accuracy_pooled": (0.0, float(len(marks)))}
 
 
 @st.composite
@@ -205,16 +205,18 @@ def judged(draw, protocol, linking, has_entities=True):
         groups,
         titles,
         matrix,
-        link(groups, titles, matrix, linking, protocol),
+        link_groups(groups, titles, matrix, linking, protocol),
     )
 
 
 def sample_of(kind, task, judged_, run):
-    record = run.record(judged_)
-    doc = {**to_doc(judged_.generation), "topic": "", "evidence": "documents"}
+    record = run.make_record(judged_)
+    doc = {**generation_to_doc(judged_.generation), "topic": "", "evidence": "documents"}
     output = judged_.generation.output
     sample = {"doc_id": 0, "doc": doc, "resps": [[output]], "filtered_resps": [json.dumps(record)]}
-    return sample | find_benchmark(kind).scoring.recount(task, ()).row_metrics(keep_verdict(sample))
+    return sample | find_benchmark(kind).scoring.make_rescorer(task, ()).row_metrics(
+        keep_verdict(sample)
+    )
 
 
 @pytest.mark.parametrize("protocol", ["paper", "code"])

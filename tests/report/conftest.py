@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.link import link
+from lm_factuality.benchmarks.biographies.link import link_groups
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,
@@ -51,7 +51,7 @@ def biography(
         "groups": groups,
         "entities": titles,
         "matrix": matrix,
-        "links": link(groups, titles, matrix),
+        "links": link_groups(groups, titles, matrix),
     }
     return JudgedBiography(**(fields | changes))
 

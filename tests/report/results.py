@@ -38,7 +38,7 @@ def write_results(
             for name, task in tasks.items()
         },
         "configs": {
-            name: {"metadata": {"suite_version": "0.1.0", **task["metadata"]}}
+            name: {"metadata": {"suite_version": "0.2.0", **task["metadata"]}}
             for name, task in tasks.items()
         },
         "versions": dict.fromkeys(tasks, 1.0),
@@ -225,7 +225,7 @@ def ambigbio_task(name: str = "Ada Lind", reason: str = "a reason") -> dict[str,
     ]
     samples = []
     for number, each in enumerate(judged):
-        record = AMBIGBIO.record(each)
+        record = AMBIGBIO.make_record(each)
         scores = record["scores"]
         passages = [
             {"title": passage.title, "text": passage.text} for passage in each.generation.passages

@@ -15,12 +15,12 @@ from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Benchmark,
     Page,
-    Recount,
-    Samples,
+    Rescorer,
+    SampleDisplay,
     Score,
     Scoring,
 )
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_part
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts, row_key
 from lm_factuality.report.build import build_report
 from lm_factuality.scores.statistics import Aggregation, mean
 from tests.report.conftest import HOSTILE
@@ -36,8 +36,8 @@ CAPITALS = Benchmark(
             Score("capital_acc", Aggregation(mean), ACCURACY, "Accuracy"),
             Score("unscored", Aggregation(mean)),
         ),
-        keep=dict,
-        recount=lambda task, rows: Recount(dict),
+        keep_row=dict,
+        make_rescorer=lambda task, rows: Rescorer(dict),
         unscored_unit="answers",
     ),
 )
@@ -45,10 +45,10 @@ CAPITALS = Benchmark(
 
 def to_row(result, sample):
     doc, right = sample["doc"], sample["capital_acc"]
-    parts = {"capital_acc": mean_part(right), "of_vowels": mean_part(right)}
+    parts = {"capital_acc": mean_counts(right), "of_vowels": mean_counts(right)}
     texts = {"id": doc["country"], "country": doc["country"], "known": ["one", "two"]}
     return SampleRow(
-        key_of(sample, doc["country"]),
+        row_key(sample, doc["country"]),
         doc["country"],
         doc["country"],
         texts,
@@ -93,7 +93,7 @@ def write_runs(folder):
         task = {
             "results": {"capital_acc,none": sum(right) / 3, "unscored,none": 2.0},
             "samples": samples,
-            "metadata": {"suite_version": "0.1.0", "benchmark": "capitals"},
+            "metadata": {"suite_version": "0.2.0", "benchmark": "capitals"},
         }
         write_results(
             folder / f"r{number}",
@@ -125,7 +125,7 @@ def test_without_a_page_of_its_own_it_has_its_scores(tmp_path, declare):
 
 
 def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
-    page = Page(samples=Samples(to_row), name="places", lead="Where is it?")
+    page = Page(samples=SampleDisplay(to_row), name="places", lead="Where is it?")
     declare(replace(CAPITALS, page=page))
     write_runs(tmp_path)
     build_report([tmp_path], tmp_path / "out")
@@ -140,7 +140,7 @@ def test_with_rows_it_is_browsed_and_compared(tmp_path, declare):
 
 
 def test_rows_without_a_view_are_their_texts(tmp_path, declare, browser):
-    declare(replace(CAPITALS, page=Page(samples=Samples(to_row))))
+    declare(replace(CAPITALS, page=Page(samples=SampleDisplay(to_row))))
     write_runs(tmp_path)
     build_report([tmp_path], tmp_path / "out")
     browser.get(f"{(tmp_path / 'out' / 'samples.html').as_uri()}#task=t0&model=m0")

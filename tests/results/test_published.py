@@ -56,7 +56,7 @@ def test_felms_figures_are_of_scores_that_it_has():
         len(found) == 287
     )  # 3 models, 8 methods; all six domains for two methods, four for the others; and table 12
     benchmark = find_benchmark("felm")
-    assert all(benchmark.score(metric) for _, _, metric, _ in found)
+    assert all(benchmark.find_score(metric) for _, _, metric, _ in found)
     assert all(0 <= value <= 100 for value in found.values())
 
 
@@ -97,7 +97,7 @@ def test_people_are_asked_what_was_published():
         assert sum(
             value for row, value in column.items() if row.startswith("error_type")
         ) == pytest.approx(100, abs=0.2)
-    labels = {score.label for score in find_benchmark("ambigbio").shown}
+    labels = {score.label for score in find_benchmark("ambigbio").table_scores}
     assert {*found["means"], *found["correlations"]} <= labels
 
 

@@ -7,7 +7,7 @@ from bench.sample.build import write_biographies
 from bench.sample.claims import read_biographies
 from bench.sample.world import build_world
 from lm_factuality.benchmarks.biographies.generations import read_generations
-from lm_factuality.benchmarks.biographies.link import link
+from lm_factuality.benchmarks.biographies.link import link_groups
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.ground.errors import DataError
 from lm_factuality.sample.quickstart import compare_with_truth, read_truth
@@ -53,7 +53,7 @@ def oracle(generation, told):
         found,
         generation.entities,
         tuple(rows),
-        link(found, generation.entities, rows),
+        link_groups(found, generation.entities, rows),
         abstained=told.abstained,
     )
 

@@ -9,7 +9,7 @@ import pytest
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.surface import STATISTICS
-from lm_factuality.benchmarks.factor.metrics import shares
+from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 from tests.conftest import REPOSITORY, TASKS
 
 SAMPLE = TASKS / "sample"
@@ -63,5 +63,8 @@ def test_contradictions_are_minimal_distinct_and_of_several_types(rows):
 @pytest.mark.parametrize("name", STATISTICS)
 def test_surfaces_give_nothing_away(rows, name, sign):
     """Better than chance by no more than three standard errors of 400 rows."""
-    hits = sum(shares([sign * STATISTICS[name](text) for text in choices(row)])[0] for row in rows)
+    hits = sum(
+        pick_probabilities([sign * STATISTICS[name](text) for text in choices(row)])[0]
+        for row in rows
+    )
     assert hits / len(rows) < 0.25 + 3 * (0.25 * 0.75 / 400) ** 0.5

@@ -1,7 +1,7 @@
 """Capitals: does a model go on with the capital of a country?"""
 
 from lm_factuality.benchmarks.declaration import ACCURACY, Page, Score
-from lm_factuality.benchmarks.scored import ScoredTask, scored
+from lm_factuality.benchmarks.scored import ScoredTask, scored_benchmark
 from lm_factuality.scores.statistics import MEAN
 
 
@@ -12,7 +12,7 @@ def value(doc, answer):
     return float(answer.strip().startswith(doc["capital"]))
 
 
-BENCHMARK = scored(
+BENCHMARK = scored_benchmark(
     Score("capital_acc", MEAN, ACCURACY, "Accuracy", note="the answer begins with the capital"),
     value,
     cluster="country",

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from judges.typed import Reply
-from lm_factuality.benchmarks.graded import GradedTask, graded
-from lm_factuality.benchmarks.grading import share
+from lm_factuality.benchmarks.graded import GradedTask, graded_benchmark
+from lm_factuality.benchmarks.grading import grade_share
 
 
 class RiverGrading(Reply):
@@ -15,7 +15,7 @@ class RiverGrading(Reply):
     grade: Literal["CORRECT", "INCORRECT"]
 
 
-BENCHMARK = graded(
+BENCHMARK = graded_benchmark(
     name="rivers",
     title="Rivers",
     lead="Does the model know on which rivers cities lie?",
@@ -24,7 +24,7 @@ BENCHMARK = graded(
     prompt="rivers/grade",
     prompts=Path(__file__).with_name("prompts"),
     reply=RiverGrading,
-    scores=[share("river_acc", "Accuracy", of="CORRECT", among=("CORRECT", "INCORRECT"))],
+    scores=[grade_share("river_acc", "Accuracy", grade="CORRECT", out_of=("CORRECT", "INCORRECT"))],
     headline="river_acc",
     worst_grade="INCORRECT",
     best_grade="CORRECT",

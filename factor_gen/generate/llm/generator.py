@@ -26,8 +26,8 @@ from judges.config import load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts, prompt_names
-from judges.typed import Typed
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from judges.typed import ParsedReply
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.suite import read_config
 
 _RULES = 4  # raised when what is read in the same answers can change
@@ -109,11 +109,11 @@ class LLMGenerator:
         """Set the contradictions that could be read, and count those that could not.
 
         Raises:
-            BackendDown: The model cannot be reached, or gave no answer to some requests. What it
-                answered is kept.
+            BackendDownError: The model cannot be reached, or gave no answer to some requests.
+                What it answered is kept.
             ConfigError: A prompt of the user's own cannot be rendered.
         """
-        replies: dict[tuple[str, str], list[Typed[Contradictions]]] = {}
+        replies: dict[tuple[str, str], list[ParsedReply[Contradictions]]] = {}
         for error_type in ERROR_TYPES:
             asked = [
                 example
@@ -129,7 +129,7 @@ class LLMGenerator:
 
     def _ask(
         self, error_type: str, subjects: Sequence[Mapping[str, Any]]
-    ) -> list[list[Typed[Contradictions]]]:
+    ) -> list[list[ParsedReply[Contradictions]]]:
         label = f"contradictions: {error_type}"
         if error_type not in self._numbered:
             return self._judge.ask_typed(error_type, Contradictions, subjects, label)
@@ -150,7 +150,7 @@ class LLMGenerator:
     def _read(
         self,
         example: Example,
-        replies: Mapping[tuple[str, str], Sequence[Typed[Contradictions]]],
+        replies: Mapping[tuple[str, str], Sequence[ParsedReply[Contradictions]]],
     ) -> Example:
         """Set the candidates of all types; a text that two types came to counts for the first."""
         lost: Counter[str] = Counter(example.lost)
@@ -184,7 +184,7 @@ def _require_answers(answers: Sequence[Answer]) -> None:
     befalls most of them.
 
     Raises:
-        BackendDown: Some failed. The text says how many, and why the first did.
+        BackendDownError: Some failed. The text says how many, and why the first did.
     """
     failed = [
         answer.error or "an answer without a text"
@@ -196,7 +196,7 @@ def _require_answers(answers: Sequence[Answer]) -> None:
         return
     advice = "" if passing else "; change the judge's YAML, or leave these documents out"
     first = (passing or failed)[0]
-    raise BackendDown(
+    raise BackendDownError(
         f"{len(failed)} of {len(answers)} requests failed, the first because: {first}{advice}; what"
         " was answered is kept"
     )

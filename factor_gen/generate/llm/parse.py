@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from factor_gen.generate.compatible import compatible
+from factor_gen.generate.compatible import compatible_reason
 from factor_gen.generate.llm.spacing import distance, plain, respaced
 from factor_gen.records import Candidate
 from judges.answers import Answer
-from judges.typed import Reply, Typed
+from judges.typed import ParsedReply, Reply
 from lm_factuality.ground.sentences import spaced
 from lm_factuality.ground.thinking import without_thinking
 
@@ -64,14 +64,14 @@ class Parsed:
     lost: Mapping[str, int]
 
 
-def read_numbered(answer: Answer) -> Typed[Contradictions]:
+def read_numbered(answer: Answer) -> ParsedReply[Contradictions]:
     """The entries of an answer in the form of tables 7 to 12 of the paper.
 
     They are numbered, each with its quoted changes and then, after ``Contradiction:``, the
     sentence. ``NA`` stands for none; what a model writes behind ``##`` is an example of its own.
     """
     if answer.error is not None or answer.text is None:
-        return Typed(None, f"judge error: {answer.error or 'no text'}", answer)
+        return ParsedReply(None, f"judge error: {answer.error or 'no text'}", answer)
     text = (without_thinking(answer.text) or "").partition("##")[0].strip()
     entries = []
     for entry in _NUMBERED.split(f"\n{text}")[1:]:
@@ -79,12 +79,12 @@ def read_numbered(answer: Answer) -> Typed[Contradictions]:
         edits = [Edit(old=old, new=new) for old, new in _CHANGE.findall(plan)]
         entries.append(Contradiction(edits=edits, contradiction=sentence.strip()))
     if not entries and not text.startswith("NA"):
-        return Typed(None, "no numbered contradiction", answer)
-    return Typed(Contradictions(contradictions=entries), "", answer)
+        return ParsedReply(None, "no numbered contradiction", answer)
+    return ParsedReply(Contradictions(contradictions=entries), "", answer)
 
 
 def parse(
-    reply: Typed[Contradictions], completion: str, error_type: str, most: int | None = None
+    reply: ParsedReply[Contradictions], completion: str, error_type: str, most: int | None = None
 ) -> Parsed:
     """Read the contradictions of a completion in a reply, the first ``most`` of them."""
     if reply.value is None:
@@ -144,7 +144,7 @@ def _problem(edits: Sequence[Edit], text: str, completion: str) -> str:
         start, old = completion.find(edit.old.strip()), edit.old.strip()
         if start < 0:
             return ""
-        reasons.append(compatible(completion, start, start + len(old), edit.new.strip()))
+        reasons.append(compatible_reason(completion, start, start + len(old), edit.new.strip()))
     return (reasons[0] or "") if all(reasons) else ""
 
 

@@ -1,2 +1,6 @@
-"""Contradictions without a model: numbers, dates, names, nouns, verbs, pronouns and link words,
-changed by rule."""
+"""Contradictions without a model: rules change words of a sentence, such as numbers and names.
+
+`factor_gen.generate.rules.generator` has the stage that tries all rules on a sentence.
+"""
+
+__all__: list[str] = []

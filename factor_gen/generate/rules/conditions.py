@@ -1,49 +1,71 @@
-"""What stands around the words that an operator changes: features of ``data/conditions.yaml``.
+"""The tables of ``data/conditions.yaml``, which say when an operator may change words.
 
-Every operator asks the tables of that file before it changes words. `factor_gen.text.conditions`
-says how they are read.
+Operators ask them through `TaggedSentence.context_of_tokens`. The module
+`factor_gen.text.conditions` describes the form of the tables.
 """
 
 from collections.abc import Iterable, Mapping
 
 from factor_gen.generate.rules.words import WORDS
-from factor_gen.text.conditions import Feature, Place, Tables
+from factor_gen.text.conditions import Feature, Tables, TokenContext
+
+# Tags of the words of a noun phrase: article, pronoun, adjective, noun, number.
+_NOUN_PHRASE_TAGS = ("DT", "PRP$", "POS", "JJ", "NN", "CD")
 
 
-def _head_noun(place: Place) -> Iterable[object]:
-    """The last noun of the noun phrase that follows; nothing if there is none."""
-    head = ""
-    for word, tag in zip(place.around("word", "after"), place.around("tag", "after"), strict=True):
-        if not tag.startswith(("DT", "PRP$", "POS", "JJ", "NN", "CD")):
+def _head_noun(context: TokenContext) -> Iterable[object]:
+    """Return the head noun of the noun phrase that follows, such as *mill* in *the old mill*.
+
+    Args:
+        context: The tokens before the noun phrase.
+
+    Returns:
+        The noun alone; an empty text if no noun phrase follows.
+    """
+    words_after = context.values_around("word", "after")
+    tags_after = context.values_around("tag", "after")
+    head_noun = ""
+    for word, tag in zip(words_after, tags_after, strict=True):
+        if not tag.startswith(_NOUN_PHRASE_TAGS):
             break
         if tag.startswith("NN"):
-            head = word
-    return (head,)
+            head_noun = word
+    return (head_noun,)
 
 
-def _text_after(place: Place) -> Iterable[object]:
-    _, end = place.sentence.span(place.start, place.end)
-    return (place.sentence.text[end:],)
+def _text_after(context: TokenContext) -> Iterable[object]:
+    """Return the text of the sentence after the tokens."""
+    sentence = context.sentence
+    span = sentence.span_of_tokens(context.start, context.end)
+    return (sentence.text[span.end :],)
 
 
-def _is_free(place: Place) -> Iterable[object]:
-    """Whether the tokens may be edited."""
-    return (place.sentence.is_free(*place.sentence.span(place.start, place.end)),)
+def _is_editable(context: TokenContext) -> Iterable[object]:
+    """Return whether the tokens may be edited: they are no part of a name, title or identifier."""
+    sentence = context.sentence
+    return (sentence.is_editable(sentence.span_of_tokens(context.start, context.end)),)
 
 
-def _pair_at(place: Place, position: int) -> Iterable[object]:
-    """A token and the next one."""
-    return (f"{place.at('word', position)} {place.at('word', position + 1)}",)
+def _pair_at(context: TokenContext, position: int) -> Iterable[object]:
+    """Return a token and the next one, such as ``selling price``.
+
+    Args:
+        context: Tokens of the sentence.
+        position: The index of the first token of the pair.
+    """
+    return (f"{context.value_at('word', position)} {context.value_at('word', position + 1)}",)
 
 
 FEATURES: Mapping[str, Feature] = {
-    "text": lambda place: (place.sentence.text,),
+    "text": lambda context: (context.sentence.text,),
     "text after": _text_after,
-    "free": _is_free,
-    "pair before": lambda place: _pair_at(place, place.start - 1),
-    "pair after": lambda place: _pair_at(place, place.end - 1),
-    "is one word": lambda place: (place.end == place.start + 1,),
+    "free": _is_editable,
+    "pair before": lambda context: _pair_at(context, context.start - 1),
+    "pair after": lambda context: _pair_at(context, context.end - 1),
+    "is one word": lambda context: (context.end == context.start + 1,),
     "head noun": _head_noun,
 }
-"""What rules may ask for that is no word, tag, shape or kind of some tokens."""
+"""The features of ``conditions.yaml`` that are not the word, tag, shape or kind of a token."""
+
 TABLES = Tables(__package__, "data/conditions.yaml", WORDS, FEATURES)
+"""All tables of ``conditions.yaml``."""

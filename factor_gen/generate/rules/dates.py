@@ -1,141 +1,258 @@
-"""Another date of the same shape: year, month, day, weekday, century, quarter, season."""
+"""The operator that changes dates: years, months, days, weekdays, centuries and seasons.
+
+The lists of ``dates.yaml`` say which parts of a date are changed, and to what.
+"""
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import Replacement, SentenceEdit, edit
-from factor_gen.generate.rules.numbers import suffix
-from factor_gen.generate.rules.sentence import TaggedSentence, overlaps
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.numbers import ordinal_suffix
+from factor_gen.generate.rules.sentence import Span, TaggedSentence, overlaps_any
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, SHORT_MONTHS, TIME, Entity
 from lm_factuality.ground.packages import load_yaml
 
 
 class DatePart(NamedTuple):
-    """A part of a date that is a number."""
+    """A part of a date that is a number, as ``dates.yaml`` lists it."""
 
     name: str
+    """The name of the part, such as ``year``."""
     pattern: str
+    """A regular expression that finds the number in a date."""
     alike: str
-    """Finds the numbers of the sentence to which a new one stands as the old one does."""
+    """A regular expression that finds all numbers of this kind in a sentence."""
     steps: Sequence[int]
-    """How far from the old number the new one may be."""
+    """The differences between a new number and the old one, such as -4 to 4 years."""
     least: int
+    """The smallest new number."""
     most: int
+    """The largest new number."""
 
 
-_TABLES = load_yaml(__package__, "data/dates.yaml")
-_PARTS = [DatePart(**part) for part in _TABLES["parts"]]
+_LISTS = load_yaml(__package__, "data/dates.yaml")
+_PARTS = [DatePart(**part) for part in _LISTS["parts"]]
+_LAST_DAYS: Mapping[str, int] = _LISTS["days"]
+_LONGEST_SHORT_NAME = 3  # characters of a month's name in _LAST_DAYS
 _MONTH = re.compile(rf"\b(?:{'|'.join(MONTHS)}|{'|'.join(SHORT_MONTHS)})\b")
-_OFTEN_NO_MONTHS = ("May", "March")
+_AMBIGUOUS_MONTHS = ("May", "March")  # They are also a verb and a name.
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])")
+_MOST_DAYS_AWAY = 9
+_USUAL_VALUES = 2
 
 
-def dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Change each part of each date and time by itself."""
+def change_dates(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Change the parts of each date: *on May 5, 1985* becomes *on May 7, 1985*.
+
+    Example:
+        *It burned in 1921* becomes *It burned in 1923*.
+        *It opens on Monday* becomes *It opens on Thursday*.
+
+    Args:
+        sentence: The sentence to edit.
+        rng: The random numbers that decide on the new dates.
+
+    Yields:
+        Edits of one part of a date, or of its month and day together.
+    """
     for entity in sentence.entities:
-        is_titled = overlaps(sentence.titles, entity.start, entity.end)
-        if entity.kind not in (DATE, TIME) or is_titled:
+        is_title = overlaps_any(sentence.titles, Span(entity.start, entity.end))
+        if entity.kind not in (DATE, TIME) or is_title:
             continue
-        place = sentence.place_of(entity.start, entity.end, date=[entity.text])
-        if place.meets("no date"):
+        context = sentence.context_of_characters(entity.start, entity.end, date=[entity.text])
+        # The table lists dates such as "since 1985", after which another one holds as well.
+        if context.matches("no date"):
             continue
-        changes = [*_other_number(sentence, entity, rng)]
-        if not place.meets("one of two dates"):
-            changes += _other_of_set(sentence, entity.text, rng)
-        together = [*([change] for change in changes), *_other_day(sentence, entity, rng)]
-        for replacements in together:
-            shifted = [
-                (entity.start + start, entity.start + end, new) for start, end, new in replacements
-            ]
-            yield edit("date", CIRCUMSTANCE, *shifted)
+        for replacement in _replace_number(sentence, entity, rng):
+            yield make_edit("date", CIRCUMSTANCE, replacement)
+        if not context.matches("one of two dates"):
+            for replacement in _replace_name(sentence, entity, rng):
+                yield make_edit("date", CIRCUMSTANCE, replacement)
+        for replacements in _replace_month_and_day(sentence, entity, rng):
+            yield make_edit("date", CIRCUMSTANCE, *replacements)
 
 
-# The steps below find changes of a date, in characters of its own text.
-
-
-def _other_number(
-    sentence: TaggedSentence, entity: Entity, rng: random.Random
+def _replace_number(
+    sentence: TaggedSentence, date: Entity, rng: random.Random
 ) -> Iterator[Replacement]:
-    """Another year, decade or century, on the same side of the sentence's others.
+    """Replace the year, decade or century of a date: ``1921`` becomes ``1923``.
 
-    One is before and one after the old, in any order, and `Sentence.spare` more may be either.
+    Args:
+        sentence: The sentence to edit.
+        date: The date in it.
+        rng: The random numbers to draw with.
+
+    Yields:
+        Replacements of the first part of `_PARTS` that the date has.
     """
     for part in _PARTS:
-        match = re.search(part.pattern, entity.text)
+        match = re.search(part.pattern, date.text)
         if match is None:
             continue
-        start, end = match.span()
-        place = sentence.place_of(entity.start + start, entity.start + end, part=[part.name])
-        if place.meets("no year"):
+        span = _span_in_sentence(date, match.span())
+        context = sentence.context_of_characters(*span, part=[part.name])
+        # The table lists years such as those of a citation.
+        if context.matches("no year"):
             return
         old = match.group()
-        value = _number(old)
-        alike = re.finditer(part.alike, sentence.text)
-        others = {_number(other.group()) for other in alike} - {value}
-        scale = 1
-        if part.name == "era" and value % 10 == 0:
-            scale = 10 if value % 100 else 100  # as round as it
-        near = []
-        for new in (value + step * scale for step in part.steps):
-            is_in_order = all((new < other) == (value < other) for other in others)
-            if part.least <= new <= part.most and new not in others and is_in_order:
-                near.append(new)
-        before = [new for new in near if new < value]
-        after = [new for new in near if new > value]
-        numbers = [rng.choice(side) for side in rng.sample((before, after), 2) if side]
-        rest = [new for new in near if new not in numbers]
-        for new in (*numbers, *rng.sample(rest, min(sentence.spare, len(rest)))):
-            written = f"{new:,}" if "," in old else str(new)
-            yield Replacement(start, end, written + (suffix(new) if old[-1].isalpha() else ""))
+        for number in _draw_numbers(sentence, part, _digits_of(old), rng):
+            digits = f"{number:,}" if "," in old else str(number)
+            suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
+            yield Replacement(*span, digits + suffix)
         return
 
 
-def _number(text: str) -> int:
+def _draw_numbers(
+    sentence: TaggedSentence, part: DatePart, value: int, rng: random.Random
+) -> list[int]:
+    """Draw new numbers for a part of a date, such as one earlier and one later year.
+
+    Args:
+        sentence: The sentence. Its `extra_values` ask for more numbers.
+        part: The part of the date.
+        value: The number that the date has.
+        rng: The random numbers to draw with.
+
+    Returns:
+        The numbers. Each is on the same side as the old number of all others of the sentence, so
+        that *from 1931 to 1934* stays in order.
+    """
+    others = {_digits_of(match.group()) for match in re.finditer(part.alike, sentence.text)}
+    others.discard(value)
+    # An era such as "500 BC" is moved by centuries, and "480 BC" by decades.
+    unit = 1
+    if part.name == "era" and value % 10 == 0:
+        unit = 10 if value % 100 else 100
+
+    possible = []
+    for step in part.steps:
+        number = value + step * unit
+        is_in_order = all((number < other) == (value < other) for other in others)
+        if part.least <= number <= part.most and number not in others and is_in_order:
+            possible.append(number)
+    earlier = [number for number in possible if number < value]
+    later = [number for number in possible if number > value]
+
+    drawn = [rng.choice(numbers) for numbers in rng.sample((earlier, later), 2) if numbers]
+    remaining = [number for number in possible if number not in drawn]
+    extra_count = min(sentence.extra_values, len(remaining))
+    return drawn + rng.sample(remaining, extra_count)
+
+
+def _digits_of(text: str) -> int:
+    """Read the digits of a text as one number: 19 for ``19th``."""
     return int(re.sub(r"\D", "", text))
 
 
-def _other_day(
-    sentence: TaggedSentence, entity: Entity, rng: random.Random
-) -> Iterator[list[Replacement]]:
-    """Another month, another day of the month, and both at once."""
-    month, day = _MONTH.search(entity.text), _DAY_NUMBER.search(entity.text)
-    if not month or sentence.text[: entity.start].rstrip(", ").endswith(tuple(DAYS)):
-        return  # With its weekday before it, the date would no longer be that day.
-    number = int(day[1]) if day else 1
-    days_of = _TABLES["days"]
-    months: list[str] = []
-    if month.group() not in _OFTEN_NO_MONTHS:
-        used = {*_MONTH.findall(sentence.text), "Sept", "Sep"}
-        names = MONTHS if month.group() in MONTHS else SHORT_MONTHS
-        months = [name for name in names if name not in used and days_of[name[:3]] >= number]
-    for name in sentence.some(rng, months):
-        yield [Replacement(*month.span(), name)]
-    if not day:
-        return
-    days = []
-    for new in range(max(1, number - 9), min(days_of[month.group()[:3]], number + 9) + 1):
-        is_used = new == number or re.search(rf"\b{new}\b", sentence.text)
-        if not is_used and len(str(new)) == len(day[1]):
-            days.append(new)
-    for new in rng.sample(days, min(2, len(days))):
-        changes = [Replacement(*day.span(), f"{new}{suffix(new)}" if day[2] else str(new))]
-        months = [name for name in months if days_of[name[:3]] >= new]
-        if months:
-            changes.append(Replacement(*month.span(), rng.choice(months)))
-            months = []
-        yield changes
+def _replace_name(
+    sentence: TaggedSentence, date: Entity, rng: random.Random
+) -> Iterator[Replacement]:
+    """Replace a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
 
+    Args:
+        sentence: The sentence to edit.
+        date: The date in it, which may begin with a word such as *last*.
+        rng: The random numbers to draw with.
 
-def _other_of_set(sentence: TaggedSentence, text: str, rng: random.Random) -> Iterator[Replacement]:
-    """Another weekday, season, part of the day or quarter of the year."""
-    for members in _TABLES["sets"]:
-        pattern = rf"(?i:last |next |this |previous |past |coming )?({'|'.join(members)})s?"
-        match = re.fullmatch(pattern, text.replace("-", " "))
+    Yields:
+        Up to two replacements by names that the sentence does not have.
+    """
+    for names in _LISTS["sets"]:
+        pattern = rf"(?i:last |next |this |previous |past |coming )?({'|'.join(names)})s?"
+        match = re.fullmatch(pattern, date.text.replace("-", " "))
         if match is None:
             continue
-        others = [new for new in members if new not in sentence.text]
-        for new in rng.sample(others, min(2, len(others))):
-            yield Replacement(*match.span(1), new.replace(" ", "-") if "-" in text else new)
+        span = _span_in_sentence(date, match.span(1))
+        other_names = [name for name in names if name not in sentence.text]
+        for name in rng.sample(other_names, min(_USUAL_VALUES, len(other_names))):
+            # "third-quarter profit"
+            new = name.replace(" ", "-") if "-" in date.text else name
+            yield Replacement(*span, new)
+
+
+def _replace_month_and_day(
+    sentence: TaggedSentence, date: Entity, rng: random.Random
+) -> Iterator[list[Replacement]]:
+    """Replace the month of a date, the day, or both: *July 14* becomes *June 16*.
+
+    Args:
+        sentence: The sentence to edit.
+        date: The date in it.
+        rng: The random numbers to draw with.
+
+    Yields:
+        The replacements of one edit. The first edit of the day changes the month as well.
+    """
+    month = _MONTH.search(date.text)
+    day = _DAY_NUMBER.search(date.text)
+    # With its weekday before it, a changed date would no longer be on that day.
+    has_weekday = sentence.text[: date.start].rstrip(", ").endswith(tuple(DAYS))
+    if month is None or has_weekday:
+        return
+    month_span = _span_in_sentence(date, month.span())
+    day_number = int(day[1]) if day else 1
+    new_months = _other_months(sentence, month.group(), day_number)
+    for new_month in sentence.sample_values(rng, new_months):
+        yield [Replacement(*month_span, new_month)]
+    if day is None:
+        return
+
+    day_span = _span_in_sentence(date, day.span())
+    new_days = _other_days(sentence, month.group(), day[1])
+    for new_day in rng.sample(new_days, min(_USUAL_VALUES, len(new_days))):
+        suffix = ordinal_suffix(new_day) if day[2] else ""
+        replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
+        months_with_day = [name for name in new_months if _last_day(name) >= new_day]
+        if months_with_day:
+            replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
+        # The second edit keeps the month.
+        new_months = []
+        yield replacements
+
+
+def _other_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:
+    """List the months that may replace the month of a date.
+
+    Args:
+        sentence: The sentence, of which no other month is taken.
+        month: The name of the month, in full or short.
+        day: The day of the date, which the new month must have.
+    """
+    if month in _AMBIGUOUS_MONTHS:
+        return []
+    used = {*_MONTH.findall(sentence.text), "Sept", "Sep"}
+    names = MONTHS if month in MONTHS else SHORT_MONTHS
+    return [name for name in names if name not in used and _last_day(name) >= day]
+
+
+def _other_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
+    """List the days of the same month that may replace the day of a date.
+
+    Args:
+        sentence: The sentence, of which no other number is taken.
+        month: The name of the month, in full or short.
+        day: The day in digits. A new day has as many digits.
+    """
+    number = int(day)
+    first = max(1, number - _MOST_DAYS_AWAY)
+    last = min(_last_day(month), number + _MOST_DAYS_AWAY)
+    days = []
+    for new_day in range(first, last + 1):
+        is_used = new_day == number or re.search(rf"\b{new_day}\b", sentence.text)
+        if not is_used and len(str(new_day)) == len(day):
+            days.append(new_day)
+    return days
+
+
+def _last_day(month: str) -> int:
+    """Return the last day of a month, 28 for February."""
+    return _LAST_DAYS[month[:_LONGEST_SHORT_NAME]]
+
+
+def _span_in_sentence(date: Entity, span: tuple[int, int]) -> Span:
+    """Return the characters of the sentence for characters of a date in it."""
+    start, end = span
+    return Span(date.start + start, date.start + end)

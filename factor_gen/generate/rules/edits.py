@@ -1,22 +1,22 @@
-"""What an operator returns: edits of a sentence.
+"""Edits of a sentence, as the operators of this package return them.
 
-They are made with the articles and capital letters that go with them.
+`factor_gen.generate.rules.generator` mends articles and capital letters, and applies them.
 """
 
 import re
 from collections.abc import Iterable
-from itertools import starmap
 from typing import NamedTuple
 
 from factor_gen.generate.rules.words import DATA
 from factor_gen.text.lists import rows
 
-_ARTICLE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
-_ARTICLES = [(article, re.compile(word)) for article, word in rows(DATA / "articles.tsv")]
+_ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(\s)$", re.IGNORECASE)
+_ARTICLES = [(article, re.compile(beginning)) for article, beginning in rows(DATA / "articles.tsv")]
+_LONGEST_ARTICLE = 4  # characters, with the white space around it
 
 
 class Replacement(NamedTuple):
-    """``new`` for ``text[start:end]``."""
+    """A new text in the place of the characters ``text[start:end]``."""
 
     start: int
     end: int
@@ -24,56 +24,84 @@ class Replacement(NamedTuple):
 
 
 class SentenceEdit(NamedTuple):
-    """What an operator does: replacements that belong together, and the error type."""
+    """A change that an operator makes of a sentence."""
 
     operator: str
-    type: str
+    """The name of the operator, such as ``antonym``."""
+    error_type: str
+    """The error type of the contradiction, such as ``predicate``."""
     replacements: tuple[Replacement, ...]
-    """They are in order and apart from each other; there is at least one."""
+    """At least one replacement. They are in the order of the text and do not overlap."""
 
 
-def edit(operator: str, error_type: str, *replacements: tuple[int, int, str]) -> SentenceEdit:
-    """An edit from ``(start, end, new)``."""
-    return SentenceEdit(operator, error_type, tuple(starmap(Replacement, sorted(replacements))))
+def make_edit(operator: str, error_type: str, *replacements: Replacement) -> SentenceEdit:
+    """Build an edit from replacements in any order."""
+    return SentenceEdit(operator, error_type, tuple(sorted(replacements)))
 
 
-def finish(text: str, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
-    """Add what goes with an edit: capital letters and articles.
+def adjust_articles_and_capitals(
+    text: str, replacements: Iterable[Replacement]
+) -> tuple[Replacement, ...]:
+    """Adapt the article before new words, and their capital letter at the start of a sentence.
 
-    A sentence still begins with a capital letter, and a new word that needs another article has it
-    (``an increase`` becomes ``a fall``).
+    Args:
+        text: The sentence before the edit.
+        replacements: The replacements that an operator made.
+
+    Returns:
+        The same replacements, of which some now include the article.
+
+    Example:
+        In *They saw an increase*, ``increase -> fall`` becomes ``an increase -> a fall``.
     """
-    finished = []
+    adjusted = []
     for start, end, new in replacements:
-        old = text[start:end]
-        if old[:1].isupper() and new[:1].islower() and _starts_sentence(text, start):
+        was_capital = text[start:end][:1].isupper()
+        if was_capital and new[:1].islower() and _starts_sentence(text, start):
             new = new[0].upper() + new[1:]
-        article = _ARTICLE.search(text, max(0, start - 4), start)
-        if article and new and article[1].lower() != article_of(new):
-            right = article_of(new).capitalize() if article[1][0].isupper() else article_of(new)
-            new = right + article[2] + new
-            start = article.start()
-        finished.append(Replacement(start, end, new))
-    return tuple(finished)
 
-
-def apply(text: str, replacements: Iterable[Replacement]) -> str:
-    """The text with the replacements made."""
-    for start, end, new in reversed(list(replacements)):
-        text = text[:start] + new + text[end:]
-    return text
-
-
-def described(text: str, replacements: Iterable[Replacement]) -> str:
-    """``old -> new``, several joined by ``; ``."""
-    return "; ".join(f"{text[start:end]} -> {new}" for start, end, new in replacements)
-
-
-def article_of(word: str) -> str:
-    """``a`` or ``an``, as the word wants it."""
-    return next(article for article, beginning in _ARTICLES if beginning.match(word))
+        article = _ARTICLE_BEFORE.search(text, max(0, start - _LONGEST_ARTICLE), start)
+        if article and new:
+            old_article, space = article.groups()
+            new_article = indefinite_article(new)
+            if old_article.lower() != new_article:
+                if old_article[0].isupper():
+                    new_article = new_article.capitalize()
+                new = new_article + space + new
+                start = article.start()
+        adjusted.append(Replacement(start, end, new))
+    return tuple(adjusted)
 
 
 def _starts_sentence(text: str, start: int) -> bool:
+    """Whether a sentence starts at a position, perhaps with a quotation mark before it."""
     before = text[:start].rstrip(" \t\n\"“”'‘’([")
     return not before or before[-1] in ".!?:-–—"
+
+
+def indefinite_article(word: str) -> str:
+    """Return the article that a word needs: ``an`` for *hour*, but ``a`` for *house*."""
+    return next(article for article, beginning in _ARTICLES if beginning.match(word))
+
+
+def apply_replacements(text: str, replacements: Iterable[Replacement]) -> str:
+    """Return the text with all replacements made.
+
+    Args:
+        text: The text before the edit.
+        replacements: Replacements in the order of the text, which do not overlap.
+    """
+    # From the last one on, because a replacement moves all characters after it.
+    for replacement in reversed(list(replacements)):
+        text = text[: replacement.start] + replacement.new + text[replacement.end :]
+    return text
+
+
+def describe_replacements(text: str, replacements: Iterable[Replacement]) -> str:
+    """Write replacements as a benchmark records them, such as ``he -> she; his -> her``.
+
+    Args:
+        text: The text before the edit.
+        replacements: The replacements in the order of the text.
+    """
+    return "; ".join(f"{text[start:end]} -> {new}" for start, end, new in replacements)

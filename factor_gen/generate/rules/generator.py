@@ -1,5 +1,7 @@
-"""The generator that needs no model: operators tried on each completion, a few candidates kept of
-each error type."""
+"""The rules generator, a stage that makes contradictions without a model.
+
+It tries all operators on each completion and keeps a few candidates of each error type.
+"""
 
 import random
 from collections import Counter
@@ -9,16 +11,29 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
 
 from factor_gen.generate import compatible
-from factor_gen.generate.rules import dates, names, negation, numbers, pronouns
-from factor_gen.generate.rules.asserted import unasserted
-from factor_gen.generate.rules.contexts import Contexts, load
-from factor_gen.generate.rules.edits import SentenceEdit, apply, described, finish
-from factor_gen.generate.rules.listed import LANGUAGES, edits_by_list
-from factor_gen.generate.rules.sentence import MORE_VALUES, TaggedSentence, read
-from factor_gen.generate.rules.substitutes import substitutes
+from factor_gen.generate.compatible import compatible_reason
+from factor_gen.generate.rules.asserted import unasserted_reason
+from factor_gen.generate.rules.collocations import Collocations, load_collocations
+from factor_gen.generate.rules.dates import change_dates
+from factor_gen.generate.rules.edits import (
+    SentenceEdit,
+    adjust_articles_and_capitals,
+    apply_replacements,
+    describe_replacements,
+)
+from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists
+from factor_gen.generate.rules.names import replace_names
+from factor_gen.generate.rules.negation import (
+    add_negation,
+    deny_in_other_words,
+    remove_negations,
+)
+from factor_gen.generate.rules.numbers import change_quantities
+from factor_gen.generate.rules.pronouns import swap_pronouns
+from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag_sentence
+from factor_gen.generate.rules.substitutes import replace_listed_words
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example
@@ -27,36 +42,44 @@ from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import fingerprint
 
 Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
+"""A rule: it returns edits of a sentence, and draws random numbers for this."""
 
 OPERATORS: Mapping[str, Operator] = {
-    "antonym": partial(substitutes, "antonym"),
-    "negation removed": negation.taken_back,
-    "negation added": negation.added,
-    "negation in time": negation.in_time,
-    "adverb": partial(substitutes, "adverb"),
-    "number": numbers.numbers,
-    "name": names.document_names,
-    "noun": partial(substitutes, "noun"),
-    "comparison": partial(substitutes, "comparison"),
-    "quantity": partial(substitutes, "quantity"),
-    "date": dates.dates,
-    "place and time": partial(substitutes, "place and time"),
-    "pronoun": pronouns.other_sex,
-    "order": partial(substitutes, "order"),
-    "cause": partial(substitutes, "cause"),
+    "antonym": partial(replace_listed_words, "antonym"),
+    "negation removed": remove_negations,
+    "negation added": add_negation,
+    "negation in time": deny_in_other_words,
+    "adverb": partial(replace_listed_words, "adverb"),
+    "number": change_quantities,
+    "name": replace_names,
+    "noun": partial(replace_listed_words, "noun"),
+    "comparison": partial(replace_listed_words, "comparison"),
+    "quantity": partial(replace_listed_words, "quantity"),
+    "date": change_dates,
+    "place and time": partial(replace_listed_words, "place and time"),
+    "pronoun": swap_pronouns,
+    "order": partial(replace_listed_words, "order"),
+    "cause": partial(replace_listed_words, "cause"),
 }
-"""Every operator of the rules by name."""
+"""All operators for English by name."""
 
-_WANTED = 3  # contradictions of a row
-_WANTED_TYPES = 2
-_OFTEN_BAD = ("quantity", "place and time", "pronoun", "order", "cause")
-DOUBTFUL: Mapping[str, int] = {"negation in time": 1, **dict.fromkeys(_OFTEN_BAD, 2)}
-"""How doubtful what an operator makes is, if it is (`factor_gen.records.Candidate`)."""
-_VERSION = 14  # of the operators; to be raised when they write something else
+DOUBTFUL: Mapping[str, int] = {
+    "negation in time": 1,
+    "quantity": 2,
+    "place and time": 2,
+    "pronoun": 2,
+    "order": 2,
+    "cause": 2,
+}
+"""How doubtful the edits of an operator are (see `Candidate.doubtful`); 0 if it is not listed."""
+
+_CONTRADICTIONS_OF_ROW = 3
+_TYPES_OF_ROW = 2
+_VERSION = 14  # raised when the operators make other edits
 
 
 class RulesGenerator:
-    """The stage that sets ``Example.candidates``, at most ``per_type`` of each error type."""
+    """The stage that sets the candidates of each example, by rules."""
 
     name = "generate"
 
@@ -70,28 +93,33 @@ class RulesGenerator:
         *,
         filtered: bool = False,
     ) -> None:
-        """Set up the stage; its lists are read when they are needed.
+        """Set up the stage. The tagger is loaded when it is first needed.
 
         Args:
-            contexts: The file of `factor_gen.generate.rules.contexts`. Without one, every
-                substitute passes.
-            filtered: Whether a model's filter follows. It leaves little, so all that can be made
-                is offered.
+            settings: The settings of the stage.
+            types: The settings that name the tagger.
+            seed: The seed of the build. The candidates depend on it and the document alone.
+            contexts: A file with the collocations of the corpus. Without one, every substitute of
+                the word lists is allowed.
+            language: The ISO 639-1 code of the texts' language.
+            filtered: Whether a model filters the candidates afterwards. It rejects most of them,
+                so all that can be made are offered.
         """
         self.settings = settings
         self.types = types
         self.seed = seed
-        self._filtered = filtered
+        self._is_filtered = filtered
         self._language = language
-        self._contexts = load(contexts) if contexts else Contexts()
+        self._collocations = load_collocations(contexts) if contexts else Collocations()
 
     @cached_property
     def _tagger(self) -> Tagger:
+        """The tagger of the settings."""
         return load_tagger(self.types)
 
     @property
-    def fingerprint(self) -> Mapping[str, Any]:
-        """What the candidates depend on."""
+    def fingerprint(self) -> Mapping[str, object]:
+        """Everything that the candidates depend on, apart from the documents."""
         return {
             "generator": "rules",
             "version": _VERSION,
@@ -99,111 +127,170 @@ class RulesGenerator:
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self.settings.per_type,
-            "filtered": self._filtered,
+            "filtered": self._is_filtered,
             "seed": self.seed,
         }
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Set the candidates of the examples that are in use; drop those without any."""
-        return [example if example.unused else self._generated(example) for example in examples]
+        """Return the examples with their candidates; those without any become unused.
 
-    def _generated(self, example: Example) -> Example:
+        Args:
+            examples: The examples of a shard. Unused ones are returned as they are.
+        """
+        return [
+            example if example.unused else self._with_candidates(example) for example in examples
+        ]
+
+    def _with_candidates(self, example: Example) -> Example:
+        """Make the candidates of one example, and count the edits that contradict nothing."""
         lost: Counter[str] = Counter()
         seed = f"{self.seed}/rules/{example.doc_id}"
         if self._language == ENGLISH:
-            sentence = read(self._tagger, example.prefix, example.completion, self._contexts)
-            if self._filtered:
-                sentence = replace(sentence, every=True, spare=MORE_VALUES)
-            edits = _english_edits(sentence, example.types, seed, lost)
+            sentence = tag_sentence(
+                self._tagger, example.prefix, example.completion, self._collocations
+            )
+            if self._is_filtered:
+                sentence = replace(sentence, offers_all_edits=True, extra_values=EXTRA_VALUES)
+            edits = _edits_of_english(sentence, example.types, seed, lost)
         else:
             rng = random.Random(seed)
-            edits = list(edits_by_list(example.completion, self._language, rng))
+            edits = list(edit_by_word_lists(example.completion, self._language, rng))
             rng.shuffle(edits)
-        candidates = _chosen(example, edits, self.settings.per_type, seed)
+
+        candidates = _choose_candidates(example, edits, self.settings.per_type, seed)
         if not candidates:
             example = example.drop(self.name, "no contradiction")
         return replace(example, candidates=candidates, lost=dict(sorted(lost.items())))
 
 
-def _english_edits(
+def _edits_of_english(
     sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
 ) -> list[SentenceEdit]:
-    """The edits of a sentence that contradict it.
-
-    Where little can be made, every denial is offered, then more values of numbers and dates.
+    """Make the edits of an English sentence that contradict it.
 
     Args:
-        lost: Counts the edits that contradict nothing, by reason.
+        sentence: The sentence.
+        types: The error types that are wanted.
+        seed: The seed of the document.
+        lost: Is filled with the number of edits that contradict nothing, by reason.
     """
+    # A question asserts nothing.
     if sentence.text.rstrip("\"'”’)] ").endswith("?"):
-        return []  # A question asserts nothing.
-    edits = _contradicting(sentence, types, seed, lost)
-    for spare in (0, MORE_VALUES):
-        if not sentence.spare and _is_meagre(edits):
-            edits = _contradicting(replace(sentence, every=True, spare=spare), types, seed, lost)
+        return []
+    edits = _contradicting_edits(sentence, types, seed, lost)
+    # If there are too few edits, all denials are added, and then more numbers and dates.
+    for extra_values in (0, EXTRA_VALUES):
+        if sentence.extra_values or _are_enough_for_row(edits):
+            break
+        extended = replace(sentence, offers_all_edits=True, extra_values=extra_values)
+        edits = _contradicting_edits(extended, types, seed, lost)
     return edits
 
 
-def _contradicting(
+def _contradicting_edits(
     sentence: TaggedSentence, types: Sequence[str], seed: str, lost: Counter[str]
 ) -> list[SentenceEdit]:
-    """The edits by each operator, of which those of one are in a random order."""
+    """Try all operators on a sentence, and keep the edits that contradict it.
+
+    Args:
+        sentence: The sentence.
+        types: The error types that are wanted.
+        seed: The seed of the document.
+        lost: Is emptied, and filled with the number of edits that were left out, by reason.
+
+    Returns:
+        The edits by operator, those of one operator in a random order.
+    """
     lost.clear()
     edits = []
     for name, operator in OPERATORS.items():
         rng = random.Random(f"{seed}/{name}")
-        of_operator = list(operator(sentence, rng))
-        rng.shuffle(of_operator)
-        for edit in of_operator:
-            reasons = [compatible.compatible(sentence.text, *new) for new in edit.replacements]
-            reason = reasons[0] if all(reasons) else unasserted(sentence, edit)
+        operator_edits = list(operator(sentence, rng))
+        rng.shuffle(operator_edits)
+        for edit in operator_edits:
+            reason = _reason_without_contradiction(sentence, edit)
             if reason:
                 lost[f"rules: {reason}"] += 1
-            elif edit.type in types:
-                edits.append(edit._replace(replacements=finish(sentence.text, edit.replacements)))
+            elif edit.error_type in types:
+                replacements = adjust_articles_and_capitals(sentence.text, edit.replacements)
+                edits.append(edit._replace(replacements=replacements))
     return edits
 
 
-def _is_meagre(edits: Sequence[SentenceEdit]) -> bool:
-    """Whether not even three contradictions of two types, none of them doubtful, can be chosen."""
-    types = [edit.type for edit in edits if edit.operator not in DOUBTFUL]
-    return len(types) < _WANTED or len(set(types)) < _WANTED_TYPES
+def _reason_without_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
+    """Tell why an edit does not contradict a sentence; None if it does."""
+    reasons = [compatible_reason(sentence.text, *new) for new in edit.replacements]
+    # One replacement that contradicts the sentence is enough.
+    if all(reasons):
+        return reasons[0]
+    return unasserted_reason(sentence, edit)
 
 
-def _chosen(
-    example: Example, edits: Sequence[SentenceEdit], most: int, seed: str
+def _are_enough_for_row(edits: Sequence[SentenceEdit]) -> bool:
+    """Whether a row can be made of edits that are not doubtful: three of two error types."""
+    types = [edit.error_type for edit in edits if edit.operator not in DOUBTFUL]
+    return len(types) >= _CONTRADICTIONS_OF_ROW and len(set(types)) >= _TYPES_OF_ROW
+
+
+def _choose_candidates(
+    example: Example, edits: Sequence[SentenceEdit], most_per_type: int, seed: str
 ) -> tuple[Candidate, ...]:
-    """Up to ``most`` candidates of each type, by as many operators as there are.
+    """Choose candidates of each error type, by as many operators as there are.
 
-    No two have the same text.
+    Args:
+        example: The example with the completion.
+        edits: The edits to choose from.
+        most_per_type: How many candidates of a type are chosen at most.
+        seed: The seed of the document.
+
+    Returns:
+        The candidates by type, no two with the same text.
     """
-    text = example.completion
+    completion = example.completion
     candidates: dict[str, Candidate] = {}
     for error_type in example.types:
-        full = len(candidates) + most
-        of_type = [edit for edit in edits if edit.type == error_type]
-        for edit in _in_turn(of_type, f"{seed}/{error_type}"):
-            new = apply(text, edit.replacements)
-            if new.casefold() == text.casefold() or new in candidates or len(candidates) == full:
+        edits_of_type = [edit for edit in edits if edit.error_type == error_type]
+        count = 0
+        for edit in _alternate_operators(edits_of_type, f"{seed}/{error_type}"):
+            if count == most_per_type:
+                break
+            text = apply_replacements(completion, edit.replacements)
+            if text in candidates or text.casefold() == completion.casefold():
                 continue
-            candidates[new] = Candidate(
-                new,
+            count += 1
+            candidates[text] = Candidate(
+                text,
                 error_type,
-                described(text, edit.replacements),
+                describe_replacements(completion, edit.replacements),
                 f"rules/{edit.operator}",
                 doubtful=DOUBTFUL.get(edit.operator, 0),
             )
     return tuple(candidates.values())
 
 
-def _in_turn(edits: Sequence[SentenceEdit], seed: str) -> list[SentenceEdit]:
-    """One edit of each operator after the other; the doubtful ones come last."""
-    by_operator: dict[str, list[SentenceEdit]] = {}
+def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[SentenceEdit]:
+    """Order edits so that each operator has its turn: first one edit of each, then a second one.
+
+    Args:
+        edits: The edits of one error type.
+        seed: The seed of the order of the operators.
+
+    Returns:
+        All edits, the doubtful ones after the others.
+    """
+    edits_by_operator: dict[str, list[SentenceEdit]] = {}
     for edit in edits:
-        by_operator.setdefault(edit.operator, []).append(edit)
-    in_turn: list[SentenceEdit] = []
+        edits_by_operator.setdefault(edit.operator, []).append(edit)
+
+    ordered_edits: list[SentenceEdit] = []
     for degree in (0, 1, 2):
-        queues = [queue for name, queue in by_operator.items() if DOUBTFUL.get(name, 0) == degree]
+        queues = []
+        for operator, operator_edits in edits_by_operator.items():
+            if DOUBTFUL.get(operator, 0) == degree:
+                queues.append(operator_edits)
         random.Random(seed).shuffle(queues)
-        in_turn += filter(None, chain(*zip_longest(*queues)))
-    return in_turn
+        # The longest queue decides how many turns there are; shorter ones are filled with None.
+        for edit_or_none in chain(*zip_longest(*queues)):
+            if edit_or_none:
+                ordered_edits.append(edit_or_none)
+    return ordered_edits

@@ -1,101 +1,160 @@
-"""Another name of the same kind out of the text before."""
+"""The operator that replaces a name by another name of the same kind from the prefix.
+
+The tables of ``conditions.yaml`` say which names may be replaced, and by which.
+"""
 
 import random
 import re
 from collections.abc import Iterable, Iterator
 
 from factor_gen.generate.compatible import is_within
-from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import AGENCIES, TaggedSentence, overlaps
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.sentence import NEWS_AGENCIES, Span, TaggedSentence, overlaps_any
 from factor_gen.records import CIRCUMSTANCE, ENTITY
 from factor_gen.text.analysis import PERSON, PLACE, Entity
-from factor_gen.text.conditions import Place
+from factor_gen.text.conditions import TokenContext
 from factor_gen.text.names import FIRST_NAMES, places, related
 
-_MOST_NAMES = 2  # of the document for each name
+_MOST_NEW_NAMES = 2  # for each name
 
 
-def document_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Put a person, place or organisation of the text before in the place of another.
+def replace_names(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Replace a person, place or organisation: *Lund bought it* becomes *Berg bought it*.
 
-    Every mention of the name is replaced, and none if one of them is part of a longer name.
+    Args:
+        sentence: The sentence to edit.
+        rng: The random numbers that decide which names of the prefix are taken.
+
+    Yields:
+        Edits of all mentions of one name. There are none if a mention is part of a longer name.
     """
-    whole = [entity for entity in sentence.entities if _is_whole(sentence, entity)]
-    spans_of_whole = {(name.start, name.end) for name in whole}
-    for entity in whole:
-        if _place(sentence, entity).meets("kept names") or not _is_spot(sentence, entity):
+    names = [entity for entity in sentence.entities if _stands_alone(sentence, entity)]
+    spans_of_names = {Span(name.start, name.end) for name in names}
+    for name in names:
+        # The table lists sentences that may hold of other names as well.
+        if _context_of_name(sentence, name).matches("kept names"):
             continue
-        names = list(dict.fromkeys(_fitting_names(sentence, entity)))
-        rng.shuffle(names)
-        mentions = re.finditer(rf"(?<!\w){re.escape(entity.text)}(?!\w)", sentence.text)
-        spans = [mention.span() for mention in mentions]
-        if not spans or not spans_of_whole.issuperset(spans):
+        if _is_located_elsewhere(sentence, name):
             continue
-        error_type = CIRCUMSTANCE if entity.kind == PLACE else ENTITY
-        for name in names[:_MOST_NAMES]:
-            yield edit("name", error_type, *((start, end, name) for start, end in spans))
+        new_names = list(dict.fromkeys(_fitting_names(sentence, name)))
+        rng.shuffle(new_names)
+
+        mentions = re.finditer(rf"(?<!\w){re.escape(name.text)}(?!\w)", sentence.text)
+        spans = [Span(*mention.span()) for mention in mentions]
+        if not spans or not spans_of_names.issuperset(spans):
+            continue
+        error_type = CIRCUMSTANCE if name.kind == PLACE else ENTITY
+        for new_name in new_names[:_MOST_NEW_NAMES]:
+            replacements = [Replacement(*span, new_name) for span in spans]
+            yield make_edit("name", error_type, *replacements)
 
 
-def _place(sentence: TaggedSentence, entity: Entity, **facts: Iterable[object]) -> Place:
-    kind, name = [entity.kind], [entity.text]
-    return sentence.place_of(entity.start, entity.end, kind=kind, name=name, **facts)
+def _context_of_name(
+    sentence: TaggedSentence, name: Entity, **facts: Iterable[object]
+) -> TokenContext:
+    """Return a name in its context, of which the tables of ``conditions.yaml`` are asked.
 
-
-def _is_whole(sentence: TaggedSentence, entity: Entity) -> bool:
-    """Whether the name stands by itself and is no part of another, as *City* in *City, State*."""
-    is_named = entity.text in AGENCIES or overlaps(sentence.titles, entity.start, entity.end)
-    return not is_named and not _place(sentence, entity).meets("no whole name")
-
-
-def _is_spot(sentence: TaggedSentence, entity: Entity) -> bool:
-    """Whether neither the dateline nor another name says in which place something is.
-
-    *NAIROBI ... Kenya's central bank* and *In Japan the Japanese* would be at odds with a change.
+    Args:
+        sentence: The sentence.
+        name: A name in it.
+        **facts: The values of further features, such as the new name.
     """
-    if entity.kind != PLACE:
+    return sentence.context_of_characters(
+        name.start, name.end, kind=[name.kind], name=[name.text], **facts
+    )
+
+
+def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
+    """Whether an entity is no part of a title or a longer name, as *Austin* in *Austin, Texas*.
+
+    Args:
+        sentence: The sentence.
+        name: An entity in it.
+    """
+    is_title = overlaps_any(sentence.titles, Span(name.start, name.end))
+    if name.text in NEWS_AGENCIES or is_title:
+        return False
+    return not _context_of_name(sentence, name).matches("no whole name")
+
+
+def _is_located_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
+    """Whether the dateline or another name also says where a place is.
+
+    *NAIROBI - Kenya's bank* and *In Japan the Japanese* would be at odds with another country.
+
+    Args:
+        sentence: The sentence.
+        name: A name in it. Only places can be located elsewhere.
+    """
+    if name.kind != PLACE:
+        return False
+    dateline = sentence.text[: sentence.dateline_end]
+    if name.text.upper() in dateline.upper():
         return True
-    others = [name.text for name in sentence.entities if name.text != entity.text]
-    others = [name.title() if name.isupper() else name for name in others]
-    is_dated = entity.text.upper() in sentence.text[: sentence.dateline].upper()
-    return not is_dated and not any(is_within(name, entity.text) for name in others)
+    for entity in sentence.entities:
+        other_name = entity.text.title() if entity.text.isupper() else entity.text
+        if entity.text != name.text and is_within(other_name, name.text):
+            return True
+    return False
 
 
-def _fitting_names(sentence: TaggedSentence, entity: Entity) -> Iterator[str]:
-    """The names before the sentence that may stand for one in it.
+def _fitting_names(sentence: TaggedSentence, name: Entity) -> Iterator[str]:
+    """Find the names of the prefix that may replace a name of the sentence.
 
-    They are of its kind, of as many words, and with an article if it has one.
+    Args:
+        sentence: The sentence to edit.
+        name: A name in it.
+
+    Yields:
+        Names of the same kind with as many words, and with an article if the name has one. A
+        surname is replaced by the surname of another person.
     """
-    size = len(entity.text.split())
-    is_surname = entity.kind == PERSON and size == 1
-    has_article = sentence.text[: entity.start].lower().endswith("the ")
-    mentions = [mention for mention in sentence.mentions if mention.kind == entity.kind]
-    if is_surname and not any(name.text.endswith(f" {entity.text}") for name in mentions):
-        return  # A word alone may be a program.
-    for mention in mentions:
-        name = mention.text.split()[-1] if is_surname else mention.text
+    size = len(name.text.split())
+    is_surname = name.kind == PERSON and size == 1
+    has_article = sentence.text[: name.start].lower().endswith("the ")
+    prefix_names = [other for other in sentence.prefix_names if other.kind == name.kind]
+    # A single word that is no surname in the prefix may be the name of a program.
+    full_name_end = f" {name.text}"
+    if is_surname and not any(other.text.endswith(full_name_end) for other in prefix_names):
+        return
+
+    for prefix_name in prefix_names:
+        words = prefix_name.text.split()
+        new_name = words[-1] if is_surname else prefix_name.text
         is_alike = (
-            mention.article == has_article
-            and len(name.split()) == size
-            and name.isupper() == entity.text.isupper()
-            and _class(name) == _class(entity.text)
+            prefix_name.has_article == has_article
+            and len(new_name.split()) == size
+            and new_name.isupper() == name.text.isupper()
+            and _sort_of_place(new_name) == _sort_of_place(name.text)
         )
-        if not is_alike or _is_named(sentence, mention.text):
+        if not is_alike or _is_mentioned(sentence, prefix_name.text):
             continue
-        sex = FIRST_NAMES.get(mention.text.split()[0], "")
-        place = _place(sentence, entity, new=[name], new_words=name.split(), sex=[sex])
-        if not place.meets("unfit names"):
-            yield name
+        sex = FIRST_NAMES.get(words[0], "")
+        context = _context_of_name(
+            sentence, name, new=[new_name], new_words=new_name.split(), sex=[sex]
+        )
+        if not context.matches("unfit names"):
+            yield new_name
 
 
-def _class(name: str) -> str:
-    """What sort of place it is; cities are one sort."""
+def _sort_of_place(name: str) -> str:
+    """Return the sort of a place, such as ``country``; all cities are ``city``.
+
+    Returns:
+        The sort; empty if the name is of no known place.
+    """
     sort = places().get(name, "")
     return "city" if "city" in sort or sort == "capital" else sort
 
 
-def _is_named(sentence: TaggedSentence, name: str) -> bool:
-    """Whether the sentence names the same: a part of the name, or another name for it."""
-    capitals = {word for word in name.split() if word[0].isupper()}
-    if not capitals.isdisjoint(token.text for token in sentence.tokens):
+def _is_mentioned(sentence: TaggedSentence, name: str) -> bool:
+    """Whether the sentence has a word of a name, or another name of the same thing.
+
+    Args:
+        sentence: The sentence.
+        name: A name of the prefix.
+    """
+    capital_words = {word for word in name.split() if word[0].isupper()}
+    if not capital_words.isdisjoint(token.text for token in sentence.tokens):
         return True
     return any(related(name, entity.text) for entity in sentence.entities)

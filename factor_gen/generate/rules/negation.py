@@ -1,127 +1,224 @@
-"""A sentence denied, or its denial taken back."""
+"""Operators that deny what a sentence says, or take its denial back.
+
+The tables of ``conditions.yaml`` say which verbs can be denied, and how.
+"""
 
 import random
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from factor_gen.generate.rules.edits import SentenceEdit, edit
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import TaggedSentence
-from factor_gen.generate.rules.substitutes import form_of
+from factor_gen.generate.rules.substitutes import verb_tag
 from factor_gen.generate.rules.words import WORDS, inflect
 from factor_gen.records import PREDICATE
 from factor_gen.text.pattern import lemmas
 
-ADDED = 0.15
-"""How often a denial is offered of a sentence in which there is enough else to change.
+ADDED_DENIAL_SHARE = 0.15
+"""The share of the sentences that are denied although enough else can be edited.
 
-Few true sentences have a *not*, so few false ones shall.
+Few true sentences have a *not*, so that a *not* in many false ones would give them away.
 """
 
-_DO_FORMS = {"do": "VBP", "does": "VBZ", "did": "VBD"}
-_CLIPPED = {"wo": "will", "ca": "can", "sha": "shall"}
-_FARTHEST_ORDER = 40  # tokens before an order, as in "to see the yard, open the gate"
-_FORBIDDEN = "do not {word} | never {word}"
+# The form of the verb without "do": "did not rise" becomes "rose".
+_TAGS_WITHOUT_DO = {"do": "VBP", "does": "VBZ", "did": "VBD"}
+# The auxiliaries that are shortened before "n't".
+_SHORT_AUXILIARIES = {"wo": "will", "ca": "can", "sha": "shall"}
+_LONGEST_PURPOSE = 40  # tokens before an imperative, as in "to see the yard, open the gate"
+_DENIED_IMPERATIVE = "do not {word} | never {word}"
 
 
 class Denial(NamedTuple):
-    """A way to deny a sentence."""
+    """A way to deny a sentence by replacing its verb."""
 
-    i: int
-    """The token that is replaced."""
-    new: str
-    """With *not*, such as *did not rise*."""
-    in_time: str
-    """In other words, such as *never rose*."""
+    verb_index: int
+    """The index of the verb's token."""
+    with_not: str
+    """The verb with *not*, such as *did not rise*."""
+    without_not: str
+    """The verb denied in other words, such as *never rose*."""
 
 
-def taken_back(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Make *rose* of *did not rise*, and *can* of *cannot*."""
-    for i, word in enumerate(sentence.small):
-        is_denial = word == "cannot" or word in WORDS["not"]
-        if not is_denial or sentence.place(i).meets("kept denials"):
+def remove_negations(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Remove each *not*: *It did not rise* becomes *It rose*, and *cannot* becomes *can*.
+
+    Args:
+        sentence: The sentence to edit.
+        rng: Not used, since nothing is drawn.
+
+    Yields:
+        Edits of one denial.
+    """
+    for index, word in enumerate(sentence.lowercase_words):
+        is_negation = word == "cannot" or word in WORDS["not"]
+        if not is_negation or sentence.context_of_tokens(index).matches("kept denials"):
             continue
-        first, end = i - 1, i + 1
-        helper = sentence.place(i).at("word", first)
-        if word == "cannot":
-            first, affirmed = i, "can"
-        elif helper in _DO_FORMS:
-            end, verb = i + 2, sentence.place(i).at("word", i + 1)
-            affirmed = inflect(verb, _DO_FORMS[helper]) if verb in lemmas(verb) else ""
-        else:
-            affirmed = _CLIPPED.get(helper, helper) if helper in WORDS["auxiliaries"] else ""
-        if affirmed:
-            yield edit("negation removed", PREDICATE, (*sentence.span(first, end), affirmed))
+        replacement = _without_negation(sentence, index)
+        if replacement:
+            yield make_edit("negation removed", PREDICATE, replacement)
 
 
-def added(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Make *did not rise* of *rose*, and *will not* of *will*; seldom, see `ADDED`."""
-    possible = denials(sentence)
-    if not sentence.every:
-        possible = [rng.choice(possible)] if rng.random() < ADDED and possible else []
-    for denial in possible:
-        span = sentence.span(denial.i, denial.i + 1)
-        yield edit("negation added", PREDICATE, (*span, denial.new))
+def _without_negation(sentence: TaggedSentence, index: int) -> Replacement | None:
+    """Replace a *not* and the words around it by the verb that they deny.
 
-
-def in_time(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Put each denial in other words where nothing else is left: *is no longer*, *was never*."""
-    if not sentence.spare or sentence.place(0).meets("no second denial"):
-        return
-    for denial in denials(sentence):
-        span = sentence.span(denial.i, denial.i + 1)
-        yield edit("negation in time", PREDICATE, (*span, denial.in_time))
-
-
-@lru_cache(maxsize=1)  # Two operators ask for them, one after the other.
-def denials(sentence: TaggedSentence) -> list[Denial]:
-    """Find each way in which the sentence can be denied."""
-    found = [(i, _FORBIDDEN) for i in _orders(sentence)]
-    # "To see the list, the button is not used" would deny the purpose.
-    if sentence.tokens and not sentence.place(0).meets("purpose"):
-        found += [(i, _denial(sentence, i)) for i in range(len(sentence.tokens))]
-    ways = []
-    for i, denial in found:
-        if denial:
-            word = sentence.small[i]
-            filled = denial.format(word=word, base="".join(lemmas(word)[:1]))
-            ways.append(Denial(i, *filled.split(" | ")))
-    return ways
-
-
-def _orders(sentence: TaggedSentence) -> Iterator[int]:
-    """The verbs that order something: *press the key*, also after *to change it,*."""
-    starts = [0]
-    opening = sentence.small[:_FARTHEST_ORDER]
-    if "," in opening and sentence.place(0).meets("begins with to"):
-        starts.append(opening.index(",") + 1)
-    for i in starts:
-        word = sentence.place(i).at("word", i)
-        if word in lemmas(word) and sentence.place(i).meets("orders"):
-            yield i
-
-
-def _denial(sentence: TaggedSentence, i: int) -> str:
-    """How the verb at a token is denied: a result of the table ``denials``.
+    Args:
+        sentence: The sentence to edit.
+        index: The index of *not*, *n't* or *cannot*.
 
     Returns:
-        The result; empty if it is no verb, or its denial does not deny the sentence.
+        The replacement, such as ``wo n't -> will``; None if the *not* denies no verb.
     """
-    place, tag = sentence.place(i), sentence.tokens[i].tag
-    end = i + 2 if place.meets("before manner") else i + 1
-    denial = sentence.place(i, end).choose("denials")
-    if not denial or place.meets("kept statements"):
+    context = sentence.context_of_tokens(index)
+    if context.value_at("word", index) == "cannot":
+        return Replacement(*sentence.span_of_tokens(index, index + 1), "can")
+
+    auxiliary = context.value_at("word", index - 1)
+    if auxiliary in _TAGS_WITHOUT_DO:
+        verb = context.value_at("word", index + 1)
+        # "Did not" may stand at the end, or before an adverb.
+        if not verb or verb not in lemmas(verb):
+            return None
+        span = sentence.span_of_tokens(index - 1, index + 2)
+        return Replacement(*span, inflect(verb, _TAGS_WITHOUT_DO[auxiliary]))
+
+    if auxiliary not in WORDS["auxiliaries"]:
+        return None
+    span = sentence.span_of_tokens(index - 1, index + 1)
+    return Replacement(*span, _SHORT_AUXILIARIES.get(auxiliary, auxiliary))
+
+
+def add_negation(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Deny a verb with *not*: *It rose* becomes *It did not rise*.
+
+    Args:
+        sentence: The sentence to edit.
+        rng: The random numbers that decide which denial is taken, if any.
+
+    Yields:
+        One denial of few sentences (see `ADDED_DENIAL_SHARE`). If the sentence offers all edits,
+        every denial.
+    """
+    denials = find_denials(sentence)
+    if not sentence.offers_all_edits:
+        is_drawn = rng.random() < ADDED_DENIAL_SHARE
+        denials = [rng.choice(denials)] if is_drawn and denials else []
+    for denial in denials:
+        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
+        yield make_edit("negation added", PREDICATE, Replacement(*span, denial.with_not))
+
+
+def deny_in_other_words(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Deny a verb with *never* or *no longer*: *It rose* becomes *It never rose*.
+
+    Args:
+        sentence: The sentence to edit.
+        rng: Not used, since nothing is drawn.
+
+    Yields:
+        Every denial if little else can be edited, otherwise none.
+    """
+    if not sentence.extra_values:
+        return
+    # "It never opened in 1921" does not deny that it opened.
+    if sentence.context_of_tokens(0).matches("no second denial"):
+        return
+    for denial in find_denials(sentence):
+        span = sentence.span_of_tokens(denial.verb_index, denial.verb_index + 1)
+        yield make_edit("negation in time", PREDICATE, Replacement(*span, denial.without_not))
+
+
+@lru_cache(maxsize=1)  # Two operators ask for the denials of the same sentence in turn.
+def find_denials(sentence: TaggedSentence) -> list[Denial]:
+    """Find all ways to deny a sentence: first its imperatives, then its other verbs in order."""
+    denials = [
+        _filled_denial(sentence, index, _DENIED_IMPERATIVE)
+        for index in _imperative_indices(sentence)
+    ]
+    # "To see the list, the button is not used" would deny the purpose alone.
+    if not sentence.tokens or sentence.context_of_tokens(0).matches("purpose"):
+        return denials
+    for index in range(len(sentence.tokens)):
+        template = _denial_template(sentence, index)
+        if template:
+            denials.append(_filled_denial(sentence, index, template))
+    return denials
+
+
+def _imperative_indices(sentence: TaggedSentence) -> Iterator[int]:
+    """Find the verbs that tell the reader to do something, by the table ``orders``.
+
+    Yields:
+        The index of *press* in *press the key*, and of *open* in *to see the yard, open the gate*.
+    """
+    indices = [0]
+    opening = sentence.lowercase_words[:_LONGEST_PURPOSE]
+    if "," in opening and sentence.context_of_tokens(0).matches("begins with to"):
+        indices.append(opening.index(",") + 1)
+    for index in indices:
+        context = sentence.context_of_tokens(index)
+        word = context.value_at("word", index)
+        if word in lemmas(word) and context.matches("orders"):
+            yield index
+
+
+def _denial_template(sentence: TaggedSentence, index: int) -> str:
+    """Find out how a verb is denied, by the table ``denials`` of ``conditions.yaml``.
+
+    Args:
+        sentence: The sentence to edit.
+        index: The index of the verb's token.
+
+    Returns:
+        The verb with *not* and in other words, such as ``did not {base} | never {word}``; empty if
+        the token is no verb, or if denying it would not deny the sentence.
+    """
+    context = sentence.context_of_tokens(index)
+    # In "is fully automatic", the table has to look at the word after the adverb.
+    is_before_adverb = context.matches("before manner")
+    end = index + 2 if is_before_adverb else index + 1
+    template = sentence.context_of_tokens(index, end).first_result("denials")
+    if not template or context.matches("kept statements"):
         return ""
-    if "{base}" in denial:
-        word = sentence.small[i]
-        base = "".join(lemmas(word)[:1])
-        if not base or inflect(base, tag) != word:
-            return ""
-        if tag == "VBD":
-            # A participle, perhaps, as in "the houses sold in May were old".
-            is_both = inflect(base, "VBN") == word and place.meets("participle")
-            if is_both or form_of(sentence, i, ("VBD", "VBN")) != "VBD":
-                return ""
-        elif base in WORDS["verbs without do"]:
-            return ""
-    return denial
+    if "{base}" in template and not _can_take_do(sentence, index):
+        return ""
+    return template
+
+
+def _can_take_do(sentence: TaggedSentence, index: int) -> bool:
+    """Whether a verb is clearly in the present or past tense, and is denied with *do*.
+
+    Args:
+        sentence: The sentence to edit.
+        index: The index of the verb's token.
+    """
+    verb = sentence.lowercase_words[index]
+    tag = sentence.tokens[index].tag
+    base = _base_form(verb)
+    if not base or inflect(base, tag) != verb:
+        return False
+    if tag != "VBD":
+        return base not in WORDS["verbs without do"]
+    # In "the houses sold in May were old", "sold" may be a participle.
+    is_also_participle = inflect(base, "VBN") == verb
+    if is_also_participle and sentence.context_of_tokens(index).matches("participle"):
+        return False
+    return verb_tag(sentence, index, ("VBD", "VBN")) == "VBD"
+
+
+def _filled_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
+    """Fill the verb into a template.
+
+    Args:
+        sentence: The sentence to edit.
+        index: The index of the verb's token.
+        template: Both denials, such as ``did not {base} | never {word}``.
+    """
+    word = sentence.lowercase_words[index]
+    with_not, without_not = template.format(word=word, base=_base_form(word)).split(" | ")
+    return Denial(index, with_not, without_not)
+
+
+def _base_form(word: str) -> str:
+    """Return the base form of a verb, such as *rise* of *rose*; empty if it has none."""
+    return next(iter(lemmas(word)), "")

@@ -1,48 +1,66 @@
-"""Pronouns of the other sex.
+"""The operator that turns *he* into *she* and *she* into *he*.
 
-*We*, *you* and *they*, who may be anybody, and whoever a speaker means are left alone.
+*We*, *you* and *they* are not edited, because they may mean anybody. The same holds for pronouns in
+quotations.
 """
 
 import random
 from collections.abc import Iterator
 
-from factor_gen.generate.rules.edits import SentenceEdit, edit
-from factor_gen.generate.rules.sentence import TaggedSentence, overlaps
+from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
+from factor_gen.generate.rules.sentence import TaggedSentence, overlaps_any
 from factor_gen.generate.rules.words import LISTS
 from factor_gen.records import COREFERENCE
 from factor_gen.text.analysis import PERSON
 from factor_gen.text.names import FIRST_NAMES
 
-_HE, _SHE = LISTS["he"], LISTS["she"]
-_OTHER_SEX = dict(zip((*_HE, *_SHE), (*_SHE, *_HE), strict=True))
+_MALE_PRONOUNS = LISTS["he"]
+_FEMALE_PRONOUNS = LISTS["she"]
+_FEMALE_OF_MALE = dict(zip(_MALE_PRONOUNS, _FEMALE_PRONOUNS, strict=True))
+_MALE_OF_FEMALE = dict(zip(_FEMALE_PRONOUNS, _MALE_PRONOUNS, strict=True))
+_OTHER_PRONOUN = _FEMALE_OF_MALE | _MALE_OF_FEMALE
 _OTHER_POSSESSIVE = {"his": "her", "her": "his"}
 
 
-def other_sex(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
-    """Make a *she* of every *he*, with *his* and *him*, or the other way round.
+def swap_pronouns(sentence: TaggedSentence, rng: random.Random) -> Iterator[SentenceEdit]:
+    """Swap the sex of all pronouns: *He sold his boat* becomes *She sold her boat*.
 
-    Nothing is changed where something else says which it is.
+    Args:
+        sentence: The sentence to edit.
+        rng: The random numbers that decide whether the edit is made.
+
+    Yields:
+        One edit of all pronouns. There is none if something else in the sentence tells the sex, or
+        if the prefix names no person.
     """
-    people = [name for name in sentence.entities if name.kind == PERSON]
-    # In "Angela ... she", the pronoun would contradict the name and not the facts.
-    is_named = any(person.text.split()[0] in FIRST_NAMES for person in people)
-    # Nobody in particular is meant in "the reader ... he".
-    is_somebody = any(name.kind == PERSON and " " in name.text for name in sentence.mentions)
-    if is_named or not is_somebody or sentence.place(0).meets("sex is told"):
+    people = [entity for entity in sentence.entities if entity.kind == PERSON]
+    # In "Angela ... she", a swapped pronoun would contradict the name and not the facts.
+    has_first_name = any(person.text.split()[0] in FIRST_NAMES for person in people)
+    # In "the reader ... he", the pronoun means nobody in particular.
+    has_antecedent = any(name.kind == PERSON and " " in name.text for name in sentence.prefix_names)
+    if has_first_name or not has_antecedent:
         return
-    pronouns = [i for i, word in enumerate(sentence.small) if word in _OTHER_SEX]
-    if not pronouns:
+    if sentence.context_of_tokens(0).matches("sex is told"):
         return
-    subject = "he" if sentence.small[pronouns[0]] in _HE else "she"
-    if not sentence.drawn(rng, subject, [_OTHER_SEX[subject]]):
+
+    words = sentence.lowercase_words
+    indices = [index for index, word in enumerate(words) if word in _OTHER_PRONOUN]
+    if not indices:
         return
-    changes = []
-    for i in pronouns:
-        span, word = sentence.span(i, i + 1), sentence.small[i]
-        if not sentence.is_free(*span) or overlaps(sentence.quotes, *span):
+    subject = "he" if words[indices[0]] in _MALE_PRONOUNS else "she"
+    if not sentence.draw_substitutes(rng, subject, [_OTHER_PRONOUN[subject]]):
+        return
+
+    replacements = []
+    for index in indices:
+        span = sentence.span_of_tokens(index, index + 1)
+        if not sentence.is_editable(span) or overlaps_any(sentence.quotations, span):
             return
-        new = _OTHER_SEX[word]
-        if word in _OTHER_POSSESSIVE and sentence.place(i).meets("possessive"):
-            new = _OTHER_POSSESSIVE[word]
-        changes.append((*span, new))
-    yield edit("pronoun", COREFERENCE, *changes)
+        pronoun = words[index]
+        new_pronoun = _OTHER_PRONOUN[pronoun]
+        # "Her" is the counterpart of "him" or of "his", which depends on the next word.
+        is_possessive = sentence.context_of_tokens(index).matches("possessive")
+        if is_possessive and pronoun in _OTHER_POSSESSIVE:
+            new_pronoun = _OTHER_POSSESSIVE[pronoun]
+        replacements.append(Replacement(*span, new_pronoun))
+    yield make_edit("pronoun", COREFERENCE, *replacements)

@@ -1,4 +1,7 @@
-"""What an operator sees: the completion, analysed, and the names of the text before it."""
+"""The sentence that the operators edit, with its tokens, its names and the names before it.
+
+`tag_sentence` analyses a completion; each operator gets the `TaggedSentence` that it returns.
+"""
 
 import random
 import re
@@ -8,29 +11,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from factor_gen.generate.rules.collocations import Collocations
 from factor_gen.generate.rules.conditions import TABLES
-from factor_gen.generate.rules.contexts import Contexts
-from factor_gen.generate.rules.words import DATA, frequency
+from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
-from factor_gen.text.conditions import Place, shape
+from factor_gen.text.conditions import TokenContext, shape
 from factor_gen.text.lists import entries
 
 Value = TypeVar("Value", int, str)
-Span = tuple[int, int]
-NEAR = 20_000
-"""Characters before the completion in which names are looked for: the work is linear in them."""
-AGENCIES = entries(DATA / "agencies.txt")
-MORE_VALUES = 2
-"""How many more values than usual a number or date has where little else is left."""
 
-_CHUNK = re.compile(r"\S+")
-_QUOTED = re.compile(
+NAME_SEARCH_LENGTH = 20_000
+"""The characters before the completion that are searched for names. The time is linear in it."""
+NEWS_AGENCIES = entries(DATA / "agencies.txt")
+EXTRA_VALUES = 2
+"""How many more values than usual a number or date is changed to if little else can be edited."""
+
+_WORD_WITH_MARKS = re.compile(r"\S+")
+_QUOTATION = re.compile(
     r"“[^”]{1,400}”|\"[^\"]{1,400}\"|‘[^’]{1,80}’(?!\w)|(?<!\w)'[A-Z][^']{1,80}'(?!\w)"
 )
-_CODE = re.compile(
+# An identifier or option of a program, such as init_all(), --large or config.yaml.
+_IDENTIFIER = re.compile(
     r"\w_|_\w|\w\(|::|--\w|[^\W\d]\.\w\w|[a-z][A-Z]|\w=|=\w|[\w.]/\w|[%$@\\][^\W\d]|\w#|^-\w"
-)  # an identifier
+)
+# The start of an agency's report, such as "LONDON, May 3 (Reuters) - ".
 _DATELINE = re.compile(
     r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)?"
 )
@@ -41,168 +46,267 @@ _FIXED_PHRASE = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
 )
 _LONGEST_TITLE = 8  # words
+_ARTICLE = "the "
 
 
-class Mention(NamedTuple):
-    """A name in the text before the completion."""
+class Span(NamedTuple):
+    """The characters ``text[start:end]`` of a sentence."""
+
+    start: int
+    end: int
+
+
+class PrefixName(NamedTuple):
+    """A name in the prefix, the text before the completion."""
 
     text: str
     kind: str
-    article: bool
-    """Whether it has ``the`` before it there."""
+    """The kind of a name, such as ``person``."""
+    has_article: bool
+    """Whether ``the`` stands before it."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaggedSentence:
-    """The completion, and the names of the text before it. Only itself is equal to it."""
+    """A completion with its analysis, and what the operators may make of it.
+
+    A tagged sentence is equal only to itself, so that it can be a key of a cache.
+    """
 
     text: str
+    """The completion."""
     tokens: tuple[Token, ...]
     entities: tuple[Entity, ...]
-    mentions: tuple[Mention, ...]
-    """The names before the completion, in order."""
-    contexts: Contexts = field(default_factory=Contexts)
-    every: bool = False
-    """Whether every chance is taken, whatever gives true sentences away."""
-    spare: int = 0
-    """How many more values a number or date has, where nothing else is left."""
+    """The names, dates and quantities of the completion, in order."""
+    prefix_names: tuple[PrefixName, ...]
+    """The names in the prefix, in order."""
+    collocations: Collocations = field(default_factory=Collocations)
+    """The corpus in which a substitute must have been seen. An empty one allows all."""
+    offers_all_edits: bool = False
+    """Whether operators return all edits that they find.
+
+    Otherwise they leave out some at random, since words such as *not*, which few true sentences
+    have, would show which sentences are false.
+    """
+    extra_values: int = 0
+    """How many more values than usual each number or date is changed to."""
 
     @cached_property
-    def small(self) -> tuple[str, ...]:
-        """The tokens in lower case."""
+    def lowercase_words(self) -> tuple[str, ...]:
+        """The text of each token in lower case."""
         return tuple(token.text.lower() for token in self.tokens)
 
     @cached_property
     def columns(self) -> Mapping[str, Sequence[str]]:
-        """What the conditions of `factor_gen.text.conditions` ask for."""
+        """The properties of each token that the tables of ``conditions.yaml`` ask for."""
         kinds = {entity.start: entity.kind for entity in self.entities}
         return {
-            "word": self.small,
+            "word": self.lowercase_words,
             "tag": [token.tag for token in self.tokens],
             "shape": [shape(token.text) for token in self.tokens],
             "token": [f"{token.text.lower()}/{token.tag}" for token in self.tokens],
             "kind": [kinds.get(token.start, "") for token in self.tokens],
         }
 
-    def span(self, i: int, end: int) -> Span:
-        """The characters of the tokens from ``i`` up to ``end``."""
-        return self.tokens[i].start, self.tokens[end - 1].end
-
-    def place(self, i: int, end: int | None = None, **facts: Iterable[object]) -> Place:
-        """The place of a token, or of those up to ``end``, for the tables of conditions."""
-        return Place(self, TABLES, i, i + 1 if end is None else end, facts)
-
-    def place_of(self, start: int, end: int, **facts: Iterable[object]) -> Place:
-        """The place of some characters, which need not be whole tokens."""
-        starts = [token.start for token in self.tokens]
-        ends = [token.end for token in self.tokens]
-        named = {name.replace("_", " "): value for name, value in facts.items()}
-        named["text before"] = (self.text[:start],)
-        named["text after"] = (self.text[end:],)
-        named["whole tokens"] = (start in starts and end in ends,)
-        return self.place(bisect_right(starts, start) - 1, bisect_left(ends, end) + 1, **named)
+    @cached_property
+    def quotations(self) -> Sequence[Span]:
+        """The quotations of the sentence."""
+        return [Span(*match.span()) for match in _QUOTATION.finditer(self.text)]
 
     @cached_property
-    def quotes(self) -> Sequence[Span]:
-        """Where quotations stand."""
-        return [match.span() for match in _QUOTED.finditer(self.text)]
-
-    @cached_property
-    def dateline(self) -> int:
-        """Where the line of place and date ends that an agency's report starts with."""
+    def dateline_end(self) -> int:
+        """The end of the line of place and date with which a report starts; 0 without one."""
         dateline = _DATELINE.match(self.text)
         return dateline.end() if dateline else 0
 
     @cached_property
     def titles(self) -> Sequence[Span]:
-        """Where the dateline, titles of works, and quoted terms and messages stand."""
-        short = [
-            (start, end)
-            for start, end in self.quotes
-            if len(self.text[start:end].split()) <= _LONGEST_TITLE
-        ]
-        return [(0, self.dateline), *short]
-
-    @cached_property
-    def _protected(self) -> Sequence[Span]:
-        """What stays as it is: names, titles, identifiers and the dateline."""
-        kinds = (*NAMES, NATIONALITY)
-        names = [(name.start, name.end) for name in self.entities if name.kind in kinds]
-        chunks = _CHUNK.finditer(self.text)
-        codes = [chunk.span() for chunk in chunks if _CODE.search(chunk.group())]
-        return [*names, *codes, *self.titles]
-
-    def is_free(self, start: int, end: int) -> bool:
-        """Whether some characters may be edited."""
-        return not overlaps(self._protected, start, end)
-
-    def may_change(self, i: int, end: int) -> bool:
-        """Whether the tokens may be edited: words with single spaces between them, not joined."""
-        start, stop = self.span(i, end)
-        is_spaced = self.text[start:stop].lower() == " ".join(self.small[i:end]).replace(" ,", ",")
-        neighbours = self.text[max(0, start - 1) : start] + self.text[stop : stop + 1]
-        return is_spaced and not re.search("[-/]", neighbours) and self.is_free(start, stop)
-
-    def drawn(self, rng: random.Random, old: str, others: Iterable[str]) -> list[str]:
-        """Those of the ``others`` that ``old`` is changed to this time, in a random order.
-
-        Were every chance taken, a word much commoner than its counterpart would tell the true
-        sentence by itself. Each way is therefore taken as often as the other, unless there is
-        little else to change.
-        """
-        drawn = []
-        for other in others:
-            if rng.random() < frequency(other) / frequency(old) or self.every:
-                drawn.append(other)
-        rng.shuffle(drawn)
-        return drawn
-
-    def some(self, rng: random.Random, values: Sequence[Value], least: int = 1) -> list[Value]:
-        """``least`` of the values in a random order, and `spare` more."""
-        return rng.sample(values, min(least + self.spare, len(values)))
+        """The dateline, and short quotations, which are often the title of a work or a term."""
+        spans = [Span(0, self.dateline_end)]
+        for quotation in self.quotations:
+            words = self.text[quotation.start : quotation.end].split()
+            if len(words) <= _LONGEST_TITLE:
+                spans.append(quotation)
+        return spans
 
     @cached_property
     def fixed_phrases(self) -> Sequence[Span]:
-        """Where phrases with a meaning of their own stand."""
-        return [match.span() for match in _FIXED_PHRASE.finditer(self.text)]
+        """The phrases with a meaning of their own, such as *on the other hand*."""
+        return [Span(*match.span()) for match in _FIXED_PHRASE.finditer(self.text)]
+
+    @cached_property
+    def _protected_spans(self) -> Sequence[Span]:
+        """The names, identifiers and titles of the sentence, whose words are not edited."""
+        spans = list(self.titles)
+        for entity in self.entities:
+            if entity.kind in (*NAMES, NATIONALITY):
+                spans.append(Span(entity.start, entity.end))
+        for match in _WORD_WITH_MARKS.finditer(self.text):
+            if _IDENTIFIER.search(match.group()):
+                spans.append(Span(*match.span()))
+        return spans
+
+    def is_editable(self, span: Span) -> bool:
+        """Whether no character of a span is part of a name, a title or an identifier."""
+        return not overlaps_any(self._protected_spans, span)
+
+    def are_tokens_editable(self, start: int, end: int) -> bool:
+        """Whether tokens are editable words with one space between them.
+
+        The words of a compound such as *post-war* and of an alternative such as *and/or* are not.
+
+        Args:
+            start: The index of the first token.
+            end: The index after the last token.
+        """
+        span = self.span_of_tokens(start, end)
+        text = self.text[span.start : span.end].lower()
+        has_single_spaces = text == " ".join(self.lowercase_words[start:end]).replace(" ,", ",")
+        before = self.text[max(0, span.start - 1) : span.start]
+        after = self.text[span.end : span.end + 1]
+        is_compound = "-" in before + after or "/" in before + after
+        return has_single_spaces and not is_compound and self.is_editable(span)
+
+    def span_of_tokens(self, start: int, end: int) -> Span:
+        """Return the characters of tokens.
+
+        Args:
+            start: The index of the first token.
+            end: The index after the last token.
+        """
+        return Span(self.tokens[start].start, self.tokens[end - 1].end)
+
+    def context_of_tokens(
+        self, start: int, end: int | None = None, **facts: Iterable[object]
+    ) -> TokenContext:
+        """Return tokens in their context, of which the tables of ``conditions.yaml`` are asked.
+
+        Args:
+            start: The index of the first token.
+            end: The index after the last token; None for one token.
+            **facts: The values of features that the operator itself knows, such as ``operator``.
+        """
+        return TokenContext(self, TABLES, start, start + 1 if end is None else end, facts)
+
+    def context_of_characters(
+        self, start: int, end: int, **facts: Iterable[object]
+    ) -> TokenContext:
+        """Return the tokens that hold some characters, in their context.
+
+        Args:
+            start: The first of the characters, which may be within a token.
+            end: The position after the last of them.
+            **facts: The values of features that the operator itself knows. ``clause_text`` is the
+                feature ``clause text`` of the tables.
+        """
+        token_starts = [token.start for token in self.tokens]
+        token_ends = [token.end for token in self.tokens]
+        features = {name.replace("_", " "): values for name, values in facts.items()}
+        features["text before"] = (self.text[:start],)
+        features["text after"] = (self.text[end:],)
+        features["whole tokens"] = (start in token_starts and end in token_ends,)
+        first_token = bisect_right(token_starts, start) - 1
+        token_after = bisect_left(token_ends, end) + 1
+        return self.context_of_tokens(first_token, token_after, **features)
+
+    def draw_substitutes(
+        self, rng: random.Random, old: str, substitutes: Iterable[str]
+    ) -> list[str]:
+        """Draw the substitutes that replace a word this time.
+
+        A substitute that is rarer than the word is drawn as rarely as it would be replaced by it.
+        If *house* always became *mill*, the common word would show the true sentence.
+
+        Args:
+            rng: The random numbers to draw with.
+            old: The word that is replaced.
+            substitutes: The words that may replace it.
+
+        Returns:
+            The substitutes that were drawn, in a random order.
+        """
+        drawn = []
+        for substitute in substitutes:
+            probability = word_frequency(substitute) / word_frequency(old)
+            if rng.random() < probability or self.offers_all_edits:
+                drawn.append(substitute)
+        rng.shuffle(drawn)
+        return drawn
+
+    def sample_values(
+        self, rng: random.Random, values: Sequence[Value], usual_count: int = 1
+    ) -> list[Value]:
+        """Draw the new values of a number or date, in a random order.
+
+        Args:
+            rng: The random numbers to draw with.
+            values: The values to draw from.
+            usual_count: How many to draw; `extra_values` more are drawn if there are enough.
+        """
+        return rng.sample(values, min(usual_count + self.extra_values, len(values)))
 
 
-def overlaps(spans: Iterable[Span], start: int, end: int) -> bool:
-    """Whether some characters are among those of the spans."""
-    return any(first < end and start < last for first, last in spans)
+def overlaps_any(spans: Iterable[Span], span: Span) -> bool:
+    """Whether a span shares a character with one of several others."""
+    return any(first < span.end and span.start < last for first, last in spans)
 
 
-def read(
-    tagger: Tagger, prefix: str, completion: str, contexts: Contexts | None = None
+def tag_sentence(
+    tagger: Tagger, prefix: str, completion: str, collocations: Collocations | None = None
 ) -> TaggedSentence:
-    """Analyse a completion and name what stands before it.
-
-    A name of no clear kind has the kind that it, or the person of that surname, has elsewhere.
+    """Analyse a completion, and find the names in the prefix before it.
 
     Args:
-        contexts: Those of the corpus. Without them, every substitute passes.
+        tagger: The tagger for both texts.
+        prefix: The text before the completion. Names are searched in its end.
+        completion: The sentence that is to be edited.
+        collocations: The collocations of the corpus; None allows every substitute.
     """
     analysis = tagger.analyse(completion)
-    near = prefix[-NEAR:]
-    names = [
-        name
-        for name in tagger.names(near)
-        if name.kind in NAMES and "\n" not in name.text and name.text not in AGENCIES
-    ]
-    kinds: dict[str, str] = {}
-    for name in (*names, *analysis.entities):
-        if name.kind == PERSON and " " in name.text:
-            kinds.setdefault(name.text.split()[-1], PERSON)
-        if name.kind in (PERSON, PLACE, ORGANISATION):
-            kinds.setdefault(name.text, name.kind)
+    prefix_end = prefix[-NAME_SEARCH_LENGTH:]
+    names = []
+    for name in tagger.names(prefix_end):
+        is_in_one_line = "\n" not in name.text
+        if name.kind in NAMES and is_in_one_line and name.text not in NEWS_AGENCIES:
+            names.append(name)
 
-    def kind_of(name: Entity) -> str:
-        return kinds.get(name.text, NAME) if name.kind == NAME else name.kind
-
-    mentions = []
+    known_kinds = _kinds_of_names([*names, *analysis.entities])
+    prefix_names = []
     for name in names:
-        has_article = near[max(0, name.start - 4) : name.start].lower() == "the "
-        mentions.append(Mention(name.text, kind_of(name), has_article))
-    entities = tuple(name._replace(kind=kind_of(name)) for name in analysis.entities)
-    contexts = contexts or Contexts()
-    return TaggedSentence(analysis.text, analysis.tokens, entities, tuple(mentions), contexts)
+        text_before = prefix_end[max(0, name.start - len(_ARTICLE)) : name.start]
+        has_article = text_before.lower() == _ARTICLE
+        prefix_names.append(PrefixName(name.text, _kind_of(name, known_kinds), has_article))
+    entities = [entity._replace(kind=_kind_of(entity, known_kinds)) for entity in analysis.entities]
+    return TaggedSentence(
+        analysis.text,
+        analysis.tokens,
+        tuple(entities),
+        tuple(prefix_names),
+        collocations or Collocations(),
+    )
+
+
+def _kinds_of_names(entities: Iterable[Entity]) -> Mapping[str, str]:
+    """Collect the kinds of names that are clearly of a person, a place or an organisation.
+
+    Returns:
+        The first kind that each name has. After *Mary Hollis*, *Hollis* is a person too.
+    """
+    kinds: dict[str, str] = {}
+    for entity in entities:
+        if entity.kind == PERSON and " " in entity.text:
+            surname = entity.text.split()[-1]
+            kinds.setdefault(surname, PERSON)
+        if entity.kind in (PERSON, PLACE, ORGANISATION):
+            kinds.setdefault(entity.text, entity.kind)
+    return kinds
+
+
+def _kind_of(entity: Entity, known_kinds: Mapping[str, str]) -> str:
+    """Return the kind of an entity; that of a name of unclear kind is looked up.
+
+    Args:
+        entity: A name, date or quantity.
+        known_kinds: The kinds of the names of the document, by name.
+    """
+    return known_kinds.get(entity.text, NAME) if entity.kind == NAME else entity.kind

@@ -1,11 +1,14 @@
-"""The word lists of the rules, the forms of words, and how often each word is met."""
+"""The word lists of the English rules, the inflected forms of words, and their frequencies.
+
+The operators of this package look up here what a word may be replaced by.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from factor_gen.text import lists as text
+from factor_gen.text import lists as text_lists
 from factor_gen.text.lists import entries, rows, word_lists
 from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
@@ -13,110 +16,150 @@ from lm_factuality.ground.packages import need
 DATA = Path(__file__).parent / "data"
 LISTS = word_lists(DATA)
 WORDS: Mapping[str, frozenset[str]] = {
-    **text.WORDS,
+    **text_lists.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
     "set phrases": entries(DATA / "set_phrases.txt"),
     "first names": frozenset(FIRST_NAMES),
     "organisations": ORGANISATIONS,
     "common organisations": ORGANISATION_WORDS - ORGANISATIONS,
 }
-"""The word lists for look-ups, those of :mod:`factor_gen.text` among them."""
-_IRREGULAR: Mapping[tuple[str, str], str] = {
-    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
-}
-_RAREST = 1e-7
+"""The words of each list by its name, those of `factor_gen.text.lists` included."""
+
 ANTONYM = "antonym"
 NOUN = "noun"
-FORMS: Mapping[str, Sequence[str]] = {
+INFLECTION_TAGS: Mapping[str, Sequence[str]] = {
     ANTONYM: ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG"),
     NOUN: ("NN", "NNS"),
 }
-"""The forms of an operator's words, by Penn tag. Words of other operators have one form."""
+"""The Penn tags of the forms in which an operator replaces words.
+
+Operators that are not listed here replace words in the one form in which the list has them.
+"""
+
+_IRREGULAR_FORMS: Mapping[tuple[str, str], str] = {
+    (base, tag): form for base, tag, form in rows(DATA / "irregular.tsv")
+}
+_LOWEST_FREQUENCY = 1e-7
 
 
-class Substitute(NamedTuple):
-    """What may stand for a word, in the same form."""
+class WordForm(NamedTuple):
+    """A word or phrase of the list in one of its inflected forms, such as *turned off*."""
 
     base: str
+    """The word as the list has it, such as *turn off*."""
     text: str
-    forms: frozenset[str]
-    """The head word in all its forms."""
+    """The word in this form."""
+    head_forms: frozenset[str]
+    """All forms of the word that is inflected, such as *turn*, *turns* and *turned*."""
 
 
-class Listed(NamedTuple):
-    """A form of a word or phrase of the list, and what may stand for it."""
+class ListEntry(NamedTuple):
+    """A word form that an operator may replace, and the words that may replace it."""
 
-    word: Substitute
+    word: WordForm
     error_type: str
     frame: str
-    """What must stand around it: a value of ``frame`` in ``conditions.yaml``."""
-    form: str
-    """The Penn tag; empty for a phrase."""
-    others: tuple[Substitute, ...]
+    """The context that the word needs: a value of ``frame`` in ``conditions.yaml``."""
+    tag: str
+    """The Penn tag of the form; empty for a phrase that is not inflected."""
+    substitutes: tuple[WordForm, ...] = ()
+    """The words that may replace it, in the same form."""
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the form."""
+        """The single words of the form."""
         return tuple(self.word.text.split(" "))
 
 
 @cache
-def by_first_word(operator: str) -> Mapping[str, Sequence[Listed]]:
-    """The words and phrases of an operator by their first word, the longest first.
+def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
+    """Index the words that an operator may replace by their first word.
 
-    A word with ``=`` before it in the list only stands for others.
+    The line ``rise  fall`` of ``substitutes.tsv`` gives an entry for *rise* and *fall* in each of
+    their forms: *rose* may be replaced by *fell*, and *rises* by *falls*.
+
+    Args:
+        operator: The first column of the lines to read, such as ``antonym``.
+
+    Returns:
+        The entries by first word. Longer entries come first, such as *set up* before *set*.
     """
-    lines: dict[Listed, dict[Substitute, None]] = {}
-    for name, error_type, frame, *members in rows(DATA / "substitutes.tsv"):
-        if name != operator:
+    substitutes: dict[ListEntry, dict[WordForm, None]] = {}
+    for line_operator, error_type, frame, *members in rows(DATA / "substitutes.tsv"):
+        if line_operator != operator:
             continue
-        for form in FORMS.get(operator, ("",)):
-            words = [_inflected(operator, member.removeprefix("="), form) for member in members]
+        for tag in INFLECTION_TAGS.get(operator, ("",)):
+            words = [_inflected_form(operator, member.removeprefix("="), tag) for member in members]
             for member, word in zip(members, words, strict=True):
-                # men, police: the line is of plurals, or of words without one
-                if member.startswith("=") or (form == "NNS" and word.text == word.base):
+                # The line "men  women" lists plurals, which have no plural of their own.
+                is_plural_already = tag == "NNS" and word.text == word.base
+                # A word that begins with "=" replaces others, but nothing replaces it.
+                if member.startswith("=") or is_plural_already:
                     continue
-                others = lines.setdefault(Listed(word, error_type, frame, form, ()), {})
-                others |= dict.fromkeys(other for other in words if other != word)
-    groups: dict[str, list[Listed]] = {}
-    for listed in sorted(lines, key=lambda listed: -len(listed.words)):
-        with_others = listed._replace(others=tuple(lines[listed]))
-        groups.setdefault(listed.words[0], []).append(with_others)
-    return groups
+                line_substitutes = [substitute for substitute in words if substitute != word]
+                entry = ListEntry(word, error_type, frame, tag)
+                # The same entry may stand on several lines: a dictionary keeps the order.
+                substitutes.setdefault(entry, {}).update(dict.fromkeys(line_substitutes))
+
+    index: dict[str, list[ListEntry]] = {}
+    for entry in sorted(substitutes, key=lambda entry: len(entry.words), reverse=True):
+        complete_entry = entry._replace(substitutes=tuple(substitutes[entry]))
+        index.setdefault(entry.words[0], []).append(complete_entry)
+    return index
 
 
-def _inflected(operator: str, base: str, form: str) -> Substitute:
+def _inflected_form(operator: str, base: str, tag: str) -> WordForm:
+    """Inflect a word of the list, and collect the forms of its head.
+
+    Args:
+        operator: The operator that replaces the word.
+        base: The word or phrase as the list has it.
+        tag: The Penn tag of the form; empty for the word as it is.
+    """
+    # The head is the first word of a phrasal verb, but the last of a compound noun.
     head = 0 if operator == ANTONYM else -1
-    forms = (inflect(base, tag).split(" ")[head] for tag in FORMS.get(operator, ()))
-    return Substitute(base, inflect(base, form), frozenset(forms))
+    all_tags = INFLECTION_TAGS.get(operator, ())
+    head_forms = frozenset(inflect(base, form_tag).split(" ")[head] for form_tag in all_tags)
+    return WordForm(base, inflect(base, tag), head_forms)
 
 
 @lru_cache(maxsize=20_000)
 def inflect(base: str, tag: str) -> str:
     """Inflect the base form of a verb or noun.
 
-    Of a phrasal verb the first word is inflected, of a compound noun the last.
+    Args:
+        base: A verb, a phrasal verb, whose first word is inflected, or a noun, whose last word is.
+        tag: The Penn tag of the form; empty to leave the word as it is.
+
+    Returns:
+        The inflected word, such as *turned off* for *turn off* and ``VBD``.
     """
     from lemminflect import getInflection
 
     if tag in ("VB", "VBP", "NN", ""):
         return base
     words = base.split(" ")
-    at = 0 if tag.startswith("V") else -1
-    irregular = _IRREGULAR.get((words[at], tag))
-    forms = (irregular,) if irregular else getInflection(words[at], tag=tag)
-    words[at] = (*forms, words[at])[0]
+    head = 0 if tag.startswith("V") else -1
+    irregular_form = _IRREGULAR_FORMS.get((words[head], tag))
+    forms = (irregular_form,) if irregular_form else getInflection(words[head], tag=tag)
+    # lemminflect knows no form of some words, which then stay as they are.
+    if forms:
+        words[head] = forms[0]
     return " ".join(words)
 
 
 @lru_cache(maxsize=100_000)
-def frequency(text: str) -> float:
-    """How often a word or phrase is met among the words of English text.
+def word_frequency(text: str) -> float:
+    """Return the share of a word or phrase among the words of English text.
 
-    One that is not known is met once in ten million.
+    Args:
+        text: The word or phrase, in any case.
+
+    Returns:
+        A share between 0 and 1. An unknown word counts as one in ten million.
 
     Raises:
         ConfigError: wordfreq is not installed.
     """
     wordfreq = need("wordfreq", "a rule", "generate")
-    return max(_RAREST, float(wordfreq.word_frequency(text.lower(), "en")))
+    return max(_LOWEST_FREQUENCY, float(wordfreq.word_frequency(text.lower(), "en")))

@@ -4,21 +4,21 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
-from lm_factuality.benchmarks.biographies.method import AmbigBio, generation
-from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
+from lm_factuality.benchmarks.biographies.method import AmbigBio, method_from_metadata
+from lm_factuality.benchmarks.biographies.people import OPTIONAL_QUESTION, people_questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
-from lm_factuality.benchmarks.biographies.viewer import align, build_page, statuses
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
+from lm_factuality.benchmarks.biographies.viewer import align_sentences, build_page, fact_statuses
 from lm_factuality.benchmarks.declaration import (
     Checks,
     Data,
     Page,
     Sample,
-    Samples,
-    answered,
+    SampleDisplay,
+    count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples, verdict_of
@@ -30,17 +30,17 @@ LEAD = (
 )
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response as the report shows it."""
     doc = sample["doc"]
     record = verdict_of(sample)
-    judged = from_record(record)
+    judged = biography_from_record(record)
     gap = sample.get("difference")
     outcome = "unscored" if gap is None else "wrong" if gap > 1e-9 else "right"
     if judged.abstained or sample.get("factscore") == 0:
         outcome = "none"  # Where nothing is told, or supported, nobody can be merged.
     return SampleRow(
-        key=key_of(sample, doc["name"], doc["question"]),
+        key=row_key(sample, doc["name"], doc["question"]),
         cluster=str(doc["name"]),
         title=snippet(doc["name"]),
         doc={
@@ -52,17 +52,17 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome=outcome,
         margin=None if gap is None else -gap,
         facets=(),
-        detail={**shown_of(judged, record["unscored"]), "scores": record["scores"]},
-        parts=mean_parts(sample, SCORES),
+        detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
-def shown_of(judged: JudgedBiography, unscored: str | None) -> JsonObject:
+def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
     """Return what the report shows of a judged response."""
     return {
-        "pieces": align(judged.generation.output, judged.sentences),
+        "pieces": align_sentences(judged.generation.output, judged.sentences),
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
-        "statuses": statuses(judged),
+        "statuses": fact_statuses(judged),
         "abstained": judged.abstained,
         "unscored": unscored,
     }
@@ -75,13 +75,13 @@ def _judged_texts(result: TaskResult, title: str) -> str:
 
 
 BENCHMARK = judged_benchmark(
-    generation,
+    method_from_metadata,
     steps=JUDGED_STEPS,
-    questions=questions(AmbigBio.noun),
+    questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
-    scoring={"counted": answered},
-    optional=OPTIONAL,
-    unchanged=("respond_ratio",),
+    scoring={"count_rows": count_answered_rows},
+    optional=OPTIONAL_QUESTION,
+    unaffected_scores=("respond_ratio",),
     title="AmbigBio",
     data=Data(
         sources=SOURCES,
@@ -92,13 +92,13 @@ BENCHMARK = judged_benchmark(
     ),
     page=Page(
         lead=LEAD,
-        samples=Samples(
-            row,
+        samples=SampleDisplay(
+            sample_row,
             ("no gap", "people merged", "unscored", "nothing supported"),
-            margin="gap",
-            right="Responses without a gap",
+            margin_label="gap",
+            right_count_label="Responses without a gap",
             script=Path(__file__).with_name("page.js"),
-            own_pages=("biographies", _judged_texts),
+            custom_page=("biographies", _judged_texts),
         ),
     ),
     checks=Checks(certifiable=tuple(SETTINGS.values())),

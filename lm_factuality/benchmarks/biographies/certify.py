@@ -22,17 +22,17 @@ from judges.judge import Judge
 from judges.lexical.words import STOPWORDS
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.biographies.decisions import (
-    KnownResponse,
-    match,
+    ReleasedResponse,
+    distinct_words,
+    match_texts,
     read_decisions,
-    words,
 )
 from lm_factuality.benchmarks.biographies.generations import SOURCES, read_generations
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
-from lm_factuality.benchmarks.certifiable import Certifiable, JudgedStep, Wanted
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, JudgedStep
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown, ConfigError, DataError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
@@ -69,7 +69,7 @@ class Case:
 class Step:
     """A step of the method. ``steps.yaml`` describes it."""
 
-    cases: Callable[[KnownResponse], list[Case]]
+    cases: Callable[[ReleasedResponse], list[Case]]
     """Returns nothing of a response of which the files do not say enough."""
 
     judge: Callable[[Judge, Sequence[JudgedBiography]], list[JudgedBiography]]
@@ -80,8 +80,8 @@ class Step:
     """Holds what was judged against what was released."""
 
 
-def _decomposition_cases(known: KnownResponse) -> list[Case]:
-    begun = AMBIGBIO.begin(known.generation)
+def _decomposition_cases(known: ReleasedResponse) -> list[Case]:
+    begun = AMBIGBIO.prepare(known.generation)
     released = [fact.atom for fact in known.decided.facts]
     return [Case(begun, released)] if begun.sentences else []
 
@@ -123,11 +123,11 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
 
 
 def _content_words(fact: str, name: str) -> set[str]:
-    of_fact = words(fact)
-    return (of_fact - STOPWORDS - words(name)) or of_fact
+    of_fact = distinct_words(fact)
+    return (of_fact - STOPWORDS - distinct_words(name)) or of_fact
 
 
-def _grouping_cases(known: KnownResponse) -> list[Case]:
+def _grouping_cases(known: ReleasedResponse) -> list[Case]:
     groups = [facts for _, facts in known.groups]
     has_pairs = sum(map(len, groups)) > 1
     return [Case(known.judged, groups)] if known.judged.sentences and has_pairs else []
@@ -153,7 +153,7 @@ def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
     return {fact: number for number, facts in enumerate(groups) for fact in facts}
 
 
-def _linking_cases(known: KnownResponse) -> list[Case]:
+def _linking_cases(known: ReleasedResponse) -> list[Case]:
     """Give the facts in groups. With one candidate there is nothing to choose."""
     candidates = known.generation.entities
     facts: list[Fact] = []
@@ -192,7 +192,7 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Outc
     return outcomes
 
 
-def _verification_cases(known: KnownResponse) -> list[Case]:
+def _verification_cases(known: ReleasedResponse) -> list[Case]:
     facts: dict[str, list[Fact]] = defaultdict(list)
     verdicts: dict[str, list[bool]] = defaultdict(list)
     for (number, entity), is_supported in known.verdicts.items():
@@ -228,7 +228,7 @@ STEPS = {
 }
 
 
-def table_scores(counts: Sequence[float]) -> dict[str, float]:
+def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
     """Return all scores of the counts of true and false positives, and false and true negatives.
 
     NaN stands for what is not defined. Of pairs of facts they are those of Hubert and Arabie
@@ -249,7 +249,7 @@ def table_scores(counts: Sequence[float]) -> dict[str, float]:
 class StepTrial:
     """A step on the released responses; the ``Trial`` of a setting."""
 
-    def __init__(self, name: str, wanted: Wanted) -> None:
+    def __init__(self, name: str, wanted: CertifyOptions) -> None:
         """Draw the responses.
 
         Raises:
@@ -269,8 +269,8 @@ class StepTrial:
         responses = []
         for generations, decisions in zip(paths[::2], paths[1::2], strict=True):
             texts = read_generations([generations])
-            for decided, text in match(read_decisions(decisions).responses, texts):
-                responses.append(self._step.cases(KnownResponse(text, decided)))
+            for decided, text in match_texts(read_decisions(decisions).responses, texts):
+                responses.append(self._step.cases(ReleasedResponse(text, decided)))
         usable = [cases for cases in responses if cases]
         if not usable:
             raise DataError(f"{files}: {len(responses)} responses, of which none tells of {name}")
@@ -292,7 +292,7 @@ class StepTrial:
     def measure(self, judge: Judge) -> JsonObject:
         rows, unscored = self._count(self.ask(judge))
         if not rows:
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {unscored['responses']} responses:"
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
@@ -359,7 +359,7 @@ class StepTrial:
 
     def _scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
-        scores = table_scores(totals)
+        scores = scores_from_counts(totals)
         return {
             **dict(zip(_OUTCOMES, totals, strict=True)),
             **{name: defined(scores[name]) for name in self._about["scores"]},
@@ -367,19 +367,19 @@ class StepTrial:
 
 
 def _score_called(name: str, counts: Sequence[float]) -> float:
-    return table_scores(counts)[name]
+    return scores_from_counts(counts)[name]
 
 
-def _setting(name: str) -> Certifiable:
+def _setting(name: str) -> CertifiableSetting:
     about = _ABOUT[name]
-    return Certifiable(
+    return CertifiableSetting(
         f"biographies_{name}",
         about["what"],
         (about["headline"],),
         about["label"],
         _BLOBS,
         partial(StepTrial, name),
-        takes=("files", "rows"),
+        accepted_options=("files", "rows"),
     )
 
 

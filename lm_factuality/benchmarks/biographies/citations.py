@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic_core import to_jsonable_python
 
 from judges.inference import Entailment, EntailmentPair
-from lm_factuality.benchmarks.biographies.scores import bootstrapped_means, to_outcomes
+from lm_factuality.benchmarks.biographies.scores import bootstrapped_means, clustered_outcomes
 from lm_factuality.benchmarks.biographies.types import GeneratedText
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
@@ -62,7 +62,7 @@ class CitedSentence:
     """The number of citations with no passage behind them."""
 
 
-def cited_sentences(
+def read_cited_sentences(
     generation: GeneratedText, protocol: Protocol, split: Splitter = split_sentences
 ) -> list[CitedSentence]:
     """Return the sentences of a response, none of a thought without an end.
@@ -105,7 +105,7 @@ def cited_sentences(
     return [_fixed(sentence, passages) for sentence in sentences]
 
 
-def find_splitter(name: Literal["rules", "punkt"]) -> Splitter:
+def sentence_splitter(name: Literal["rules", "punkt"]) -> Splitter:
     """Return what cuts a line into sentences: the suite's rules, or NLTK's punkt as in ALCE.
 
     Raises:
@@ -209,7 +209,7 @@ def judge_citations(
     passage alone; then the others without those that do not suffice. Under ``code`` no verdict
     counts as not entailed.
     """
-    cited = [cited_sentences(generation, protocol, split) for generation in generations]
+    cited = [read_cited_sentences(generation, protocol, split) for generation in generations]
     missing: list[EntailmentPair] = []
 
     def entails(pair: EntailmentPair) -> bool | None:
@@ -262,7 +262,7 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
     What no response counts for is null.
     """
     means, intervals = bootstrapped_means(
-        [to_outcomes(response.figures(), response.generation.name) for response in judged]
+        [clustered_outcomes(response.figures(), response.generation.name) for response in judged]
     )
     worst = [response.figures(unscored=False) for response in judged]
     best = [response.figures(unscored=True) for response in judged]
@@ -296,7 +296,7 @@ def _is_citing(sentence: CitedSentence) -> bool:
     return bool(sentence.citations or sentence.dangling)
 
 
-def to_record(judged: JudgedCitations) -> JsonObject:
+def citation_record(judged: JudgedCitations) -> JsonObject:
     """Return a response as a line of ``citations.jsonl``."""
     generation = judged.generation
     return {

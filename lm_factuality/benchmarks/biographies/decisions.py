@@ -31,7 +31,7 @@ _EXPECTED = (
     "expected a decision file as it was released: JSON, plain or gzipped, with the lists"
     " 'decisions' and 'global_decisions'"
 )
-SAME_RESPONSE = 0.6
+MIN_SHARED_WORDS = 0.6
 """The share of common words (of all words of both) from which facts are those of a text."""
 
 _WORD = re.compile(r"\w+")
@@ -125,7 +125,7 @@ def read_decisions(path: Path) -> Decisions:
 
 
 @dataclass(frozen=True)
-class KnownResponse:
+class ReleasedResponse:
     """A response with its released decisions."""
 
     generation: GeneratedText
@@ -137,13 +137,13 @@ class KnownResponse:
 
         Each is beside a sentence, in order, so that they share as many words as can be.
         """
-        begun = AMBIGBIO.begin(self.generation)
-        bags = [words(sentence) for sentence in begun.sentences]
+        begun = AMBIGBIO.prepare(self.generation)
+        bags = [distinct_words(sentence) for sentence in begun.sentences]
         by_shared = itemgetter(0)
         # By the last fact's sentence: how many words are shared, and the sentences of all facts.
         best: list[tuple[float, list[int]]] = [(0.0, []) for _ in bags]
         for fact in self.decided.facts:
-            of_fact = words(fact.atom)
+            of_fact = distinct_words(fact.atom)
             longer = []
             reached: tuple[float, list[int]] = (-1.0, [])
             for number, bag in enumerate(bags):
@@ -209,21 +209,21 @@ class KnownResponse:
         }
 
 
-def match(
+def match_texts(
     decided: Sequence[DecidedResponse | None], texts: Sequence[GeneratedText]
 ) -> Iterator[tuple[DecidedResponse, GeneratedText]]:
     """Yield each response with the text that its facts are from.
 
     The files have no common key, and one may lack what the other has.
     """
-    by_words = [words(text.output) for text in texts]
+    by_words = [distinct_words(text.output) for text in texts]
     for response in filter(None, decided):
-        wanted = words(" ".join(fact.atom for fact in response.facts))
+        wanted = distinct_words(" ".join(fact.atom for fact in response.facts))
         shares = [len(wanted & of_text) / len(wanted | of_text) for of_text in by_words]
         share, text = max(zip(shares, texts, strict=True), key=itemgetter(0))
-        if share > SAME_RESPONSE:
+        if share > MIN_SHARED_WORDS:
             yield response, text
 
 
-def words(text: str) -> set[str]:
+def distinct_words(text: str) -> set[str]:
     return set(_WORD.findall(text.lower()))

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from judges.lexical.facts import is_adverbial
-from judges.typed import Reply, misnumbered
+from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
@@ -71,7 +71,9 @@ def _parts(sentence: str) -> list[str]:
     return [part for part in _TURN.split(sentence[start:]) if re.search(r"\w", part)]
 
 
-GROUP_TOKENS = 2048  # that a judge may write: the numbers of all facts, with room for white space
+MAX_GROUPING_TOKENS = (
+    2048  # that a judge may write: the numbers of all facts, with room for white space
+)
 _FIXED = 7  # demonstrations that are in every prompt
 # White space is looked at from its beginning alone: from each place in it, a long one would take
 # the square of its length.
@@ -79,14 +81,14 @@ CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
 _HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
 
 
-def without_citations(text: str) -> str:
+def remove_citations(text: str) -> str:
     """``text`` without [1], [1, 2], [1][2] and a bracket at its end that was never closed."""
     return re.sub(r"[ \t]{2,}", " ", _HALF_CITATION.sub("", CITATION.sub("", text))).strip()
 
 
-def sentences_of(output: str) -> tuple[str, ...]:
+def response_sentences(output: str) -> tuple[str, ...]:
     """The sentences of a response that hold a word, citations removed first."""
-    lines = (line.strip() for line in without_citations(output).splitlines())
+    lines = (line.strip() for line in remove_citations(output).splitlines())
     return tuple(
         sentence
         for line in lines
@@ -95,7 +97,7 @@ def sentences_of(output: str) -> tuple[str, ...]:
     )
 
 
-def demonstrations_for(sentence: str) -> list[dict[str, Any]]:
+def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
     """The seven that every prompt has, and of the others the nearest by BM25, as in the published
     code."""
     known, searcher = _demonstrations()
@@ -135,12 +137,12 @@ def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
     return ""
 
 
-def to_facts(reply: FactsReply) -> tuple[str, ...]:
+def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_fact(text) for text in reply.facts))
 
 
 def _fact(text: str) -> str:
-    text = " ".join(without_citations(text).split())
+    text = " ".join(remove_citations(text).split())
     return text if len(words_in(text)) > 1 else ""
 
 
@@ -153,7 +155,7 @@ class GroupsReply(Reply):
     groups: list[list[int]]
 
 
-def group_subject(judged: JudgedBiography) -> JsonObject:
+def grouping_subject(judged: JudgedBiography) -> JsonObject:
     """Return what the prompt is about.
 
     ``sentences`` and ``owners`` are for a judge that reads no prose.
@@ -161,7 +163,7 @@ def group_subject(judged: JudgedBiography) -> JsonObject:
     return {
         "kind": "group",
         "name": judged.generation.name,
-        "paragraph": without_citations(judged.generation.output),
+        "paragraph": remove_citations(judged.generation.output),
         "facts": [fact.text for fact in judged.facts],
         "owners": [fact.sentence for fact in judged.facts],
         "sentences": list(judged.sentences),
@@ -170,11 +172,11 @@ def group_subject(judged: JudgedBiography) -> JsonObject:
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every fact is in exactly one group."""
-    return misnumbered(
+    return numbering_problem(
         [number for group in reply.groups for number in group], len(subject["facts"]), "fact"
     )
 
 
-def to_groups(reply: GroupsReply) -> Groups:
+def reply_to_groups(reply: GroupsReply) -> Groups:
     """The numbers, from 0, of the facts of each individual in order of appearance, none empty."""
     return tuple(tuple(sorted(number - 1 for number in group)) for group in reply.groups if group)

@@ -35,8 +35,8 @@ _TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
 # the authors' pipeline decided on that; the names; and what people saw in 300 of the responses (how
 # many lines that makes is not said).
 SOURCES = tuple(Source(**source) for source in load_yaml(__package__, "sources.yaml"))
-AMBIGBIO = SOURCES[0]
-EVIDENCE = 5  # passages of a page that the judge sees
+AMBIGBIO_SOURCE = SOURCES[0]
+MAX_PASSAGES = 5  # passages of a page that the judge sees
 DOCUMENTS = "documents"  # what results call the knowledge where the given passages serve as pages
 
 
@@ -72,7 +72,7 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
-                name=name_in(row.name or row.question),
+                name=name_in_question(row.name or row.question),
                 output=said(row.output or "") if outputs else "",
                 passages=_passages(row.docs),
             )
@@ -96,7 +96,7 @@ def _passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
     return tuple(dict.fromkeys(passages) if len(passages) > len(docs) else passages)
 
 
-def name_in(question: str) -> str:
+def name_in_question(question: str) -> str:
     """Return the name that is asked about, without "(disambiguation)".
 
     It is the whole question if that is asked in other words.
@@ -105,14 +105,14 @@ def name_in(question: str) -> str:
     return _DISAMBIGUATION.sub(" ", match["name"] if match else question).strip()
 
 
-def to_doc(generation: GeneratedText) -> dict[str, Any]:
+def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
     """Return a generation without its output as a document of lm_eval."""
     doc = asdict(generation)
     del doc["output"]
     return {**doc, "passages": list(doc["passages"])}
 
 
-def from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
+def generation_from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
     """Return the generation of a document of `to_doc`.
 
     Raises:
@@ -140,11 +140,11 @@ def read_names(path: Path) -> list[str]:
     return list(filter(None, names))
 
 
-def query_of(name: str) -> str:
+def question_about(name: str) -> str:
     return f"{_QUERY}{name}"
 
 
-def given_pages(generation: GeneratedText) -> dict[str, list[str]]:
+def passages_by_title(generation: GeneratedText) -> dict[str, list[str]]:
     """Return the passages that a model was given, by title, each of them once."""
     pages: dict[str, list[str]] = {}
     for passage in dict.fromkeys(generation.passages):
@@ -152,7 +152,9 @@ def given_pages(generation: GeneratedText) -> dict[str, list[str]]:
     return pages
 
 
-def nearest(page: tuple[str, ...], query: str, count: int = EVIDENCE) -> tuple[str, ...]:
+def nearest_passages(
+    page: tuple[str, ...], query: str, count: int = MAX_PASSAGES
+) -> tuple[str, ...]:
     """Return the passages of a page with the highest BM25 score for a query, best first.
 
     Of equals the earlier one comes first. A page of no more than ``count`` passages is shown whole,

@@ -18,7 +18,7 @@ Support = NDArray[np.int64]
 """How many facts of each group (rows) each entity (columns) supports."""
 
 
-def link(
+def link_groups(
     groups: Sequence[Sequence[int]],
     entities: Sequence[str],
     matrix: Sequence[Sequence[Judgement]],
@@ -34,10 +34,12 @@ def link(
     order = list(range(len(entities)))
     if protocol == "code":
         order.sort(key=entities.__getitem__)
-    return hungarian(counts, order) if linking == "hungarian" else greedy(counts, order)
+    return (
+        link_one_to_one(counts, order) if linking == "hungarian" else link_greedily(counts, order)
+    )
 
 
-def greedy(counts: Support, order: Sequence[int]) -> Links:
+def link_greedily(counts: Support, order: Sequence[int]) -> Links:
     """Return for each group the entity with the highest support.
 
     Of equals it is the first in ``order``. A group without support has none.
@@ -48,7 +50,7 @@ def greedy(counts: Support, order: Sequence[int]) -> Links:
     )
 
 
-def hungarian(counts: Support, order: Sequence[int]) -> Links:
+def link_one_to_one(counts: Support, order: Sequence[int]) -> Links:
     """Return different entities for all groups, with the highest sum of support.
 
     A group that gets no support has none. Of assignments with the same sum it is the one in which

@@ -13,23 +13,23 @@ from pydantic import Field
 
 from judges.answers import BLANKS, Answer
 from judges.judge import Judge
-from judges.typed import Reply, Typed
+from judges.typed import ParsedReply, Reply
 from judges.verify import (
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
-    by_page,
-    lists_of,
+    ask_by_page,
     page_subject,
-    stated,
+    score_and_reason,
+    split_by_page,
 )
-from lm_factuality.benchmarks.biographies.generations import nearest
+from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
-FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
-CHOICES = ("True", "False")
+PROMPT_FOLDER = "biographies"  # of the prompts, unless another is named that has the same ones
+TRUE_FALSE = ("True", "False")
 TOP_LOGPROBS = 5  # alternatives: no server of completions has to give more
 _DOING = "verifying facts"
 _MARKS = " \t\r\n.*_\"'"  # around a word that is all of an answer
@@ -70,10 +70,10 @@ class FactPair:
     evidence: tuple[str, ...]
     """The passages to show. Empty where there is nothing to show."""
 
-    unasked: Judgement | None = None
+    preset_judgement: Judgement | None = None
     """The judgement if there is nothing to show, so that nobody is asked."""
 
-    about: Mapping[str, Any] = field(default_factory=dict)
+    prompt_variables: Mapping[str, Any] = field(default_factory=dict)
     """What prompts say of the response."""
 
     sentence: int | None = None
@@ -86,7 +86,13 @@ class FactPair:
             f"Title: {self.entity}\n{text}" if self.entity else text for text in self.evidence
         ]
         entity = {"entity": self.entity} if self.sentence is None else {}
-        return {"kind": "verify", "claim": self.fact, "passages": passages, **entity, **self.about}
+        return {
+            "kind": "verify",
+            "claim": self.fact,
+            "passages": passages,
+            **entity,
+            **self.prompt_variables,
+        }
 
     @property
     def page(self) -> str:
@@ -100,7 +106,9 @@ PageOf: TypeAlias = Callable[[str], list[str] | None]
 PairKey = tuple[int, str, str]  # (number of the response, fact, entity)
 
 
-def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) -> list[FactPair]:
+def pair_facts_with_pages(
+    facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf
+) -> list[FactPair]:
     """Pair every distinct fact with every entity.
 
     What an entity without a page is said of is not supported, for a fact is supported by what is
@@ -113,7 +121,7 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) ->
         for entity, page in pages.items():
             passages = tuple(filter(str.strip, page or ()))
             if passages:
-                pairs.append(FactPair(fact, entity, nearest(passages, fact)))
+                pairs.append(FactPair(fact, entity, nearest_passages(passages, fact)))
                 continue
             why = f"none is called {entity!r}" if page is None else f"that of {entity!r} is empty"
             unasked = Judgement(NOT_SUPPORTED, 0.0, f"{NO_PAGE}: {why}")
@@ -122,45 +130,47 @@ def pairs_of(facts: Sequence[Fact], entities: Sequence[str], page_of: PageOf) ->
 
 
 def judge_pairs(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = FOLDER
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = PROMPT_FOLDER
 ) -> dict[PairKey, Judgement]:
     """Judge each pair. ``verdicts`` and ``verify`` of the judge's config say how it is asked."""
     judgements: dict[PairKey, Judgement] = {}
     asked: dict[PairKey, FactPair] = {}
     for key, pair in pairs.items():
-        if pair.unasked is None:
+        if pair.preset_judgement is None:
             asked[key] = pair
         else:
-            judgements[key] = pair.unasked
+            judgements[key] = pair.preset_judgement
     if judge.config.verdicts == "logprobs":
-        subjects = [{**pair.subject, "choices": CHOICES} for pair in asked.values()]
+        subjects = [{**pair.subject, "choices": TRUE_FALSE} for pair in asked.values()]
         answers = judge.ask(
             f"{folder}/verify_true_false", subjects, _DOING, top_logprobs=TOP_LOGPROBS
         )
         for (key, pair), texts in zip(asked.items(), answers, strict=True):
-            judgements[key] = vote(pair.evidence, [*map(read_by_logprobs, texts)])
+            judgements[key] = majority_judgement(
+                pair.evidence, [*map(judgement_from_logprobs, texts)]
+            )
         return judgements
 
     if judge.config.verify == "page":
-        pages = by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
+        pages = ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
         for key, subject, verdicts, _ in pages:
             samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
-            judgements[key] = vote(tuple(subject["evidence"]), samples)
+            judgements[key] = majority_judgement(tuple(subject["evidence"]), samples)
             del asked[key]
-        if judge.is_silent:
+        if judge.is_offline:
             # A real judge leaves out few facts of a page. Plans add what asking singly may cost.
             return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
-    return judgements | judge_singly(judge, asked, folder)
+    return judgements | judge_pairs_singly(judge, asked, folder)
 
 
-def judge_singly(
+def judge_pairs_singly(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
     """Judge each pair by a question of its own."""
     subjects = [pair.subject for pair in pairs.values()]
     typed = judge.ask_typed(f"{folder}/verify", FactReply, subjects, _DOING)
     return {
-        key: vote(pair.evidence, [*map(to_judgement, replies)])
+        key: majority_judgement(pair.evidence, [*map(reply_to_judgement, replies)])
         for (key, pair), replies in zip(pairs.items(), typed, strict=True)
     }
 
@@ -171,7 +181,7 @@ def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[
     The passages are all that any of the facts would be shown singly.
     """
     pages = []
-    for keys in lists_of(pairs, lambda key: (key[0], pairs[key].page)):
+    for keys in split_by_page(pairs, lambda key: (key[0], pairs[key].page)):
         together = [pairs[key] for key in keys]
         evidence = dict.fromkeys(text for pair in together for text in pair.evidence)
         shared = replace(together[0], evidence=tuple(evidence)).subject
@@ -182,7 +192,7 @@ def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[
     return pages
 
 
-def vote(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
+def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
     """Return the majority of a judge's replies that could be read, one reply a sample."""
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
@@ -196,17 +206,17 @@ def vote(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
     return replace(first, score=first.score if len(scored) == 1 else share, evidence=evidence)
 
 
-def to_judgement(reply: Typed[FactReply]) -> Judgement:
+def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
     if reply.value is None:
         return Judgement(UNSCORED, None, reply.problem)
     return _judgement(reply.value.verdict, reply.value.reason, reply.value.probability)
 
 
 def _judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
-    return Judgement(verdict, *stated(probability, verdict == SUPPORTED, reason))
+    return Judgement(verdict, *score_and_reason(probability, verdict == SUPPORTED, reason))
 
 
-def read_by_logprobs(answer: Answer) -> Judgement:
+def judgement_from_logprobs(answer: Answer) -> Judgement:
     """Read the first word of an answer: supported if true is more probable than false.
 
     The text is read where there are no log-probabilities of the two words, or the first word is
@@ -221,7 +231,9 @@ def read_by_logprobs(answer: Answer) -> Judgement:
     elif text != answer.text:
         why = "a thought comes first"
     else:
-        true, false = (_probability(word.lower(), answer.first_token_logprobs) for word in CHOICES)
+        true, false = (
+            _probability(word.lower(), answer.first_token_logprobs) for word in TRUE_FALSE
+        )
         if true + false > 0:
             score = true / (true + false)
             reason = f"by log-probabilities: true {true:.3g}, false {false:.3g}"

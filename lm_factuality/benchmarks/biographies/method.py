@@ -15,47 +15,51 @@ from pydantic import ConfigDict
 
 from judges.judge import Judge, Plan
 from judges.lexical.facts import split_facts
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import Item
 from lm_factuality.benchmarks.biographies import people
 from lm_factuality.benchmarks.biographies.decompose import (
-    GROUP_TOKENS,
+    MAX_GROUPING_TOKENS,
     FactsReply,
     Groups,
     GroupsReply,
     check_facts,
     check_groups,
-    demonstrations_for,
-    group_subject,
+    grouping_subject,
     is_abstention,
-    sentences_of,
-    to_facts,
-    to_groups,
+    reply_to_facts,
+    reply_to_groups,
+    response_sentences,
+    select_demonstrations,
 )
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, from_doc, given_pages
-from lm_factuality.benchmarks.biographies.link import link
+from lm_factuality.benchmarks.biographies.generations import (
+    DOCUMENTS,
+    generation_from_doc,
+    passages_by_title,
+)
+from lm_factuality.benchmarks.biographies.link import link_groups
 from lm_factuality.benchmarks.biographies.matrix import (
     FactPair,
     PairKey,
     judge_pairs,
-    judge_singly,
-    pairs_of,
+    judge_pairs_singly,
+    pair_facts_with_pages,
 )
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
-    counts_of,
+    count_responses,
     row_metrics,
-    score,
-    why_unscored,
+    score_biography,
+    unscored_reason,
 )
 from lm_factuality.benchmarks.biographies.types import (
-    ALONE,
+    SINGLE_SUBJECT,
     Fact,
     GeneratedText,
     JudgedBiography,
-    from_record,
-    to_record,
+    biography_from_record,
+    biography_to_record,
 )
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.judged import JudgedMethod
@@ -97,8 +101,8 @@ class AmbigBio(JudgedMethod):
     """What results call the pages."""
 
     name = "ambigbio"
-    kinds = ("decompose", "group", "verify")
-    document: ClassVar[type] = GeneratedText
+    required_kinds = ("decompose", "group", "verify")
+    document_model: ClassVar[type] = GeneratedText
     scores: ClassVar[Sequence[Score]] = SCORES
 
     folder: ClassVar[str] = "biographies"
@@ -113,7 +117,7 @@ class AmbigBio(JudgedMethod):
         return [f"{self.folder}/{step}" for step in steps]
 
     @property
-    def about(self) -> JsonObject:
+    def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, as a task's metadata have them."""
         return {
             "knowledge": self.knowledge,
@@ -123,25 +127,30 @@ class AmbigBio(JudgedMethod):
             "protocol": self.protocol,
         }
 
-    def check(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        return super().check({**doc, "output": ""}, responses)
+    def document_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
+        return super().document_problem({**doc, "output": ""}, responses)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        texts = [from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)]
-        return [self.record(judged) for judged in self.judge_texts(judge, texts)]
+        texts = [
+            generation_from_doc(doc, text) for doc, (text,) in zip(docs, responses, strict=True)
+        ]
+        return [self.make_record(judged) for judged in self.judge_texts(judge, texts)]
 
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
         """Find the facts, groups, judgements and links of each text.
 
         Raises:
-            BackendDown, DataError: As ``Judge.ask`` raises them. Nothing that was answered is lost.
+            BackendDownError, DataError: As ``Judge.ask`` raises them. Nothing that was answered is
+                lost.
         """
-        judged = [self.begin(text) for text in texts]
+        judged = [self.prepare(text) for text in texts]
         for step in (self.decompose, self.group, self.verify):
             judged = step(judge, judged)
         return [self.link(biography) for biography in judged]
 
-    def plan(self, judge: Judge, docs: Docs, responses: Responses) -> list[tuple[str, Plan]]:
+    def plan_questions(
+        self, judge: Judge, docs: Docs, responses: Responses
+    ) -> list[tuple[str, Plan]]:
         """Plan the steps.
 
         The facts are known of responses that the judge has taken apart already. Of the others the
@@ -150,42 +159,46 @@ class AmbigBio(JudgedMethod):
         """
         begun = []
         for doc, (text,) in zip(docs, responses, strict=True):
-            judged = self.begin(from_doc(doc, text))
+            judged = self.prepare(generation_from_doc(doc, text))
             if judged.is_answer:
                 begun.append(judged)
         likely = []
-        for judged in self.decompose(judge.silent(), begun):
+        for judged in self.decompose(judge.offline_copy(), begun):
             facts = []
             for number, sentence in enumerate(judged.sentences):
                 facts += [Fact(text, number) for text in split_facts(sentence)]
             likely.append(judged if judged.facts else replace(judged, facts=tuple(facts)))
-        verifying = judge.rehearse(partial(self.verify, judged=likely))
+        verifying = judge.plan(partial(self.verify, judged=likely))
         if judge.config.verify == "page":
             # A reply may leave out every fact.
             pairs = self.pairs_by_key(likely)
-            asked = {key: pair for key, pair in pairs.items() if pair.unasked is None}
-            singly = judge.rehearse(partial(judge_singly, pairs=asked, folder=self.folder))
-            verifying = replace(verifying, at_most=verifying.at_most + singly.at_most)
+            asked = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
+            singly = judge.plan(partial(judge_pairs_singly, pairs=asked, folder=self.folder))
+            verifying = replace(
+                verifying,
+                estimate_with_retries=verifying.estimate_with_retries
+                + singly.estimate_with_retries,
+            )
         return [
-            ("decomposing", judge.rehearse(partial(self.decompose, judged=begun))),
-            ("grouping", judge.rehearse(partial(self.group, judged=likely))),
+            ("decomposing", judge.plan(partial(self.decompose, judged=begun))),
+            ("grouping", judge.plan(partial(self.group, judged=likely))),
             ("verifying", verifying),
         ]
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
-        begun = self.begin(from_doc(doc, responses[0]))
-        return self.record(replace(begun, problem=reason) if begun.is_answer else begun)
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+        begun = self.prepare(generation_from_doc(doc, responses[0]))
+        return self.make_record(replace(begun, problem=reason) if begun.is_answer else begun)
 
-    def prompt_facts(self, text: GeneratedText) -> JsonObject:
+    def prompt_variables(self, text: GeneratedText) -> JsonObject:
         """Return what prompts say of a response besides its name."""
         return {}
 
-    def begin(self, text: GeneratedText) -> JudgedBiography:
+    def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Return a response before it is judged: its sentences, or why it has none."""
         begun = JudgedBiography(text, (), (), (), text.entities, (), ())
         if without_thinking(text.output) is None:
             return replace(begun, problem=UNFINISHED)
-        sentences = sentences_of(text.output)
+        sentences = response_sentences(text.output)
         abstained = is_abstention(text.output)
         problem = None if sentences or abstained else NO_SENTENCES
         return replace(begun, sentences=sentences, abstained=abstained, problem=problem)
@@ -225,8 +238,8 @@ class AmbigBio(JudgedMethod):
                     "standalone": self.facts == "standalone",
                     "sentence": sentence,
                     "text": " ".join(biography.sentences[:number]),
-                    "demonstrations": demonstrations_for(sentence),
-                    **self.prompt_facts(biography.generation),
+                    "demonstrations": select_demonstrations(sentence),
+                    **self.prompt_variables(biography.generation),
                 }
                 subjects.append(subject)
         return subjects
@@ -243,7 +256,7 @@ class AmbigBio(JudgedMethod):
             "grouping facts",
             check_groups,
             samples=1,
-            max_tokens=GROUP_TOKENS,
+            max_tokens=MAX_GROUPING_TOKENS,
         )
         replies = (reply for (reply,) in asked)
         grouped = []
@@ -253,7 +266,7 @@ class AmbigBio(JudgedMethod):
             if _is_grouped(biography):
                 reply = next(replies)
                 ungrouped = reply.problem or None
-                groups = to_groups(reply.value) if reply.value else ()
+                groups = reply_to_groups(reply.value) if reply.value else ()
             elif biography.facts:
                 groups = (tuple(range(len(biography.facts))),)
             if self.protocol == "code":
@@ -265,7 +278,7 @@ class AmbigBio(JudgedMethod):
     def group_subjects(self, judged: Sequence[JudgedBiography]) -> list[JsonObject]:
         """Return what the grouping prompt is about, for every response of two facts or more."""
         return [
-            {**group_subject(biography), **self.prompt_facts(biography.generation)}
+            {**grouping_subject(biography), **self.prompt_variables(biography.generation)}
             for biography in judged
             if _is_grouped(biography)
         ]
@@ -288,38 +301,40 @@ class AmbigBio(JudgedMethod):
     def pairs_by_key(self, judged: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
         pairs: dict[PairKey, FactPair] = {}
         for number, biography in enumerate(judged):
-            for pair in self.pairs(biography) if biography.facts else ():
+            for pair in self.fact_pairs(biography) if biography.facts else ():
                 pairs[number, pair.fact, pair.entity] = pair
         return pairs
 
-    def pairs(self, judged: JudgedBiography) -> list[FactPair]:
+    def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return what to verify of a response."""
-        given = given_pages(judged.generation).get
+        given = passages_by_title(judged.generation).get
         page_of = given if self.pages is None else self.pages.passages
-        return pairs_of(judged.facts, judged.entities, page_of)
+        return pair_facts_with_pages(judged.facts, judged.entities, page_of)
 
     def link(self, judged: JudgedBiography) -> JudgedBiography:
         """Add the entity of each group."""
-        links = link(judged.groups, judged.entities, judged.matrix, self.linking, self.protocol)
+        links = link_groups(
+            judged.groups, judged.entities, judged.matrix, self.linking, self.protocol
+        )
         return replace(judged, links=links)
 
-    def record(self, judged: JudgedBiography) -> Verdict:
-        scores = score(judged, self.protocol)
+    def make_record(self, judged: JudgedBiography) -> Verdict:
+        scores = score_biography(judged, self.protocol)
         return {
             "index": judged.generation.index,
             "name": judged.generation.name,
-            "unscored": why_unscored(judged, scores),
+            "unscored": unscored_reason(judged, scores),
             "scores": scores,
             "protocol": self.protocol,
             "linking": self.linking,
-            **to_record(judged),
+            **biography_to_record(judged),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         return row_metrics(verdict)
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
-        judged = from_record(verdict)
+        judged = biography_from_record(verdict)
         if not judged.abstained and bool(judged.facts) == bool(judged.problem):
             raise ValueError("it has facts and a reason why it has none, or neither")
         if len(set(judged.facts)) < len(judged.facts):
@@ -341,29 +356,31 @@ class AmbigBio(JudgedMethod):
         if judged.ungrouped is None and members != list(range(first, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
-        judged = from_record(verdict)
-        begun = self.begin(from_doc(doc, responses[0]))
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+        judged = biography_from_record(verdict)
+        begun = self.prepare(generation_from_doc(doc, responses[0]))
         if not begun.is_answer:
-            return self.record(begun)
+            return self.make_record(begun)
         parts = ("facts", "groups", "matrix", "problem", "ungrouped")
         believed = {name: getattr(judged, name) for name in parts}
-        return self.record(self.link(replace(begun, **believed)))
+        return self.make_record(self.link(replace(begun, **believed)))
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
-        return people.items(from_record(verdict), self.noun)
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+        return people.items_for_people(biography_from_record(verdict), self.noun)
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        judged = from_record(verdict)
-        ids = [item.id for item in people.items(judged, self.noun)]
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+        judged = biography_from_record(verdict)
+        ids = [item.id for item in people.items_for_people(judged, self.noun)]
         answer_by_id = dict(zip(ids, answers, strict=True))
-        return self.record(people.relabelled(judged, answer_by_id, self.protocol, self.link))
+        return self.make_record(
+            people.apply_answers(judged, answer_by_id, self.protocol, self.link)
+        )
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         return {
-            **super().counts(docs, verdicts),
-            **counts_of(verdicts),
-            "settings": self.about,
+            **super().summary_counts(docs, verdicts),
+            **count_responses(verdicts),
+            "settings": self.recorded_settings,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
         }
 
@@ -371,7 +388,7 @@ class AmbigBio(JudgedMethod):
 AMBIGBIO = AmbigBio()
 
 
-def generation(metadata: Mapping[str, Any]) -> AmbigBio:
+def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     """Make the judged method from the settings of a run.
 
     Raises:
@@ -384,15 +401,17 @@ def generation(metadata: Mapping[str, Any]) -> AmbigBio:
     return read_settings(AmbigBio, settings, "metadata")
 
 
-def _with_facts(judged: JudgedBiography, replies: Sequence[Typed[FactsReply]]) -> JudgedBiography:
+def _with_facts(
+    judged: JudgedBiography, replies: Sequence[ParsedReply[FactsReply]]
+) -> JudgedBiography:
     facts: list[Fact] = []
     for number, reply in enumerate(replies):
         if reply.value is None:
             where = f"sentence {number + 1} of {len(replies)}"
             return replace(judged, problem=f"not decomposed: {where}: {reply.problem}")
-        facts += [Fact(text, number) for text in to_facts(reply.value)]
+        facts += [Fact(text, number) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
 
 
 def _is_grouped(judged: JudgedBiography) -> bool:
-    return len(judged.facts) > 1 and judged.entities != ALONE
+    return len(judged.facts) > 1 and judged.entities != SINGLE_SUBJECT

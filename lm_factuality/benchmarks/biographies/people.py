@@ -10,25 +10,25 @@ from typing import Any
 
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import SKIP, Answers, Item, Option, Question, load_questions
-from lm_factuality.benchmarks.biographies.generations import given_pages
-from lm_factuality.benchmarks.biographies.types import ALONE, JudgedBiography
+from lm_factuality.benchmarks.biographies.generations import passages_by_title
+from lm_factuality.benchmarks.biographies.types import SINGLE_SUBJECT, JudgedBiography
 
-MOST = 9  # individuals that can be told apart, a key each
-NONE = "none"
-ABSENT = "absent"
-OPTIONAL = "link"
+MAX_INDIVIDUALS = 9  # individuals that can be told apart, a key each
+NO_MATCHING_PAGE = "none"
+NO_SUCH_INDIVIDUAL = "absent"
+OPTIONAL_QUESTION = "link"
 """The question that may be left out: equation 1 then links by people's verdicts."""
 
 
-def questions(noun: str) -> list[Question]:
+def people_questions(noun: str) -> list[Question]:
     """Return the kinds of questions about entities that are each called a ``noun``."""
     kinds = load_questions(__package__).values()
     return [replace(question, ask=question.ask.format(noun=noun)) for question in kinds]
 
 
-def items(judged: JudgedBiography, noun: str) -> list[Item]:
+def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
     """Return everything that a response asks of people."""
-    if judged.entities == ALONE:
+    if judged.entities == SINGLE_SUBJECT:
         return _verdict_items(judged)
     return [*_group_items(judged, noun), *_link_items(judged, noun), *_verdict_items(judged)]
 
@@ -49,13 +49,13 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     for place, fact in enumerate(judged.facts[1:], start=1):
         options = [
             Option(str(number), f"{noun.capitalize()} {number}")
-            for number in range(1, min(place + 1, MOST) + 1)
+            for number in range(1, min(place + 1, MAX_INDIVIDUALS) + 1)
         ]
         context = (
             ("Text", judged.generation.output),
             ("Taken from", judged.sentences[fact.sentence]),
         )
-        number = number_by_fact.get(place, MOST + 1)
+        number = number_by_fact.get(place, MAX_INDIVIDUALS + 1)
         judge = str(number) if number <= len(options) else None
         yield Item(f"group:{place}", "group", fact.text, context, judge, tuple(options))
 
@@ -64,19 +64,19 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Ask whose page is about each individual, of as many as there are pages or facts."""
     link_by_group = dict(zip(judged.groups, judged.links, strict=True))
     groups = _numbered_groups(judged)
-    pages = given_pages(judged.generation)
+    pages = passages_by_title(judged.generation)
     titles = [Option(str(entity), title) for entity, title in enumerate(judged.entities)]
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
-    for number in range(1, min(len(judged.facts), len(judged.entities), MOST) + 1):
-        judge = ABSENT if groups else None
+    for number in range(1, min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS) + 1):
+        judge = NO_SUCH_INDIVIDUAL if groups else None
         if number in groups:
             entity_of = link_by_group[groups[number]]
-            judge = NONE if entity_of is None else str(entity_of)
-        absent = Option(ABSENT, f"The text has no {noun} {number}", "-")
-        options = (*titles, Option(NONE, "None of these pages", "0"), absent)
+            judge = NO_MATCHING_PAGE if entity_of is None else str(entity_of)
+        absent = Option(NO_SUCH_INDIVIDUAL, f"The text has no {noun} {number}", "-")
+        options = (*titles, Option(NO_MATCHING_PAGE, "None of these pages", "0"), absent)
         text = f"{noun.capitalize()} {number} of the text"
-        yield Item(f"link:{number}", OPTIONAL, text, tuple(context), judge, options)
+        yield Item(f"link:{number}", OPTIONAL_QUESTION, text, tuple(context), judge, options)
 
 
 def _verdict_items(judged: JudgedBiography) -> list[Item]:
@@ -98,7 +98,7 @@ def _verdict_items(judged: JudgedBiography) -> list[Item]:
     return list(items.values())
 
 
-def relabelled(
+def apply_answers(
     judged: JudgedBiography,
     answers: Answers,
     protocol: str,
@@ -123,7 +123,7 @@ def relabelled(
             row.append(cell)
         matrix.append(tuple(row))
     judged = replace(judged, matrix=tuple(matrix))
-    if judged.entities == ALONE:
+    if judged.entities == SINGLE_SUBJECT:
         return judged
 
     members: dict[int, list[int]] = defaultdict(list)
@@ -141,6 +141,6 @@ def relabelled(
         answer = answers.get(f"link:{number_by_group[group]}", SKIP)
         if answer.isdigit():
             links[place] = int(answer)
-        elif answer == NONE:
+        elif answer == NO_MATCHING_PAGE:
             links[place] = None
     return replace(linked, links=tuple(links))

@@ -13,8 +13,8 @@ from typing import Literal
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, Decisions
 from lm_factuality.benchmarks.biographies.scores import (
     bootstrapped_means,
+    clustered_outcomes,
     length_penalty,
-    to_outcomes,
 )
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
@@ -42,7 +42,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
         if response is not None:
             answered.append(response)
             metrics |= _metrics(response, protocol)
-        rows.append(to_outcomes(metrics, str(number)))
+        rows.append(clustered_outcomes(metrics, str(number)))
     means, intervals = bootstrapped_means(rows)
     return {
         "protocol": protocol,
@@ -58,8 +58,8 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 
 
 def _metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
-    plain = factscore(response)
-    linked = grouped_score(response)
+    plain = released_factscore(response)
+    linked = released_d_factscore(response)
     if protocol == "fixed":
         linked = average(response.grouped_verdicts)
     topics = {fact.supporting_topic for fact in response.facts}
@@ -74,11 +74,11 @@ def _metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float |
     }
 
 
-def factscore(response: DecidedResponse) -> float:
+def released_factscore(response: DecidedResponse) -> float:
     return sum(fact.is_supported for fact in response.facts) / len(response.facts)
 
 
-def grouped_score(response: DecidedResponse) -> float | None:
+def released_d_factscore(response: DecidedResponse) -> float | None:
     """Return the share of the facts that came back from grouping; None if none did."""
     return average(fact.is_supported for fact in response.grouped)
 

@@ -18,9 +18,9 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     SHARE,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
-from lm_factuality.benchmarks.judged import count
+from lm_factuality.benchmarks.judged import count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject, Verdict
 from lm_factuality.scores import statistics
@@ -77,18 +77,18 @@ SCORES: tuple[Score, ...] = (
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
-    *FACTSCORE.bounds(),
-    *D_FACTSCORE.bounds(),
-    Score("unscored", Aggregation(statistics.how_many), higher=False),
+    *FACTSCORE.worst_and_best(),
+    *D_FACTSCORE.worst_and_best(),
+    Score("unscored", Aggregation(statistics.how_many), higher_is_better=False),
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("num_biographies", "num_entities", "facts_per_response", MERGED),
 )
-_EXTREMES = bounds_of("factscore", 0.0, 1.0) | bounds_of("d_factscore", 0.0, 1.0)
+_EXTREMES = worst_and_best_of("factscore", 0.0, 1.0) | worst_and_best_of("d_factscore", 0.0, 1.0)
 
 
-def score(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores | None:
+def score_biography(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores | None:
     """Score a response.
 
     Under ``protocol: code`` the groups lack the first fact. So D-FActScore is over the facts in
@@ -112,15 +112,18 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores |
     """
     if not judged.facts:
         return None
-    whole = [of_any(row) for row in judged.matrix]
-    grouped_by_fact = of_groups(judged)
+    whole = [outcome_by_any_page(row) for row in judged.matrix]
+    grouped_by_fact = outcomes_by_linked_entity(judged)
     grouped = list(grouped_by_fact.values())
     plain = _shares("factscore", whole)
     factscore = plain["factscore"]
     if grouped:
         linked = _shares("d_factscore", grouped)
     else:
-        linked = {"d_factscore": None, **bounds_of("d_factscore", 0.0, plain["factscore_best"])}
+        linked = {
+            "d_factscore": None,
+            **worst_and_best_of("d_factscore", 0.0, plain["factscore_best"]),
+        }
     d_factscore = linked["d_factscore"]
     if protocol == "code":
         gap = None if factscore is None or d_factscore is None else factscore - d_factscore
@@ -132,7 +135,7 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores |
             if "unscored" not in (anywhere, in_group)
         )
     facts = len(judged.facts)
-    entities = len(set(attributed(judged, protocol)) - {None})
+    entities = len(set(attributed_entities(judged, protocol)) - {None})
     biographies = len(judged.groups) or None
     columns = zip(*judged.matrix, strict=True)
     return {
@@ -143,7 +146,7 @@ def score(judged: JudgedBiography, protocol: str = "paper") -> BiographyScores |
         "difference": gap,
         "num_biographies": biographies,
         "num_entities": entities,
-        "kind": biographies and kind_of(biographies, entities),
+        "kind": biographies and response_type(biographies, entities),
         "irrelevant": whole.count("irrelevant"),
         "unscored": whole.count("unscored"),
         "unscored_grouped": grouped.count("unscored") if grouped else facts,
@@ -158,7 +161,10 @@ def _shares(name: str, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     supported = outcomes.count("supported")
     unscored = outcomes.count("unscored")
     value = supported / (total - unscored) if total > unscored else None
-    return {name: value, **bounds_of(name, supported / total, (supported + unscored) / total)}
+    return {
+        name: value,
+        **worst_and_best_of(name, supported / total, (supported + unscored) / total),
+    }
 
 
 def length_penalty(facts: int) -> float:
@@ -166,7 +172,7 @@ def length_penalty(facts: int) -> float:
     return 1.0 if facts >= GAMMA else math.exp(1 - GAMMA / facts)
 
 
-def of_any(row: Sequence[Judgement]) -> Outcome:
+def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
     """Return what all pages together say of a fact.
 
     It is supported if any page supports it, and unscored if one has no verdict, for it might have.
@@ -186,22 +192,22 @@ def is_without_page(judgement: Judgement) -> bool:
     return judgement.reason.startswith(NO_PAGE) and not judgement.evidence
 
 
-def of_groups(judged: JudgedBiography) -> dict[int, Outcome]:
+def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
     """Return what the page of its individual's entity says of each fact, in the order of groups.
 
     Where the individual has no entity a fact is not supported, or unscored if a page that might be
     the one has no verdict.
     """
     outcomes: dict[int, Outcome] = {}
-    for fact, entity in entity_by_fact(judged).items():
+    for fact, entity in linked_entities(judged).items():
         row = judged.matrix[fact]
-        outcome = of_any(row) if entity is None else row[entity].outcome
+        outcome = outcome_by_any_page(row) if entity is None else row[entity].outcome
         is_of_nobody = entity is None and outcome == "supported"
         outcomes[fact] = "not_supported" if is_of_nobody else outcome
     return outcomes
 
 
-def entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
+def linked_entities(judged: JudgedBiography) -> dict[int, int | None]:
     """Return the entity of each fact that is in a group, in the order of groups."""
     entities: dict[int, int | None] = {}
     for group, entity in zip(judged.groups, judged.links, strict=True):
@@ -209,7 +215,7 @@ def entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
     return entities
 
 
-def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
+def attributed_entities(judged: JudgedBiography, protocol: str = "paper") -> list[int | None]:
     """Return the entity that each fact is from (section 2.4).
 
     Among those whose pages support it, this is its own individual's, else that of another
@@ -226,7 +232,7 @@ def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | N
         # Equals stay in the order of counting.
         commonest = [entity for entity, _ in Counter(chain.from_iterable(by_title)).most_common()]
         return [min(entities, key=commonest.index, default=None) for entities in supporting]
-    linked = entity_by_fact(judged)
+    linked = linked_entities(judged)
     return [
         min(
             entities,
@@ -237,7 +243,7 @@ def attributed(judged: JudgedBiography, protocol: str = "paper") -> list[int | N
     ]
 
 
-def kind_of(biographies: int, entities: int) -> str:
+def response_type(biographies: int, entities: int) -> str:
     """Return the type of a response (section 2.4).
 
     ``other`` is what the paper does not name: no entity, or several biographies of one.
@@ -247,7 +253,7 @@ def kind_of(biographies: int, entities: int) -> str:
     return "one_bio_one_entity" if biographies == entities == 1 else "other"
 
 
-def why_unscored(judged: JudgedBiography, scores: BiographyScores | None) -> str | None:
+def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> str | None:
     """Return why a response that is no abstention has not all scores; None if it has."""
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
@@ -271,15 +277,15 @@ def row_metrics(record: Verdict) -> JsonObject:
     unscored = record["unscored"]
     values = {
         **({} if record["abstained"] else _EXTREMES),
-        **metrics_of(record["scores"]),
+        **metrics_from_scores(record["scores"]),
         # Of a model that never ended thinking it is not known whether there is an answer.
         "respond_ratio": None if unscored == UNFINISHED else not record["abstained"],
     }
     metrics = {name: values.get(name) for name in (*MEANS, *_EXTREMES, "respond_ratio")}
-    return {**to_outcomes(metrics, record["generation"]["name"]), "unscored": unscored}
+    return {**clustered_outcomes(metrics, record["generation"]["name"]), "unscored": unscored}
 
 
-def metrics_of(scores: BiographyScores | None) -> JsonObject:
+def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     """Return the scores of a response, if it has any, by the names of metrics."""
     if scores is None:
         return {}
@@ -287,7 +293,7 @@ def metrics_of(scores: BiographyScores | None) -> JsonObject:
     return {**scores, "facts_per_response": scores["facts"], MERGED: is_merged}
 
 
-def to_outcomes(
+def clustered_outcomes(
     metrics: Mapping[str, float | None], cluster: str
 ) -> dict[str, statistics.Outcome | None]:
     """Return each number that is not None with the cluster of its response."""
@@ -311,7 +317,7 @@ def bootstrapped_means(
     return means, intervals
 
 
-def counts_of(records: Sequence[Verdict]) -> JsonObject:
+def count_responses(records: Sequence[Verdict]) -> JsonObject:
     """Count what no score tells of a set.
 
     Returns:
@@ -329,13 +335,13 @@ def counts_of(records: Sequence[Verdict]) -> JsonObject:
     reasons = [record["unscored"] or "" for record in records]
     short = [text.split(": ", 1)[0] if len(text) > 60 else text for text in reasons]
     return {
-        "unscored": count(text or None for text in short),
+        "unscored": count_reasons(text or None for text in short),
         "abstained": sum(record["abstained"] for record in records),
         "facts": total("facts"),
         "irrelevant_facts": total("irrelevant"),
         "unscored_facts": total("unscored"),
         "unscored_facts_in_groups": total("unscored_grouped"),
-        "types": count(scores["kind"] for scores in scored),
+        "types": count_reasons(scores["kind"] for scores in scored),
         "candidates": total("candidates"),
         "without_page": {"candidates": total("without_page"), "responses": without_page},
     }

@@ -14,8 +14,12 @@ from jinja2.sandbox import SandboxedEnvironment
 from pydantic import BaseModel, Field
 
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
-from lm_factuality.benchmarks.biographies.generations import AMBIGBIO, read_generations, to_doc
-from lm_factuality.benchmarks.biographies.method import generation
+from lm_factuality.benchmarks.biographies.generations import (
+    AMBIGBIO_SOURCE,
+    generation_to_doc,
+    read_generations,
+)
+from lm_factuality.benchmarks.biographies.method import method_from_metadata
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -70,13 +74,17 @@ class AmbigBioTask(JudgedTask):
             else own_data(config, "JSON as ALCE has it")
         )
         about, self._render = _renderer(metadata)
-        method = generation(metadata)
+        method = method_from_metadata(metadata)
         texts = {"doc_to_text": "text", "doc_to_target": "name"}
-        return method, TaskSettings(texts, {**about, **method.about})
+        return method, TaskSettings(texts, {**about, **method.recorded_settings})
 
     def read_documents(self) -> list[dict[str, Any]]:
-        path, self.config.metadata["data"] = find_data(self._own_data, AMBIGBIO, self._data_dir)
-        docs = [to_doc(generation) for generation in read_generations([path], outputs=False)]
+        path, self.config.metadata["data"] = find_data(
+            self._own_data, AMBIGBIO_SOURCE, self._data_dir
+        )
+        docs = [
+            generation_to_doc(generation) for generation in read_generations([path], outputs=False)
+        ]
         return [{**doc, "text": self._render(doc)} for doc in docs]
 
 

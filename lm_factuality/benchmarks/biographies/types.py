@@ -14,7 +14,7 @@ from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.harness.generation import JsonObject
 
 Outcome = Literal["supported", "not_supported", "irrelevant", "unscored"]
-ALONE = ("",)
+SINGLE_SUBJECT = ("",)
 """The entities of a response where they are not told apart: one, without a name."""
 
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
@@ -103,7 +103,7 @@ class JudgedBiography:
         return not self.abstained and self.problem is None
 
 
-def to_record(judged: JudgedBiography) -> JsonObject:
+def biography_to_record(judged: JudgedBiography) -> JsonObject:
     """Return a judged biography as JSON values.
 
     Evidence that several judgements share is written once, under ``evidence``. Judgements name it
@@ -117,7 +117,7 @@ def to_record(judged: JudgedBiography) -> JsonObject:
     return {**record, "evidence": list(numbers)}
 
 
-def from_record(record: Any) -> JudgedBiography:
+def biography_from_record(record: Any) -> JudgedBiography:
     """Return the judged biography that `to_record` made a record of. Other keys do not matter.
 
     Raises:
@@ -149,7 +149,7 @@ def read_verdicts(path: Path) -> list[JsonObject]:
     """
 
     def parse(line: Any) -> JsonObject:
-        from_record(line)
+        biography_from_record(line)
         return dict(line)
 
     return read_lines(path, parse, "make it with: lm-factuality judge ambigbio ... --out DIR")

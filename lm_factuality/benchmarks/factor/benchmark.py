@@ -1,23 +1,26 @@
-"""FACTOR as the rest of the suite knows it, and how a leaderboard checks its samples."""
+"""The declaration of FACTOR, which results, report, comparisons and leaderboards read.
+
+It also holds the leaderboard's check of FACTOR's samples and the questions that people are asked.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from lm_factuality.benchmarks.asked import Item, People, Unit, load_questions
 from lm_factuality.benchmarks.audit import (
-    OTHER_REQUEST,
-    Expected,
-    requests_of,
+    DIFFERENT_REQUEST,
+    ExpectedRun,
+    request_arguments,
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
     Scoring,
 )
@@ -25,37 +28,48 @@ from lm_factuality.benchmarks.factor import compare, metrics
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.metrics import SCORES, floor
-from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, sections
+from lm_factuality.benchmarks.factor.metrics import SCORES, metric_floor
+from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, task_sections
 from lm_factuality.benchmarks.factor.rows import Row as FactorRow
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
+from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskResult
 from lm_factuality.harness.samples import results_in
 
 
 class FactorAudit:
-    """The model was asked for each choice of the row behind its prefix, joined as the rules say."""
+    """Checks that the model was asked for each choice of a row behind the row's prefix."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: ExpectedRun) -> None:
+        """Read the window and the rule of joining that the leaderboard asks for.
+
+        Args:
+            expected: How the leaderboard wants the task to be run.
+        """
         metadata = expected.metadata
         rule = DOLA if metadata.get("protocol") == DOLA else metadata.get("join", AUTHORS)
         self._window = metadata.get("window")
         self._join = Join(str(rule), str(metadata.get("delimiter", " ")))
 
-    def wrong_request(self, sample: Sample) -> str | None:
-        """Return what is wrong with a sample's requests, if anything."""
+    def request_problem(self, sample: Sample) -> str | None:
+        """Return what is wrong with the requests of a sample, or None if nothing is."""
         doc = sample["doc"]
-        expected = [[*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]]
-        return None if requests_of(sample) == expected else OTHER_REQUEST
+        expected_requests = [
+            [*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]
+        ]
+        return None if request_arguments(sample) == expected_requests else DIFFERENT_REQUEST
 
 
-def keep(sample: Sample) -> Row:
-    """Keep the row and its scored choices.
+def keep_scores(sample: Sample) -> KeptRow:
+    """Keep what is needed of a sample to score its row again.
+
+    Returns:
+        The row with its choices as ``doc``, and the log-probabilities of the choices as ``scores``.
 
     Raises:
-        ValueError: The responses are not as the task writes them.
+        ValueError: There is not one response for each choice.
     """
     doc = {
         key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
@@ -66,11 +80,22 @@ def keep(sample: Sample) -> Row:
     return {"doc": doc, "scores": scores}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
-    """Score kept rows again, by the task's protocol and over the error types of all rows."""
-    types = sorted({kind for row in rows for kind in row["doc"]["error_types"] if kind})
+def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
+    """Return the function that scores the rows of a task again.
+
+    Args:
+        task: The results of the task, which name its protocol.
+        rows: All rows of the task, as `keep_scores` kept them. Each error type that occurs in any
+            of them has metrics of its own.
+    """
+    error_types = {error_type for row in rows for error_type in row["doc"]["error_types"]}
+    named_types = sorted(error_types - {""})
     protocol = str(task.metadata.get("protocol", "paper"))
-    return Recount(lambda row: metrics.row_metrics(row["doc"], row["scores"], protocol, types))
+
+    def score_again(row: KeptRow) -> JsonObject:
+        return metrics.row_metrics(row["doc"], row["scores"], protocol, named_types)
+
+    return Rescorer(score_again)
 
 
 _PROTOCOLS = {
@@ -79,73 +104,116 @@ _PROTOCOLS = {
 }
 
 
-def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
-    """Say what sets a run apart from the paper's."""
+def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Name the settings of a run that differ from those of the paper's runs.
+
+    Args:
+        file: The results file of the run.
+        task: The results of a FACTOR task in it.
+
+    Yields:
+        A note, such as ``window of 2048 tokens, the paper's is 1024``.
+    """
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
+
     window = task.metadata.get("window")
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif window != PAPER_WINDOW:
         size = "no window" if window is None else f"window of {window} tokens"
         yield f"{size}, the paper's is {PAPER_WINDOW}"
+
     protocol = str(task.metadata.get("protocol"))
     if protocol in _PROTOCOLS:
         yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
 
 
 _QUESTIONS = load_questions(__package__)
-_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
+_ERROR_TYPES = {option.value for option in _QUESTIONS["error_type"].options}
 
 
 def read_units(path: Path) -> list[Unit]:
-    """Return the rows of a table in the authors' columns, whose contradictions people judge.
+    """Read the rows of a table whose contradictions people are to judge.
 
-    This is section 3.3 of the paper with its tables 2 and 3. The file is the judge of error types.
+    In section 3.3 of the paper (tables 2 and 3), people say whether the contradictions of a
+    benchmark are false, and which error type they have.
+
+    Args:
+        path: A table with the columns of FACTOR's published files.
+
+    Returns:
+        All questions about a row, for each row that can be scored.
 
     Raises:
         ConfigError: A column is missing.
-        DataError: There is no such table, or it is broken.
+        DataError: There is no such table, or lines of it cannot be read.
     """
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
-    metadata = {"config_source": str(path)}
-    config = {"task": path.stem, "dataset_path": str(path.resolve()), "metadata": metadata}
+    config = {
+        "task": path.stem,
+        "dataset_path": str(path.resolve()),
+        "metadata": {"config_source": str(path)},
+    }
     loaded = load_corpus(parse_corpus(config))
     refuse(loaded.problems)
-    return [_unit(number, row) for number, row in enumerate(loaded.rows) if not row.problem]
+    return [_unit_of_row(index, row) for index, row in enumerate(loaded.rows) if not row.problem]
 
 
-def _unit(number: int, row: FactorRow) -> Unit:
+def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
+    """Ask every question about every contradiction of a row.
+
+    Args:
+        row_index: The number of the row in its file, from 0.
+        row: The row.
+    """
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     items = []
-    types = set()
-    for place, (text, kind) in enumerate(zip(row.choices, row.error_types, strict=True)):
-        if place == row.gold:
+    error_types = set()
+    for index, contradiction in enumerate(row.choices):
+        if index == row.gold:
             continue
-        types.add(kind)
+        error_type = row.error_types[index]
+        error_types.add(error_type)
         for question in _QUESTIONS:
-            verdict = kind if question == "error_type" and kind in _TYPES else None
-            items.append(Item(f"{question}:{place}", question, text, context, verdict))
-    facets = {"error type": " + ".join(sorted(types - {""}))} if types - {""} else {}
-    return Unit(str(number), row.doc_id, tuple(items), facets)
+            # People's answers are compared with the error type that the file names.
+            is_answered = question == "error_type" and error_type in _ERROR_TYPES
+            verdict = error_type if is_answered else None
+            items.append(Item(f"{question}:{index}", question, contradiction, context, verdict))
+
+    strata = {}
+    named_types = sorted(error_types - {""})
+    if named_types:
+        strata["error type"] = " + ".join(named_types)
+    return Unit(str(row_index), row.doc_id, tuple(items), strata)
 
 
-_FACTOR = ("AI21Labs/factor", "ee9de30abf28e94b163167dc41ad51fbbdb48c32")
+_REPOSITORY = "AI21Labs/factor"
+_COMMIT = "ee9de30abf28e94b163167dc41ad51fbbdb48c32"
 
-# Row counts: section 3.3 of the paper. Licences: its table 5, those of the corpora the files were
-# made from.
-SOURCES = tuple(
-    Source(f"{name}_factor", *_FACTOR, f"data/{name}_factor.csv", blob, licence, rows)
-    for name, blob, licence, rows in (
-        ("wiki", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994),
-        ("news", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036),
-        ("expert", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236),
-    )
+
+def _published_file(corpus: str, blob: str, licence: str, rows: int) -> Source:
+    """Describe one of the three files that the authors published.
+
+    Args:
+        corpus: ``wiki``, ``news`` or ``expert``.
+        blob: Git's hash of the content of the file.
+        licence: The licence of the texts that the file was made from (table 5 of the paper).
+        rows: The number of rows (section 3.3 of the paper).
+    """
+    path = f"data/{corpus}_factor.csv"
+    return Source(f"{corpus}_factor", _REPOSITORY, _COMMIT, path, blob, licence, rows)
+
+
+SOURCES = (
+    _published_file("wiki", "793f9df0b0f02c9ba54d3f82d00d1f7355ad0c2e", "MIT", 2994),
+    _published_file("news", "a57148bb7875cb77cddce0637b069576281c9a49", "ODC-By-1.0", 1036),
+    _published_file("expert", "3bd51de8d01156730c61cdc42b955b69192e682d", "MIT", 236),
 )
 
 BENCHMARK = Benchmark(
@@ -154,9 +222,9 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("factor_acc", "acc_bytes"),
         scores=SCORES,
-        keep=keep,
-        recount=recount,
-        floor=floor,
+        keep_row=keep_scores,
+        make_rescorer=make_rescorer,
+        floor=metric_floor,
     ),
     data=Data(
         sources=SOURCES,
@@ -164,16 +232,16 @@ BENCHMARK = Benchmark(
     ),
     page=Page(
         lead=LEAD,
-        sections=sections,
+        sections=task_sections,
         samples=SAMPLES,
     ),
     comparing=Comparing(
-        notes=notes,
-        tables=compare.tables,
+        notes=notes_on_run,
+        tables=compare.comparison_tables,
     ),
     checks=Checks(
         audit=FactorAudit,
     ),
     order=10,
-    people=People(tuple(_QUESTIONS.values()), data=read_units),
+    people=People(tuple(_QUESTIONS.values()), read_units=read_units),
 )

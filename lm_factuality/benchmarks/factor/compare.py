@@ -1,6 +1,7 @@
-"""Accuracy beside perplexity, and with and without retrieval.
+"""Tables that compare accuracy with perplexity, and a model with and without retrieval.
 
-These are section 5.3 and figure 4 of the FACTOR paper, as tables. The report draws figures 2 and 3.
+``lm-factuality compare`` calls `comparison_tables`. The tables hold what section 5.3 and
+figure 4 of the FACTOR paper show. Figures 2 and 3 are in the report.
 """
 
 import math
@@ -10,25 +11,52 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import NamedTuple
 
-from lm_factuality.benchmarks.chosen import Figure, both_ways, figure, newest
+from lm_factuality.benchmarks.chosen import (
+    ScoreFigure,
+    newest_runs,
+    pairs_without_and_with_retrieval,
+    score_figure,
+)
 from lm_factuality.benchmarks.declaration import ComparisonTable, Run
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
-from lm_factuality.benchmarks.pairs import RunPair, adjusted, compare, written
+from lm_factuality.benchmarks.pairs import (
+    PairedDifference,
+    adjust_p_values,
+    format_difference,
+    paired_difference,
+)
 from lm_factuality.harness.outputs import number_of
 
 ACCURACY = SCORES[0]
-# The score that is the perplexity per each unit, and the decimals that tables show of it.
-_PERPLEXITIES = {"token": ("perplexity", 2), "byte": ("byte_perplexity", 3)}
+
+
+class PerplexityMetric(NamedTuple):
+    """A metric of the perplexity tasks."""
+
+    name: str
+    digits: int
+    """The number of decimals that tables show."""
+
+
+_PERPLEXITIES = {
+    "token": PerplexityMetric("perplexity", digits=2),
+    "byte": PerplexityMetric("byte_perplexity", digits=3),
+}
+"""The perplexity per token and per byte, by the unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelOnCorpus:
-    """A model's run on the rows of a corpus, and its run on the documents behind them."""
+    """A model's accuracy on the FACTOR rows of a corpus, and its perplexity on the same texts."""
 
     run: Run
-    accuracy: Figure
+    """The run of the FACTOR task."""
+
+    accuracy: ScoreFigure
+
     perplexity_run: Run | None = None
+    """The run of the perplexity task on the same corpus, None if there is none."""
 
     @property
     def task(self) -> str:
@@ -37,168 +65,247 @@ class ModelOnCorpus:
 
     @property
     def model(self) -> str:
-        """What tables call the model."""
+        """The name of the model in tables."""
         return self.run.label
 
     @property
     def num_tokens(self) -> int | None:
-        """What the model's tokenizer makes of the documents."""
-        metrics = self.perplexity_run.task.metrics if self.perplexity_run else {}
-        count = number_of(metrics.get("num_tokens"))
+        """The number of tokens that the model's tokenizer makes of the texts, None if not known."""
+        if self.perplexity_run is None:
+            return None
+        count = number_of(self.perplexity_run.task.metrics.get("num_tokens"))
         return None if count is None else int(count)
 
-    def perplexity(self, unit: str) -> Figure | None:
-        """Return the perplexity per token or byte, if it is known."""
-        run = self.perplexity_run
-        return figure(run.task, _PERPLEXITIES[unit][0]) if run else None
+    def perplexity(self, unit: str) -> ScoreFigure | None:
+        """Return the perplexity, or None if it is not known.
+
+        Args:
+            unit: ``token`` or ``byte``.
+        """
+        if self.perplexity_run is None:
+            return None
+        return score_figure(self.perplexity_run.task, _PERPLEXITIES[unit].name)
 
 
 class Disagreement(NamedTuple):
-    """Two models of a corpus that perplexity and accuracy rank differently."""
+    """Two models on one corpus that perplexity and accuracy rank differently."""
 
-    likelier: ModelOnCorpus
-    """It has the lower perplexity by each of the units."""
+    better_by_perplexity: ModelOnCorpus
+    """The model with the lower perplexity."""
 
-    righter: ModelOnCorpus
-    """It has the higher accuracy."""
+    better_by_accuracy: ModelOnCorpus
+    """The model with the higher accuracy."""
 
     units: tuple[str, ...]
-    gap: RunPair
+    """The units of perplexity by which they disagree: ``token``, ``byte`` or both."""
+
+    accuracy_gap: PairedDifference
+    """The accuracy of the model that is better by accuracy minus that of the other one."""
 
 
 class RetrievalGain(NamedTuple):
-    """A model without and with retrieval, and by how much the accuracy differs."""
+    """The accuracy of a model with retrieval minus its accuracy without."""
 
-    without: ModelOnCorpus
-    with_it: ModelOnCorpus
-    pair: RunPair
+    without_retrieval: ModelOnCorpus
+    with_retrieval: ModelOnCorpus
+    difference: PairedDifference
 
 
-def tables(runs: Sequence[Run]) -> list[ComparisonTable]:
-    """Return perplexities on the same corpora, and gains by retrieval."""
-    points, notes = points_of_runs(runs)
+class RankAgreement(NamedTuple):
+    """How far two scores rank models alike."""
+
+    tau: float | None
+    """Kendall's tau-b, from -1 to 1. None for fewer than two models, or if all are tied."""
+
+    num_models: int
+
+
+def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
+    """Return tables of accuracy and perplexity on the same corpora, and of gains by retrieval.
+
+    Args:
+        runs: Runs of FACTOR tasks and of perplexity tasks. Others are left out.
+
+    Returns:
+        The tables. If there is nothing to compare, one empty table holds the notes on the runs.
+    """
+    models, notes = models_on_corpora(runs)
     for run in runs:
         if run.task.kind == "perplexity":
             notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
-    result = list(_agreement_tables(points, notes))
-    if not result and notes:
-        result.append(ComparisonTable("", (), (), notes))
-    retrieval = gains(points)
-    if retrieval:
-        result.append(_gain_table(retrieval))
-    return result
+
+    tables = list(_agreement_tables(models, notes))
+    if not tables and notes:
+        tables.append(ComparisonTable("", (), (), notes))
+    gains = retrieval_gains(models)
+    if gains:
+        tables.append(_gain_table(gains))
+    return tables
 
 
-def points_of_runs(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[str]]:
-    """Return each model on each corpus with an accuracy by the authors' protocol.
+def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[str]]:
+    """Pair each model's run of a FACTOR task with its perplexity run on the same corpus.
+
+    Only the newest run of a model counts, and only runs by the authors' protocol.
+
+    Args:
+        runs: Runs of FACTOR tasks and of perplexity tasks. Others are left out.
 
     Returns:
-        The models, and notes on runs that are in none.
+        The models with an accuracy, by task and model, and notes on the runs that are left out.
     """
-    accuracies, notes = newest(
+    factor_runs, notes = newest_runs(
         run for run in runs if run.task.kind == "factor" and not run.protocol
     )
-    perplexities, more_notes = newest(run for run in runs if run.task.kind == "perplexity")
-    by_corpus = {
-        (run.task.task.removesuffix(PERPLEXITY_SUFFIX), run.label): run for run in perplexities
-    }
-    points = []
-    for run in accuracies:
-        accuracy = figure(run.task, ACCURACY.name)
+    perplexity_runs, perplexity_notes = newest_runs(
+        run for run in runs if run.task.kind == "perplexity"
+    )
+    notes += perplexity_notes
+    unpaired_runs = {}
+    for run in perplexity_runs:
+        corpus = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
+        unpaired_runs[corpus, run.label] = run
+
+    models = []
+    for run in factor_runs:
+        accuracy = score_figure(run.task, ACCURACY.name)
+        # A backend that shows no tokenizer has no accuracy per token.
         if accuracy is not None:
-            perplexity_run = by_corpus.pop((run.task.task, run.label), None)
-            points.append(ModelOnCorpus(run, accuracy, perplexity_run))
-    for (corpus, label), run in by_corpus.items():
-        token, byte = (
-            _with_stderr(figure(run.task, name), digits).partition(" ")[0] or "none"
-            for name, digits in _PERPLEXITIES.values()
-        )
-        more_notes.append(
-            f"{run.task.task}, {label}: perplexity {token}, per byte {byte}; no accuracy on"
-            f" {corpus} to go with it"
-        )
-    return sorted(points, key=lambda point: (point.task, point.model)), [*notes, *more_notes]
+            perplexity_run = unpaired_runs.pop((run.task.task, run.label), None)
+            models.append(ModelOnCorpus(run, accuracy, perplexity_run))
+    models.sort(key=lambda model: (model.task, model.model))
+
+    notes += [_note_on_unpaired(run, corpus) for (corpus, _), run in unpaired_runs.items()]
+    return models, notes
 
 
-def tau(points: Sequence[ModelOnCorpus], unit: str) -> tuple[float | None, int]:
+def _note_on_unpaired(run: Run, corpus: str) -> str:
+    """Say that a model has a perplexity on a corpus, but no accuracy.
+
+    Args:
+        run: The run of the perplexity task.
+        corpus: The name of the FACTOR task on the same corpus.
+
+    Returns:
+        A note such as ``x_factor_perplexity, gpt2: perplexity 8.00, per byte 1.800; no accuracy on
+        x_factor to go with it``.
+    """
+    texts = []
+    for metric in _PERPLEXITIES.values():
+        perplexity = score_figure(run.task, metric.name)
+        texts.append("none" if perplexity is None else f"{perplexity.value:.{metric.digits}f}")
+    return (
+        f"{run.task.task}, {run.label}: perplexity {texts[0]}, per byte {texts[1]}; no accuracy on"
+        f" {corpus} to go with it"
+    )
+
+
+def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
     """Compute Kendall's tau-b of accuracy and perplexity.
 
+    Args:
+        models: Models on one corpus. Those without a perplexity are left out.
+        unit: The unit of perplexity, ``token`` or ``byte``.
+
     Returns:
-        1 for the same ranking (the lower perplexity, the higher accuracy) and -1 for the reverse,
-        None below two models or if all are tied; and the number of models.
+        The agreement. It is 1 if the lower perplexity always goes with the higher accuracy, and -1
+        for the reverse.
     """
-    # It takes long to import, and every command reads the registry of benchmarks.
+    # SciPy takes long to import, and every command imports this module.
     from scipy.stats import kendalltau
 
-    pairs = []
-    for point in points:
-        perplexity = point.perplexity(unit)
-        if perplexity:
-            pairs.append((-perplexity.value, point.accuracy.value))
-    if len(pairs) < 2:
-        return None, len(pairs)
-    value = float(kendalltau(*zip(*pairs, strict=True), variant="b").statistic)
-    return (value if math.isfinite(value) else None), len(pairs)
+    likelihoods = []
+    accuracies = []
+    for model in models:
+        perplexity = model.perplexity(unit)
+        if perplexity is None:
+            continue
+        # The lower perplexity is better.
+        likelihoods.append(-perplexity.value)
+        accuracies.append(model.accuracy.value)
+
+    num_models = len(accuracies)
+    if num_models < 2:
+        return RankAgreement(None, num_models)
+    tau = float(kendalltau(likelihoods, accuracies, variant="b").statistic)
+    return RankAgreement(tau if math.isfinite(tau) else None, num_models)
 
 
-def difference(first: ModelOnCorpus, second: ModelOnCorpus) -> RunPair:
-    """Compare the accuracies of two models.
+def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:
+    """Return the accuracy of the first model minus that of the second.
 
     Returns:
-        The accuracy of the first minus that of the second. It is paired by row and clustered by
-        document if both runs kept the rows that their accuracies are of. Otherwise ``n`` is 0, and
-        nothing is known of its uncertainty.
+        The difference. It is paired by row and clustered by document if both runs kept the samples
+        that their accuracies are of. Otherwise it has no standard error, and
+        ``shared_rows`` is 0.
     """
-    a = first.accuracy.value
-    b = second.accuracy.value
-    rows = [point.run.scored.get(ACCURACY.name) for point in (first, second)]
-    if rows[0] and rows[1]:
-        pair = compare(rows[0], rows[1], ACCURACY)
-        if pair and math.isclose(pair.difference, a - b, abs_tol=1e-8):
-            return pair
-    return RunPair(a, b, a - b, stderr=None, p=None, n=0)
+    first_value = first.accuracy.value
+    second_value = second.accuracy.value
+    difference = first_value - second_value
+
+    first_rows = first.run.scored_rows.get(ACCURACY.name)
+    second_rows = second.run.scored_rows.get(ACCURACY.name)
+    if first_rows and second_rows:
+        paired = paired_difference(first_rows, second_rows, ACCURACY)
+        # Samples of another run, or of other rows, give another difference.
+        if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
+            return paired
+    return PairedDifference(
+        first_value, second_value, difference, stderr=None, p_value=None, shared_rows=0
+    )
 
 
-def disagreements(points: Sequence[ModelOnCorpus]) -> list[Disagreement]:
-    """Return every pair of models of one corpus that perplexity and accuracy rank differently.
+def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
+    """Find every pair of models that perplexity and accuracy rank differently.
 
-    The p-values are corrected for all pairs of the corpus.
+    Args:
+        models: Models on one corpus.
+
+    Returns:
+        The pairs. Their p-values are corrected for all pairs of models with different accuracies,
+        also for those on which perplexity and accuracy agree.
     """
-    pairs = {
-        (first, second): difference(first, second)
-        for first, second in permutations(points, 2)
-        if first.accuracy.value > second.accuracy.value
-    }
-    result = []
-    for (righter, likelier), gap in adjusted(pairs).items():
+    gaps = {}
+    for first, second in permutations(models, 2):
+        if first.accuracy.value > second.accuracy.value:
+            gaps[first, second] = accuracy_difference(first, second)
+
+    disagreements = []
+    for (better_by_accuracy, other_model), gap in adjust_p_values(gaps).items():
         units = []
         for unit in _PERPLEXITIES:
-            low = likelier.perplexity(unit)
-            high = righter.perplexity(unit)
-            if low and high and low.value < high.value:
+            perplexity = better_by_accuracy.perplexity(unit)
+            lower_perplexity = other_model.perplexity(unit)
+            if perplexity and lower_perplexity and lower_perplexity.value < perplexity.value:
                 units.append(unit)
         if units:
-            result.append(Disagreement(likelier, righter, tuple(units), gap))
-    return result
+            disagreements.append(Disagreement(other_model, better_by_accuracy, tuple(units), gap))
+    return disagreements
 
 
-def gains(points: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
-    """Return every model that was run with and without retrieval.
+def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
+    """Compare every model that was run with and without retrieval.
 
-    The p-values are corrected for all models of a corpus.
+    Args:
+        models: Models on all corpora.
+
+    Returns:
+        The gains. Their p-values are corrected for all models of a corpus.
     """
-    by_task: dict[str, dict[tuple[str, str], ModelOnCorpus]] = defaultdict(dict)
-    for point in points:
-        file = point.run.file
-        by_task[point.task][file.model, file.variant] = point
-    result: list[RetrievalGain] = []
-    for members in by_task.values():
-        pairs = {
-            (without, with_it): difference(with_it, without)
-            for without, with_it in both_ways(members)
-        }
-        result += [RetrievalGain(*runs, pair) for runs, pair in adjusted(pairs).items()]
-    return result
+    models_by_task: dict[str, dict[tuple[str, str], ModelOnCorpus]] = defaultdict(dict)
+    for model in models:
+        file = model.run.file
+        models_by_task[model.task][file.model, file.variant] = model
+
+    gains = []
+    for models_of_task in models_by_task.values():
+        differences = {}
+        for without_retrieval, with_retrieval in pairs_without_and_with_retrieval(models_of_task):
+            difference = accuracy_difference(with_retrieval, without_retrieval)
+            differences[without_retrieval, with_retrieval] = difference
+        for runs, difference in adjust_p_values(differences).items():
+            gains.append(RetrievalGain(*runs, difference))
+    return gains
 
 
 _TAU = (
@@ -244,99 +351,159 @@ _GAIN_COLUMNS = (
 
 
 def _agreement_tables(
-    points: Sequence[ModelOnCorpus], notes: Sequence[str]
+    models: Sequence[ModelOnCorpus], notes: Sequence[str]
 ) -> Iterator[ComparisonTable]:
-    """Show how far perplexity and accuracy rank models alike, and every pair that they do not."""
-    by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
-    for point in points:
-        if any(map(point.perplexity, _PERPLEXITIES)):
-            by_task[point.task].append(point)
+    """Show accuracy and perplexity of all models, and the pairs that the two rank differently.
+
+    Args:
+        models: Models on all corpora. Those without a perplexity are left out.
+        notes: What to write below the first table, besides its own notes.
+
+    Yields:
+        The table of all models, unless no model has a perplexity, and the table of pairs, unless
+        there are none.
+    """
+    models_by_task: dict[str, list[ModelOnCorpus]] = defaultdict(list)
+    for model in models:
+        if any(model.perplexity(unit) for unit in _PERPLEXITIES):
+            models_by_task[model.task].append(model)
+    if not models_by_task:
+        return
+
     rows = []
     remarks = [_TAU]
-    pairs: list[Disagreement] = []
-    for task, members in by_task.items():
-        for point in sorted(members, key=lambda point: -point.accuracy.value):
-            perplexities = [
-                _with_stderr(point.perplexity(unit), digits)
-                for unit, (_, digits) in _PERPLEXITIES.items()
-            ]
-            num_tokens = "" if point.num_tokens is None else f"{point.num_tokens:,}"
-            accuracy = _with_stderr(point.accuracy, 1, 100)
-            rows.append((task, point.model, accuracy, *perplexities, num_tokens))
+    disagreements: list[Disagreement] = []
+    for task, models_of_task in models_by_task.items():
+        rows += _agreement_rows(models_of_task)
         for unit in _PERPLEXITIES:
-            value, count = tau(members, unit)
-            if value is not None:
-                remarks.append(f"{task}: {value:.2f} over {count} models, perplexity per {unit}")
-        remarks += [f"{task}: {caution}" for caution in _cautions(members)]
-        pairs += disagreements(members)
-    if not rows:
-        return
-    if not pairs:
+            tau, num_models = kendall_tau(models_of_task, unit)
+            if tau is not None:
+                remarks.append(f"{task}: {tau:.2f} over {num_models} models, perplexity per {unit}")
+        remarks += [f"{task}: {caution}" for caution in _cautions(models_of_task)]
+        disagreements += find_disagreements(models_of_task)
+
+    if not disagreements:
         remarks.append("No pair of models on which the two disagree.")
-    heading = "\nAccuracy and perplexity on one corpus, as measured"
-    yield ComparisonTable(heading, _AGREEMENT_COLUMNS, rows, [*remarks, *notes])
-    if pairs:
-        heading = f"\nPairs of models on which the two disagree, as measured: {len(pairs)}"
-        yield ComparisonTable(
-            heading, _PAIR_COLUMNS, [_pair_row(pair) for pair in pairs], [_PAIR_NOTE]
-        )
+    title = "\nAccuracy and perplexity on one corpus, as measured"
+    yield ComparisonTable(title, _AGREEMENT_COLUMNS, rows, [*remarks, *notes])
+
+    if disagreements:
+        title = f"\nPairs of models on which the two disagree, as measured: {len(disagreements)}"
+        pair_rows = [_disagreement_row(disagreement) for disagreement in disagreements]
+        yield ComparisonTable(title, _PAIR_COLUMNS, pair_rows, [_PAIR_NOTE])
 
 
-def _with_stderr(score: Figure | RunPair | None, digits: int, times: float = 1) -> str:
-    if score is None:
-        return ""
-    value = score.difference if isinstance(score, RunPair) else score.value
-    error = "" if score.stderr is None else f" ± {times * score.stderr:.{digits}f}"
-    return f"{times * value:.{digits}f}{error}"
+def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of models on one corpus, the most accurate first."""
+    rows = []
+    for model in sorted(models, key=lambda model: model.accuracy.value, reverse=True):
+        perplexities = []
+        for unit, metric in _PERPLEXITIES.items():
+            perplexity = model.perplexity(unit)
+            text = ""
+            if perplexity is not None:
+                text = _with_stderr(perplexity.value, perplexity.stderr, metric.digits)
+            perplexities.append(text)
+        num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
+        rows.append((model.task, model.model, _percent(model), *perplexities, num_tokens))
+    return rows
 
 
-def _cautions(points: Sequence[ModelOnCorpus]) -> Iterator[str]:
-    counts = {point.num_tokens for point in points}
-    windows = {
-        point.perplexity_run.task.metadata.get("window_used")
-        for point in points
-        if point.perplexity_run
-    }
-    if None in counts:
+def _percent(model: ModelOnCorpus) -> str:
+    """Write a model's accuracy in percent with its standard error, such as ``33.1 ± 1.2``."""
+    return _with_stderr(model.accuracy.value, model.accuracy.stderr, digits=1, factor=100)
+
+
+def _with_stderr(value: float, stderr: float | None, digits: int, factor: float = 1) -> str:
+    """Write a value with its standard error.
+
+    Args:
+        value: The value.
+        stderr: Its standard error, left out if it is None.
+        digits: The number of decimals.
+        factor: What both are multiplied by, 100 for percent.
+
+    Returns:
+        A text such as ``8.31 ± 0.10``.
+    """
+    text = f"{factor * value:.{digits}f}"
+    return text if stderr is None else f"{text} ± {factor * stderr:.{digits}f}"
+
+
+def _cautions(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
+    """Say why perplexities of models on one corpus cannot be compared, if so.
+
+    Args:
+        models: Models on one corpus.
+
+    Yields:
+        A sentence if the models have different tokenizers, and one if they had different windows.
+    """
+    # The same texts with other token counts mean another tokenizer.
+    token_counts = {model.num_tokens for model in models}
+    if None in token_counts:
         yield (
             "perplexities per token compare only models of one tokenizer, and not all token counts"
             " are known"
         )
-    elif len(counts) > 1:
+    elif len(token_counts) > 1:
         yield (
             "token counts differ, so models have different tokenizers and only perplexities per"
             " byte compare all of them"
         )
+
+    windows = set()
+    for model in models:
+        if model.perplexity_run:
+            windows.add(model.perplexity_run.task.metadata.get("window_used"))
     if len(windows) > 1:
         yield f"windows differ: {', '.join(sorted(map(str, windows)))} tokens"
 
 
-def _pair_row(pair: Disagreement) -> tuple[str, ...]:
-    likelier, righter, units, gap = pair
+def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
+    """Return the row of a table for two models that perplexity and accuracy rank differently.
+
+    Returns:
+        The cells, in the order of ``_PAIR_COLUMNS``. Numbers of both models are written as
+        ``8.31 vs 9.02``, that of the model with the lower perplexity first.
+    """
+    likelier_model = disagreement.better_by_perplexity
+    accurate_model = disagreement.better_by_accuracy
+    gap = disagreement.accuracy_gap
+
     perplexities = []
-    for unit, (_, digits) in _PERPLEXITIES.items():
-        low = likelier.perplexity(unit)
-        high = righter.perplexity(unit)
-        text = f"{low.value:.{digits}f} vs {high.value:.{digits}f}" if low and high else ""
+    for unit, metric in _PERPLEXITIES.items():
+        low = likelier_model.perplexity(unit)
+        high = accurate_model.perplexity(unit)
+        text = ""
+        if low and high:
+            text = f"{low.value:.{metric.digits}f} vs {high.value:.{metric.digits}f}"
         perplexities.append(text)
-    _, _, p, p_adjusted, _ = written(gap, ACCURACY)
+
+    low_accuracy = 100 * likelier_model.accuracy.value
+    high_accuracy = 100 * accurate_model.accuracy.value
+    _, _, p_value, corrected_p_value, _ = format_difference(gap, ACCURACY)
     return (
-        likelier.task,
-        likelier.model,
-        righter.model,
+        likelier_model.task,
+        likelier_model.model,
+        accurate_model.model,
         *perplexities,
-        f"{100 * likelier.accuracy.value:.1f} vs {100 * righter.accuracy.value:.1f}",
-        _with_stderr(gap, 1, 100),
-        p or "unknown",
-        p_adjusted,
-        " and ".join(units),
+        f"{low_accuracy:.1f} vs {high_accuracy:.1f}",
+        _with_stderr(gap.difference, gap.stderr, digits=1, factor=100),
+        p_value or "unknown",
+        corrected_p_value,
+        " and ".join(disagreement.units),
     )
 
 
-def _gain_table(retrieval: Sequence[RetrievalGain]) -> ComparisonTable:
+def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
+    """Return the table of models' accuracies with and without retrieval."""
     rows = []
-    for without, with_it, pair in retrieval:
-        accuracies = [_with_stderr(point.accuracy, 1, 100) for point in (without, with_it)]
-        rows.append((with_it.task, with_it.model, *accuracies, *written(pair, ACCURACY)))
+    for gain in gains:
+        model = gain.with_retrieval
+        accuracies = (_percent(gain.without_retrieval), _percent(model))
+        rows.append(
+            (model.task, model.model, *accuracies, *format_difference(gain.difference, ACCURACY))
+        )
     note = "Paired by row, in percentage points; Holm's correction is for all models of a task."
     return ComparisonTable("\nAccuracy with and without retrieval", _GAIN_COLUMNS, rows, [note])

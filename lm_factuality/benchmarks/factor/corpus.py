@@ -1,7 +1,7 @@
-"""A FACTOR corpus as a task YAML describes it.
+"""The settings of a FACTOR task, checked as they are read from its YAML.
 
-The YAML uses lm_eval's own keys where it has them and ``metadata`` for the rest. `load` reads the
-table that it names.
+The YAML uses lm_eval's own keys as far as lm_eval has them, and ``metadata`` for all others. The
+FACTOR tasks call `parse_corpus`; `load` then reads the table that the YAML names.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,18 @@ from lm_factuality.ground.settings import Strict, read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import INLINE, folder_of
 
-# So many tokens of prefix and completion together are seen by a model (section 4.2).
 PAPER_WINDOW = 1024
-# What the name of the perplexity task on the same corpus adds to that of a FACTOR task.
+"""The number of tokens of prefix and completion that the paper's models saw (section 4.2)."""
+
 PERPLEXITY_SUFFIX = "_perplexity"
+"""The end of a perplexity task's name: ``news_factor_perplexity`` is on ``news_factor``'s texts."""
 
 
-def null_as_text(value: Any) -> Any:
-    """Read ``--metadata window=null``, which arrives as text."""
+def read_null(value: object) -> object:
+    """Return None for the texts ``null`` and ``none``, and any other value as it is.
+
+    The command line passes ``--metadata window=null`` on as text.
+    """
     return None if str(value).lower() in ("null", "none") else value
 
 
@@ -30,24 +34,31 @@ Column = Annotated[str | None, Field(description="a column name")]
 ColumnList = Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None
 _TOKENS = "a number of tokens, at least 2, or null for no limit"
 Window = Annotated[
-    Annotated[int, Field(ge=2)] | None, BeforeValidator(null_as_text), Field(description=_TOKENS)
+    Annotated[int, Field(ge=2)] | None, BeforeValidator(read_null), Field(description=_TOKENS)
 ]
 
 
 class FactorColumns(Strict):
-    """Which column holds what. None stands for the authors' names, as far as the table has them."""
+    """The names of a table's columns. None stands for the authors' name, if the table has it."""
 
     prefix: Column = None
     completion: str = "completion"
     contradictions: ColumnList = None
+    """One column for each contradiction."""
+
     error_types: ColumnList = None
+    """The column of each contradiction's error type."""
+
     doc_id: Column = None
+    """The column that names the document of a row, by which standard errors are clustered."""
 
 
 class TableMetadata(Strict, extra="ignore"):
-    """What lm_eval and ``lm-factuality run`` say of a YAML."""
+    """The metadata that lm_eval and ``lm-factuality run`` add to each YAML."""
 
     config_source: str = INLINE
+    """The path of the YAML."""
+
     yaml_folder: str | None = None
 
 
@@ -65,7 +76,7 @@ class LmEvalKeys(Strict):
 
 
 class TableYaml(LmEvalKeys):
-    """A YAML that names a table."""
+    """The YAML of a task that reads a table: a file on this machine or a dataset on the Hub."""
 
     task: Annotated[str, Field(description="the name of the task")]
     dataset_path: str | None = None
@@ -76,47 +87,63 @@ class TableYaml(LmEvalKeys):
 
     @property
     def where(self) -> str:
-        """The YAML's path, for messages."""
+        """The path of the YAML, for messages."""
         return self.metadata.config_source
 
     @property
     def folder(self) -> Path | None:
-        """The YAML's folder. None if lm_eval does not say."""
+        """The folder of the YAML, or None if lm_eval does not pass it on."""
         return folder_of(vars(self.metadata))
 
 
-class Joined(TableMetadata):
-    """How prefix and completion become one text."""
+class JoinMetadata(TableMetadata):
+    """The settings of how a prefix and a completion become one text."""
 
     join: Literal["authors", "delimiter"] | None = None
     delimiter: str | None = None
 
     @model_validator(mode="after")
-    def _has_one_rule(self) -> "Joined":
+    def _has_one_rule(self) -> "JoinMetadata":
+        """Refuse a delimiter beside the rule ``authors``, which never uses one."""
         if self.join == AUTHORS and self.delimiter is not None:
             raise ValueError("delimiter: 'join: authors' has no delimiter; keep one of the two")
         return self
 
-    def rule(self, source: str | None) -> Join:
-        """Return the rule. By default a published file is joined as its authors do."""
-        default = AUTHORS if source and self.delimiter is None else DELIMITER
-        return Join(self.join or default, " " if self.delimiter is None else self.delimiter)
+    def join_of(self, source: str | None) -> Join:
+        """Return the rule by which prefixes and completions are joined.
+
+        Args:
+            source: The published file that the rows are from, None for a user's own rows. Unless
+                the YAML says otherwise, published files are joined as their authors join them, and
+                other rows by a space.
+        """
+        if self.delimiter is not None:
+            return Join(self.join or DELIMITER, self.delimiter)
+        default_rule = AUTHORS if source else DELIMITER
+        return Join(self.join or default_rule)
 
 
-class FactorMetadata(Joined):
-    """The settings of a FACTOR task."""
+class FactorMetadata(JoinMetadata):
+    """The settings of a FACTOR task that lm_eval has no keys for."""
 
     source: str | None = None
+    """The name of a published file, such as ``news_factor``."""
+
     columns: FactorColumns = FactorColumns()
     spacing: Literal["published", "normalised"] | None = None
     protocol: Literal["paper", "code", "dola"] = "paper"
     dola_prefix: Column = None
+    """The column of whole prefixes, which the protocol ``dola`` reads."""
+
     window: Window = PAPER_WINDOW
 
     @model_validator(mode="before")
     @classmethod
-    def _has_no_window_by_dola(cls, values: Any) -> Any:
-        """DoLa's script has no window, unless the YAML asks for one."""
+    def _has_no_window_by_dola(cls, values: object) -> object:
+        """Lift the window for the protocol ``dola``, whose script has none.
+
+        A window that the YAML or the command line names is kept.
+        """
         if isinstance(values, Mapping) and values.get("protocol") == DOLA:
             return {"window": None, **values}
         return values
@@ -126,7 +153,7 @@ METADATA_KEYS = tuple(FactorMetadata.model_fields)
 
 
 class Corpus(TableYaml):
-    """A FACTOR corpus."""
+    """The YAML of a FACTOR task."""
 
     output_type: Literal["multiple_choice"] = "multiple_choice"
     doc_to_text: Any = None
@@ -136,6 +163,7 @@ class Corpus(TableYaml):
 
     @model_validator(mode="after")
     def _names_data_once(self) -> "Corpus":
+        """Refuse a YAML without data, or one that names its columns in two ways."""
         if not (self.metadata.source or self.dataset_path):
             raise ValueError(
                 "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
@@ -153,18 +181,23 @@ class Corpus(TableYaml):
 
     @property
     def dola_prefix(self) -> str | None:
-        """The column of whole prefixes, which only DoLa's protocol takes."""
+        """The column of whole prefixes, or None if the protocol is not ``dola``."""
         return self.metadata.dola_prefix if self.metadata.protocol == DOLA else None
 
     @property
     def join(self) -> Join:
-        """How a prefix and a completion become one text."""
-        metadata = self.metadata
-        return Join(DOLA) if metadata.protocol == DOLA else metadata.rule(metadata.source)
+        """The rule by which prefixes and completions are joined."""
+        # DoLa's script joins by a rule of its own, whatever the YAML says.
+        if self.metadata.protocol == DOLA:
+            return Join(DOLA)
+        return self.metadata.join_of(self.metadata.source)
 
 
 def parse_corpus(config: Mapping[str, Any]) -> Corpus:
-    """Read the config of a task.
+    """Check the config of a FACTOR task and return it as a `Corpus`.
+
+    Args:
+        config: The YAML of the task, as lm_eval loaded it.
 
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type.
@@ -176,11 +209,18 @@ Yaml = TypeVar("Yaml", bound=TableYaml)
 
 
 def read_yaml(model: type[Yaml], config: Mapping[str, Any]) -> Yaml:
-    """Read the config of a task into a model.
+    """Check the config of a task and return it as a pydantic model.
+
+    Args:
+        model: The model of the YAML, such as `Corpus`.
+        config: The YAML of the task, as lm_eval loaded it.
 
     Raises:
-        ConfigError: It does not fit the model.
+        ConfigError: A key is unknown, missing, or of the wrong type. The message names the YAML.
     """
+    where = INLINE
     metadata = config.get("metadata")
-    where = metadata.get("config_source", INLINE) if isinstance(metadata, Mapping) else INLINE
-    return read_settings(model, dict(config), str(where))
+    # Metadata that are no mapping are refused below, with all other problems.
+    if isinstance(metadata, Mapping):
+        where = str(metadata.get("config_source", INLINE))
+    return read_settings(model, dict(config), where)

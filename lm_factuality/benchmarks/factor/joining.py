@@ -1,9 +1,13 @@
-"""How a prefix and a completion become one text. ``delimiter``, for rows of one's own: both as they
-are, with the delimiter between them where neither brings white space. ``authors``, for the
-published files: as the authors' script does, a space that ends the prefix moves to the front of the
-completion, whose own leading spaces go; any other prefix is joined as it is. ``dola``, of the
-protocol of that name: as DoLa's script does, one space more, whatever the two end and begin
-with."""
+"""The rules by which a prefix and a completion become one text for the model.
+
+The tasks of FACTOR, its audit and the perplexity tasks join texts with a `Join`, which follows one
+of three rules:
+
+- ``delimiter``, for a user's own rows, puts the delimiter where neither text brings white space.
+- ``authors``, for the published files, moves a space that ends the prefix to the front of the
+  completion, whose own leading spaces are dropped. This is how the authors' script joins.
+- ``dola``, of the protocol of the same name, always adds one space, as DoLa's script does.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -15,62 +19,89 @@ from lm_factuality.harness.context import current_run
 AUTHORS = "authors"
 DELIMITER = "delimiter"
 DOLA = "dola"
-# So many characters on either side of a seam are shown.
-_SEAM_WIDTH = 24
+_SHOWN_CHARACTERS = 24
+"""The number of characters before and after the join that the log shows."""
 
-# A run shows what lm_eval says, and of others warnings alone.
+# lm_eval's own loggers show information in a run; loggers of other packages show only warnings.
 logger = logging.getLogger(f"lm_eval.{__name__}")
 
 
 @dataclass(frozen=True)
 class Join:
-    """A rule of joining."""
+    """A rule by which a prefix and a completion become one text."""
 
     rule: str = AUTHORS
+    """``authors``, ``delimiter`` or ``dola``."""
+
     delimiter: str = " "
-    """What the rule ``delimiter`` puts where there is no white space."""
+    """The text that the rule ``delimiter`` inserts if there is no white space."""
 
     @property
-    def about(self) -> dict[str, str]:
-        """The rule as results show it."""
-        delimiter = {"delimiter": self.delimiter} if self.rule == DELIMITER else {}
-        return {"join": self.rule, **delimiter}
+    def metadata(self) -> dict[str, str]:
+        """The rule as results files record it.
+
+        Example:
+            ``{"join": "delimiter", "delimiter": " "}``
+        """
+        if self.rule == DELIMITER:
+            return {"join": self.rule, "delimiter": self.delimiter}
+        return {"join": self.rule}
 
     def __call__(self, prefix: str, completion: str) -> tuple[str, str]:
-        """Return the context and the continuation to score.
+        """Split the joined text into the context and the continuation that the model scores.
 
-        Spaces between the two belong to the continuation, as the first token of a word has them in
-        most tokenizers.
+        Spaces between the two belong to the continuation, because most tokenizers put the space
+        before a word into the word's first token.
+
+        Returns:
+            The context and the continuation. With the rule ``authors``, ``"It rained. "`` and
+            ``"He left."`` become ``("It rained.", " He left.")``.
         """
         if self.rule == DOLA:
             return prefix, " " + completion
+
         if self.rule == AUTHORS:
-            ends = prefix.endswith(" ")
-            return prefix[: len(prefix) - ends], " " * ends + completion.lstrip(" ")
-        is_apart = prefix[-1:].isspace() or completion[:1].isspace()
-        before = prefix + (self.delimiter if prefix and not is_apart else "")
-        context = before.rstrip(" ")
-        return context, before[len(context) :] + completion
+            completion = completion.lstrip(" ")
+            if prefix.endswith(" "):
+                return prefix[:-1], " " + completion
+            return prefix, completion
+
+        has_white_space = prefix[-1:].isspace() or completion[:1].isspace()
+        if prefix and not has_white_space:
+            prefix += self.delimiter
+        context = prefix.rstrip(" ")
+        spaces = prefix[len(context) :]
+        return context, spaces + completion
 
 
 AUTHORS_JOIN = Join()
 
 
-def tell_seam(task: str, rows: Sequence[Row], join: Join) -> str:
-    """Return how the first row that can be scored is joined, and by which rule.
+def log_first_join(task: str, rows: Sequence[Row], join: Join) -> str:
+    """Log once how the prefix and the true completion of the first sound row are joined.
 
-    The log shows it once: a run makes its tasks before the model and with it.
+    Users can see there whether a space is missing or doubled.
 
-    Example:
-        ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``
+    Args:
+        task: The name of the task, for the log.
+        rows: The rows of the task. Rows with a problem are skipped.
+        join: The rule by which they are joined.
+
+    Returns:
+        The join as the log shows it, such as
+        ``'capital of France is' + ' Paris, on the Seine.' (join: delimiter ' ')``. Empty if no row
+        can be scored.
     """
+    sound_row = next((row for row in rows if not row.problem), None)
+    if sound_row is None:
+        return ""
+
+    context, continuation = join(sound_row.prefix, sound_row.choices[sound_row.gold])
+    end_of_context = context[-_SHOWN_CHARACTERS:]
     rule = f"{join.rule} {join.delimiter!r}" if join.rule == DELIMITER else join.rule
-    for row in rows:
-        if not row.problem:
-            context, continuation = join(row.prefix, row.choices[row.gold])
-            seam = f"{context[-_SEAM_WIDTH:]!r} + {continuation[:_SEAM_WIDTH]!r} (join: {rule})"
-            current_run().tell_once(
-                logger, f"{task}: prefix and completion meet as {seam}", logging.INFO
-            )
-            return seam
-    return ""
+    joined = f"{end_of_context!r} + {continuation[:_SHOWN_CHARACTERS]!r} (join: {rule})"
+
+    # A run makes its tasks twice, before it has the model and afterwards.
+    message = f"{task}: prefix and completion meet as {joined}"
+    current_run().tell_once(logger, message, logging.INFO)
+    return joined

@@ -1,55 +1,68 @@
-"""The rows of a corpus: a file, a published file or a dataset, read by columns or by templates."""
+"""The rows of a FACTOR corpus, read from a published file, a user's file or a dataset on the Hub.
+
+The FACTOR tasks call `load_corpus`. The perplexity and long-form tasks and factor-gen's audit use
+its parts.
+"""
 
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import TemplateError
 
 from lm_factuality.benchmarks import find_source
 from lm_factuality.benchmarks.factor.corpus import Corpus, FactorColumns, TableYaml
 from lm_factuality.benchmarks.factor.rows import (
+    CellRenderer,
     Row,
     cell_text,
+    compile_cell_template,
     gold_index,
     make_row,
     normalise_spacing,
-    renderer,
 )
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
-from lm_factuality.ground.tables import FORMATS, Table, read_table
+from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import read_dataset
 
 logger = logging.getLogger(__name__)
 
 PREFIX_COLUMNS = ("turncated_prefixes", "truncated_prefixes", "prefix", "full_prefix")
-"""In this order. The first is how the published files spell it. The last is there uncut, and taken
-where there is no other."""
+"""The columns that may hold the prefix; the first that a table has is read.
+
+The first is spelt as in the published files. The last holds the prefix before it was cut to the
+window of the authors' models.
+"""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What a task reads."""
+class LoadedData:
+    """The rows or documents of a task, and where they are from."""
 
     rows: tuple[Any, ...]
     """Rows or documents. Each has a ``location``, and a ``problem`` if it cannot be scored."""
 
     provenance: Mapping[str, Any]
-    """Where they came from, in a form that results can carry."""
+    """Where the rows are from, in a form that results files can hold."""
 
     problems: tuple[str, ...] = ()
-    """What is broken about the file."""
+    """The lines of the file that cannot be read, and why."""
 
-    def usable(self, task: str, unit: str) -> tuple[Any, ...]:
-        """Return the rows with one warning of those that cannot be scored.
+    def rows_after_warning(self, task: str, unit: str) -> tuple[Any, ...]:
+        """Log one warning about all rows that cannot be scored, and return all rows.
+
+        Args:
+            task: The name of the task, for the warning.
+            unit: The plural of what the rows are, such as ``rows`` or ``documents``.
 
         Raises:
-            DataError: The file is broken.
+            DataError: Lines of the file cannot be read.
         """
         refuse(self.problems)
         unscorable = [row for row in self.rows if row.problem]
@@ -68,48 +81,55 @@ class Loaded:
         return self.rows
 
 
-def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> Loaded:
-    """Load all rows of a corpus, in file order.
+def load_corpus(corpus: Corpus, data_dir: str | Path | None = None) -> LoadedData:
+    """Load all rows of a corpus, in the order of the file.
 
-    A row that cannot be scored keeps its place and says why. Lines that cannot be read are left out
-    and named in ``problems``: whoever scores must refuse such a file.
+    Args:
+        corpus: The settings of the task, which name the data.
+        data_dir: A folder with the published files, which are else downloaded.
+
+    Returns:
+        The rows. A row that cannot be scored keeps its place, and its ``problem`` says why. Lines
+        that cannot be read are in ``problems``, and a task must refuse a file that has any.
 
     Raises:
         ConfigError: Columns or templates do not fit the table.
         DataError: Nothing can be read.
     """
-    table, provenance = find_table(corpus, corpus.metadata.source, data_dir)
-    rows = table_rows(corpus, table)
-    return Loaded(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
+    table, provenance = load_table(corpus, corpus.metadata.source, data_dir)
+    rows = rows_from_table(corpus, table)
+    return LoadedData(tuple(rows), {**provenance, "rows": len(rows)}, table.problems)
 
 
-def find_table(
+def load_table(
     yaml: TableYaml, source: str | None = None, data_dir: str | Path | None = None
 ) -> tuple[Table, JsonObject]:
     """Read the table that a YAML names.
 
     Args:
-        source: The name of a published file, which is read instead.
-        data_dir: A folder with the published files.
+        yaml: The settings of the task.
+        source: The name of a published file, which is read instead of ``dataset_path``.
+        data_dir: A folder with the published files, which are else downloaded.
 
     Returns:
-        The table, and where it came from in a form that results can carry.
+        The table, and where it is from in a form that results files can hold, such as
+        ``{"file": "my_rows.csv", "git_blob": "9dd3..."}``.
 
     Raises:
-        ConfigError: It cannot be found as the YAML says.
+        ConfigError: There is no such file or dataset.
         DataError: Nothing can be read.
     """
     path = yaml.dataset_path or ""
     provenance: JsonObject
     if source:
-        located = locate(find_source(source), data_dir)
+        published = locate(find_source(source), data_dir)
+        table = read_table(published.path)
         provenance = {
             "source": source,
-            "git_blob": located.blob,
-            "is_upstream": located.is_upstream,
-            "upstream_rows": located.source.rows,
+            "git_blob": published.blob,
+            "is_upstream": published.is_upstream,
+            "upstream_rows": published.source.rows,
         }
-        table = read_table(located.path)
     elif "://" in path:
         raise ConfigError(
             f"{yaml.where}: dataset_path: found the address {path!r}, which is not read; expected"
@@ -123,17 +143,25 @@ def find_table(
         table, provenance = read_dataset(
             yaml.where, path, yaml.dataset_name, yaml.dataset_kwargs, yaml.test_split
         )
+
     if not table.records:
         raise DataError("\n".join(table.problems))
     return table, provenance
 
 
 def _local_file(yaml: TableYaml, name: str) -> Path:
+    """Return the path of a file that a YAML names relative to its own folder.
+
+    Raises:
+        ConfigError: The folder of the YAML is not known, or the YAML has arguments for datasets of
+            the Hub.
+    """
     path = Path(name).expanduser()
+    # lm_eval passes the folder on only if it finds the YAML by the name of its task.
     if not path.is_absolute() and yaml.folder is None:
         raise ConfigError(
-            f"task {yaml.task}: {name!r} is relative, but lm_eval does not say where a YAML lies"
-            " that is given by its path; give --include_path FOLDER and the name of the task, or"
+            f"task {yaml.task}: the path {name!r} is relative to the YAML, but lm_eval does not say"
+            " in which folder the YAML is; give --include_path FOLDER and the name of the task, or"
             " an absolute path to the data"
         )
     if yaml.dataset_kwargs:
@@ -144,37 +172,54 @@ def _local_file(yaml: TableYaml, name: str) -> Path:
     return (yaml.folder or Path()) / path
 
 
-def table_rows(corpus: Corpus, table: Table) -> list[Row]:
-    """Return the rows of a corpus's table.
+def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
+    """Make the rows of a corpus by the columns or the templates that its YAML names.
+
+    Args:
+        corpus: The settings of the task.
+        table: The table that the settings name.
+
+    Returns:
+        One row for each record of the table, in its order, without spaces before punctuation if the
+        YAML says ``spacing: normalised``.
 
     Raises:
         ConfigError: The table lacks a column, or a template fails.
     """
     columns = corpus.metadata.columns
-    if corpus.doc_to_text is None:
-        if corpus.dola_prefix:
-            columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
-        rows = rows_from_columns(corpus.where, columns, table)
+    if corpus.doc_to_text is not None:
+        rows = _rows_from_templates(corpus, table)
+    elif corpus.dola_prefix:
+        dola_columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
+        rows = rows_from_columns(corpus.where, dola_columns, table)
     else:
-        templates = {
-            "doc_to_text": corpus.dola_prefix or corpus.doc_to_text,
-            "doc_to_choice": corpus.doc_to_choice,
-            "doc_to_target": 0 if corpus.doc_to_target is None else corpus.doc_to_target,
-            "error_types": [],
-        }
-        rows = _rows_from_templates(corpus.where, templates, columns.doc_id, table)
+        rows = rows_from_columns(corpus.where, columns, table)
+
     if corpus.metadata.spacing == "normalised":
         return [normalise_spacing(row) for row in rows]
     return rows
 
 
 def column_names(table: Table) -> list[str]:
-    """Return the names of all columns, in order."""
-    return list(dict.fromkeys(name for record in table.records for name in record.values))
+    """Return the names of all columns, in the order in which they first occur."""
+    names: dict[str, None] = {}
+    for record in table.records:
+        names |= dict.fromkeys(record.values)
+    return list(names)
 
 
 def require_column(where: str, key: str, column: str, table: Table) -> None:
-    """Refuse a table that lacks the column that a key of a YAML names."""
+    """Check that a table has the column that a YAML names.
+
+    Args:
+        where: The path of the YAML, for the message.
+        key: The key of the YAML that names the column, for the message.
+        column: The name of the column.
+        table: The table.
+
+    Raises:
+        ConfigError: The table lacks the column. The message lists the columns that it has.
+    """
     names = column_names(table)
     if column not in names:
         raise ConfigError(
@@ -183,21 +228,41 @@ def require_column(where: str, key: str, column: str, table: Table) -> None:
         )
 
 
+class RowRenderers(NamedTuple):
+    """The functions that make the parts of a `Row` of the cells of a record."""
+
+    prefix: CellRenderer
+
+    choices: CellRenderer
+    """Makes the list of the true completion and its contradictions."""
+
+    target: CellRenderer
+    """Makes the index or the text of the true completion."""
+
+    error_types: CellRenderer
+    """Makes the list of the contradictions' error types, empty if they are not known."""
+
+
 def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[Row]:
-    """Return the rows of a table.
+    """Make the rows of a table whose columns hold a prefix, a completion and contradictions.
 
     Args:
-        where: The YAML, for messages.
-        columns: Which column holds what.
+        where: The path of the YAML, for messages.
+        columns: The names of the columns. A name that is None stands for the authors' columns:
+            one of `PREFIX_COLUMNS`, ``contradiction_0``, ``contradiction_1`` and so on, and
+            ``contradiction_0_type`` and so on.
+        table: The table.
 
     Raises:
-        ConfigError: The table lacks a column.
+        ConfigError: The table lacks a column, or there are more or fewer error types than
+            contradictions.
     """
     names = column_names(table)
-    prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
-    numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
-    numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
-    contradictions = columns.contradictions or numbered or ["contradiction_0"]
+    prefix = columns.prefix
+    if prefix is None:
+        prefix = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
+    contradictions = columns.contradictions or _contradiction_columns(names)
+
     error_types: Sequence[str] = [f"{name}_type" for name in contradictions]
     if columns.error_types:
         error_types = columns.error_types
@@ -206,62 +271,114 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     if error_types and len(error_types) != len(contradictions):
         raise ConfigError(
             f"{where}: metadata.columns: {len(error_types)} error_types for"
-            f" {len(contradictions)} contradictions"
+            f" {len(contradictions)} contradictions; name one for each"
         )
-    templates = {
-        "metadata.columns.prefix": columns.prefix or prefix,
-        "metadata.columns": [columns.completion, *contradictions],
-        "doc_to_target": 0,
-        "metadata.columns.error_types": list(error_types),
-    }
-    return _rows_from_templates(where, templates, columns.doc_id, table)
+
+    compile_template = partial(compile_cell_template, where, columns=names)
+    renderers = RowRenderers(
+        prefix=compile_template("metadata.columns.prefix", prefix),
+        choices=compile_template("metadata.columns", [columns.completion, *contradictions]),
+        target=compile_template("doc_to_target", 0),
+        error_types=compile_template("metadata.columns.error_types", list(error_types)),
+    )
+    return _render_rows(where, renderers, columns.doc_id, table)
 
 
-def _rows_from_templates(
-    where: str, templates: Mapping[str, Any], doc_id: str | None, table: Table
+def _contradiction_columns(names: Sequence[str]) -> Sequence[str]:
+    """Return the columns ``contradiction_0``, ``contradiction_1`` and so on, by their number.
+
+    Returns:
+        The columns. If there are none, the first of these names, so that a message asks for it.
+    """
+    numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
+    numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
+    return numbered or ["contradiction_0"]
+
+
+def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
+    """Make the rows of a table by the templates of a YAML, such as ``doc_to_text``."""
+    # Without doc_to_target, the first choice is the true completion.
+    target = 0 if corpus.doc_to_target is None else corpus.doc_to_target
+    compile_template = partial(compile_cell_template, corpus.where, columns=column_names(table))
+    renderers = RowRenderers(
+        prefix=compile_template("doc_to_text", corpus.dola_prefix or corpus.doc_to_text),
+        choices=compile_template("doc_to_choice", corpus.doc_to_choice),
+        target=compile_template("doc_to_target", target),
+        # No key of lm_eval's names error types.
+        error_types=lambda cells: [],
+    )
+    return _render_rows(corpus.where, renderers, corpus.metadata.columns.doc_id, table)
+
+
+def _render_rows(
+    where: str, renderers: RowRenderers, doc_id_column: str | None, table: Table
 ) -> list[Row]:
-    """Return the rows of a table.
+    """Make a row of each record of a table.
 
     Args:
-        where: The YAML, for messages.
-        templates: What makes a row's prefix, its choices, the gold one, and the error types of
-            the contradictions, by what messages call it. Without error types, none is known.
-        doc_id: The column of documents.
+        where: The path of the YAML, for messages.
+        renderers: The functions that make the parts of a row.
+        doc_id_column: The column that names a row's document, None for ``doc_id`` if there is one.
+        table: The table.
+
+    Raises:
+        ConfigError: The table has no such column, or a template fails.
     """
-    names = column_names(table)
-    renderers = [renderer(where, key, template, names) for key, template in templates.items()]
+    doc_ids = document_ids(where, doc_id_column, table)
     rows = []
-    for record, document in zip(table.records, document_ids(where, doc_id, table), strict=True):
-        try:
-            text, choices, target, types = (render(record.values) for render in renderers)
-        except (TemplateError, ValueError, TypeError) as error:
-            raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
-        if not isinstance(choices, list | tuple):
-            raise ConfigError(
-                f"{where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a"
-                " list of texts"
-            )
-        texts = [cell_text(choice) for choice in choices]
-        error_types = ["", *(cell_text(kind) or "" for kind in types)]
-        if not types:
-            error_types = [""] * len(texts)
-        gold = gold_index(target, texts)
-        row = make_row(record.location, document, cell_text(text), texts, gold, error_types)
-        rows.append(row)
+    for record, doc_id in zip(table.records, doc_ids, strict=True):
+        rows.append(_render_row(where, renderers, doc_id, record))
     return rows
 
 
-def document_ids(where: str, column: str | None, table: Table, unit: str = "row") -> list[str]:
-    """Return what each row's standard error is clustered by.
-
-    It is the row's document, or the row itself where the data does not say.
+def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:
+    """Make a row of one record of a table.
 
     Raises:
-        ConfigError: The YAML names a column that the table has not.
+        ConfigError: A template fails, or the one for the choices gives no list.
+    """
+    cells = record.values
+    try:
+        prefix = renderers.prefix(cells)
+        choices = renderers.choices(cells)
+        target = renderers.target(cells)
+        error_types = renderers.error_types(cells)
+    except (TemplateError, ValueError, TypeError) as error:
+        raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
+    if not isinstance(choices, list | tuple):
+        raise ConfigError(
+            f"{where}: doc_to_choice gives {choices!r:.80} at {record.location}, expected a"
+            " list of texts"
+        )
+
+    texts = [cell_text(choice) for choice in choices]
+    types = [""] * len(texts)
+    if isinstance(error_types, list) and error_types:
+        # The true completion comes first and has no error type.
+        types = ["", *(cell_text(error_type) or "" for error_type in error_types)]
+    gold = gold_index(target, texts)
+    return make_row(record.location, doc_id, cell_text(prefix), texts, gold, types)
+
+
+def document_ids(where: str, column: str | None, table: Table, unit: str = "row") -> list[str]:
+    """Return the name of each row's document, by which standard errors are clustered.
+
+    Args:
+        where: The path of the YAML, for messages.
+        column: The column that holds it, None for ``doc_id`` if the table has that column.
+        table: The table.
+        unit: What a row is called.
+
+    Returns:
+        A name for each row. A row without one is a document of its own, such as ``row 12``.
+
+    Raises:
+        ConfigError: The YAML names a column that the table lacks.
     """
     if column:
         require_column(where, "metadata.columns.doc_id", column, table)
-    return [
-        cell_text(record.values.get(column or "doc_id")) or f"{unit} {number}"
-        for number, record in enumerate(table.records)
-    ]
+    names = []
+    for number, record in enumerate(table.records):
+        name = cell_text(record.values.get(column or "doc_id"))
+        names.append(name or f"{unit} {number}")
+    return names

@@ -1,75 +1,57 @@
-"""The metrics of the FACTOR tasks, and the floor under accuracies: what a model that knows nothing
-scores on a row. Among four choices that is 25% only where they have nothing to do with each other.
-Edits of one sentence leave it between them: it is the likeliest only if each edit makes it less
-likely, one time in eight for edits of different words."""
+"""The metrics of the FACTOR tasks, and the accuracy of a model that knows nothing.
+
+The tasks and the leaderboard call `row_metrics` for each row, and `SCORES` says how rows become one
+number. The *floor* is the accuracy of a model that knows nothing. It is not 25% for four choices:
+FACTOR's contradictions are edits of the true completion, which therefore lies between them. The
+true completion is the likeliest only if each edit makes it less likely. For edits of three
+different words, that happens in one of eight rows.
+"""
 
 import hashlib
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
 from lm_factuality.scores.statistics import Aggregation, Outcome
 
-# So often word weights are drawn,
-LOTS = 20
-# each of so many bytes.
-_BYTES = 3
+NUM_DRAWINGS = 20
+"""How often each word gets a random weight."""
+
+_BYTES_PER_WEIGHT = 3
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
+ACCURACY_BY_TYPE = "factor_acc_vs_"
+"""The beginning of a metric: the pairwise accuracy against contradictions of one error type."""
 
-def shares(values: Sequence[float]) -> list[float]:
-    """Return how likely each choice is picked by who picks the greatest value, ties by lot."""
-    picked = [value == max(values) for value in values]
-    return [is_best / sum(picked) for is_best in picked]
+MARGIN_BY_TYPE = "margin_vs_"
+"""The beginning of a metric: the margin over the contradictions of one error type."""
 
-
-def floor_of(choices: Sequence[str], gold: int, seed: int = 0) -> float:
-    """Return how often word weights drawn by lot pick the true choice.
-
-    Each word has one random weight in all rows, and the choice with the greatest sum is picked.
-    The value is the mean over `LOTS` drawings.
-    """
-    zero = np.zeros(LOTS, dtype=np.int64)
-    sums = np.array(
-        [sum((_weights(word, seed) for word in choice.split()), zero) for choice in choices]
-    )
-    return float(np.mean([shares(drawing)[gold] for drawing in sums.T.tolist()]))
-
-
-@lru_cache(maxsize=1 << 16)
-def _weights(word: str, seed: int) -> Ints:
-    text = f"{seed}/{word}".encode("utf-8", "replace")
-    digest = hashlib.blake2b(text, digest_size=_BYTES * LOTS).digest()
-    parts = np.frombuffer(digest, dtype=np.uint8).reshape(LOTS, _BYTES).astype(np.int64)
-    # Whole numbers, lest the order of words break a tie.
-    weights: Ints = parts @ 256 ** np.arange(_BYTES) - 256**_BYTES // 2
-    return weights
-
-
-# Pairwise accuracy and margin against the contradictions of one error type.
-VERSUS = "factor_acc_vs_"
-MARGIN_VERSUS = "margin_vs_"
 FLOOR = "floor"
-# These show smaller differences than accuracy. The last two need token counts.
-_OF_SUMS = ("bits_per_byte", "choice_prob", "brier_score")
-FINER = (*_OF_SUMS, "pairwise_acc", "margin")
+_CONTINUOUS_OF_SUMS = ("bits_per_byte", "choice_prob", "brier_score")
+CONTINUOUS = (*_CONTINUOUS_OF_SUMS, "pairwise_acc", "margin")
+"""The scores that show smaller differences than accuracies. The last two need token counts."""
 
 
 class ChoiceValues(list[float | None]):
-    """A value for each choice, as the samples show them."""
+    """A value for each choice of a row, of which scores average the true completion's."""
 
     def __init__(self, values: Sequence[float | None] = (), gold: int = -1) -> None:
+        """Keep the values, and find that of the true completion.
+
+        Args:
+            values: The value of each choice, None if it is not known.
+            gold: The index of the true completion, which is out of range in a broken row.
+        """
         super().__init__(values)
-        # The true completion's, which the mean is over.
-        self.of_gold = self[gold] if 0 <= gold < len(self) else None
+        self.gold_value = self[gold] if 0 <= gold < len(self) else None
 
 
 def row_metrics(
@@ -78,85 +60,191 @@ def row_metrics(
     protocol: str,
     error_types: Sequence[str],
 ) -> JsonObject:
-    """Return the metrics of one row. None is unscored.
+    """Return every metric of one row.
 
     Args:
-        scores: Of the row's choices.
-        error_types: All that the data has.
+        doc: The row (see `lm_factuality.benchmarks.factor.rows.row_document`).
+        scores: The log-probability and the number of tokens of each of its choices.
+        protocol: ``paper``, ``code`` or ``dola`` (see `score_row`).
+        error_types: All error types of the data, each of which has metrics of its own.
+
+    Returns:
+        The values by metric. A value is None if the row is unscored or, for an error type, if the
+        row has no contradiction of that type. Without token counts there are no metrics per token.
     """
-    row = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
+    row_score = score_row(scores, doc["choices"], doc["gold"], doc["problem"], protocol)
     cluster = doc["doc_id"]
-    with_tokens = has_tokens(scores)
+    counts_tokens = has_tokens(scores)
+
     metrics: JsonObject = {}
-    for name in NORMALISATIONS if with_tokens else NORMALISATIONS[1:]:
-        metrics[name] = Outcome(row.correct[name], cluster) if row.correct else None
-    for name in _OF_SUMS:
-        weight = true_bytes(doc) if name == "bits_per_byte" else 1
-        metrics[name] = Outcome(row.finer[name], cluster, weight) if row.finer else None
-    if with_tokens:
-        metrics["pairwise_acc"], metrics["margin"] = _versus(doc, row, protocol)
-        for kind in error_types:
-            beaten, margin = _versus(doc, row, protocol, kind)
-            metrics[f"{VERSUS}{kind}"] = beaten
-            metrics[f"{MARGIN_VERSUS}{kind}"] = margin
-        ends = (Outcome(row.correct.get("factor_acc", end), cluster) for end in (False, True))
-        metrics |= bounds_of("factor_acc", *ends) | {
-            "factor_mean_logprob": ChoiceValues(row.mean_logprob, doc["gold"]),
-            "factor_num_tokens": list(row.num_tokens),
-            "truncated": float(row.truncated),
-        }
-    # Of the rows that the accuracy is of.
-    metrics[FLOOR] = floor_of(doc["choices"], doc["gold"]) if row.correct else None
-    metrics["unscored"] = row.unscored or None
+    for name in NORMALISATIONS if counts_tokens else ("acc", "acc_bytes"):
+        metrics[name] = Outcome(row_score.correct[name], cluster) if row_score.correct else None
+    for name in _CONTINUOUS_OF_SUMS:
+        # Bits are averaged over all bytes of the data, not over rows.
+        weight = completion_bytes(doc) if name == "bits_per_byte" else 1
+        value = row_score.continuous.get(name)
+        metrics[name] = None if value is None else Outcome(value, cluster, weight)
+    if counts_tokens:
+        metrics |= _metrics_of_tokens(doc, row_score, protocol, error_types)
+
+    # The floor is that of the rows that the accuracy is of.
+    is_scored = bool(row_score.correct)
+    metrics[FLOOR] = floor_accuracy(doc["choices"], doc["gold"]) if is_scored else None
+    metrics["unscored"] = row_score.unscored or None
     return metrics
 
 
-def true_bytes(doc: JsonObject) -> int:
-    """Return the length of the true completion in UTF-8 bytes."""
+def completion_bytes(doc: JsonObject) -> int:
+    """Return the length of a row's true completion in UTF-8 bytes."""
     return len(doc["choices"][doc["gold"]].encode("utf-8"))
 
 
 def has_tokens(scores: Sequence[ScoredContinuation]) -> bool:
-    """Return whether the model's tokenizer is within reach, so that tokens could be counted."""
+    """Return whether the tokens of all choices could be counted with the model's tokenizer."""
     return all(score.num_tokens is not None for score in scores)
 
 
-def _versus(
-    doc: JsonObject, row: RowScore, protocol: str, kind: str | None = None
-) -> tuple[Outcome | None, Outcome | None]:
-    """Compare the true completion with its contradictions, of one error type or of all.
+def _metrics_of_tokens(
+    doc: JsonObject, row_score: RowScore, protocol: str, error_types: Sequence[str]
+) -> JsonObject:
+    """Return the metrics that compare means per token.
+
+    Args:
+        doc: The row.
+        row_score: Its score.
+        protocol: ``paper``, ``code`` or ``dola``.
+        error_types: All error types of the data.
+    """
+    metrics: JsonObject = {}
+    metrics["pairwise_acc"], metrics["margin"] = _compare(doc, row_score, protocol)
+    for error_type in error_types:
+        comparison = _compare(doc, row_score, protocol, error_type)
+        metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = comparison.pairwise_acc
+        metrics[f"{MARGIN_BY_TYPE}{error_type}"] = comparison.margin
+
+    # An unscored row is wrong in the worst case and right in the best.
+    worst = Outcome(row_score.correct.get("factor_acc", False), doc["doc_id"])
+    best = Outcome(row_score.correct.get("factor_acc", True), doc["doc_id"])
+    metrics |= worst_and_best_of("factor_acc", worst, best)
+    metrics["factor_mean_logprob"] = ChoiceValues(row_score.mean_logprob, doc["gold"])
+    metrics["factor_num_tokens"] = list(row_score.num_tokens)
+    metrics["truncated"] = float(row_score.truncated)
+    return metrics
+
+
+class ContradictionComparison(NamedTuple):
+    """How a true completion compares with contradictions of it."""
+
+    pairwise_acc: Outcome | None
+    """The share of the contradictions that it beats. None if there are none."""
+
+    margin: Outcome | None
+    """Its lead over the likeliest contradiction. None if there are none."""
+
+
+def _compare(
+    doc: JsonObject, row_score: RowScore, protocol: str, error_type: str | None = None
+) -> ContradictionComparison:
+    """Compare the true completion of a row with its contradictions.
+
+    Args:
+        doc: The row.
+        row_score: Its score.
+        protocol: ``paper``, ``code`` or ``dola``; only with ``dola`` a tie is won.
+        error_type: Restricts the contradictions to those of one type.
+    """
+    leads = []
+    for index, lead in enumerate(row_score.leads):
+        if index == doc["gold"]:
+            continue
+        if error_type in (None, doc["error_types"][index]):
+            leads.append(lead)
+    # The row is unscored, or has no contradiction of this type.
+    if not leads:
+        return ContradictionComparison(None, None)
+
+    num_beaten = sum(lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
+    cluster = doc["doc_id"]
+    return ContradictionComparison(
+        pairwise_acc=Outcome(num_beaten / len(leads), cluster, len(leads)),
+        margin=Outcome(min(leads), cluster),
+    )
+
+
+def metric_floor(task: TaskResult, metric: str) -> float | None:
+    """Return the score of a model that knows nothing, on the same rows.
+
+    Args:
+        task: The results of a FACTOR task, which hold the floor of the accuracies.
+        metric: The name of the metric.
 
     Returns:
-        The share that it beats, and its lead over the likeliest.
+        The share from 0 to 1, or None if the metric has no floor.
     """
-    leads = [
-        lead
-        for place, lead in enumerate(row.leads)
-        if place != doc["gold"] and kind in (None, doc["error_types"][place])
-    ]
-    if not leads:
-        return None, None
-    beaten = sum(lead > 0 or (lead == 0 and protocol == "dola") for lead in leads)
-    cluster = doc["doc_id"]
-    return Outcome(beaten / len(leads), cluster, len(leads)), Outcome(min(leads), cluster)
+    if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
+        return 0.5
+    return number_of(task.metrics.get(FLOOR)) if metric in NORMALISATIONS else None
 
 
-def _plain_mean(values: Sequence[float]) -> float:
+def floor_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
+    """Return how often random weights of words pick the true choice of a row.
+
+    Each word has the same random weight in all rows, and the choice with the highest sum of weights
+    is picked. This is the accuracy of a model that likes some words better than others, but knows
+    no facts.
+
+    Args:
+        choices: The texts of the true completion and its contradictions.
+        gold: The index of the true completion.
+        seed: Selects other random weights.
+
+    Returns:
+        The mean over `NUM_DRAWINGS` weights of each word, from 0 to 1.
+    """
+    sums = np.zeros((len(choices), NUM_DRAWINGS), dtype=np.int64)
+    for index, choice in enumerate(choices):
+        for word in choice.split():
+            sums[index] += _random_weights(word, seed)
+    shares = [pick_probabilities(drawing)[gold] for drawing in sums.T.tolist()]
+    return float(np.mean(shares))
+
+
+@lru_cache(maxsize=1 << 16)
+def _random_weights(word: str, seed: int) -> Ints:
+    """Return `NUM_DRAWINGS` weights of a word, which are the same on every machine.
+
+    Weights are whole numbers around 0, so that the order of words cannot break a tie as it can
+    with rounded fractions.
+    """
+    text = f"{seed}/{word}".encode("utf-8", "replace")
+    digest = hashlib.blake2b(text, digest_size=_BYTES_PER_WEIGHT * NUM_DRAWINGS).digest()
+    digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWINGS, _BYTES_PER_WEIGHT)
+    place_values = 256 ** np.arange(_BYTES_PER_WEIGHT)
+    weights: Ints = digits.astype(np.int64) @ place_values - 256**_BYTES_PER_WEIGHT // 2
+    return weights
+
+
+def pick_probabilities(values: Sequence[float]) -> list[float]:
+    """Return how likely each choice is picked if the highest value wins and ties are drawn by lot.
+
+    Example:
+        The values ``[2, 5, 5]`` give ``[0, 0.5, 0.5]``.
+    """
+    is_highest = [value == max(values) for value in values]
+    num_highest = sum(is_highest)
+    return [highest / num_highest for highest in is_highest]
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of values, or NaN if there are none."""
     return sum(values) / len(values) if values else math.nan
 
 
 SCORES = load_scores(
     __package__,
-    mean_of_values=Aggregation(lambda rows: _plain_mean([row for row in rows if row is not None])),
+    mean_of_values=Aggregation(lambda rows: _mean([row for row in rows if row is not None])),
     mean_of_gold=Aggregation(
-        lambda rows: _plain_mean([row.of_gold for row in rows if row.of_gold is not None])
+        lambda rows: _mean([row.gold_value for row in rows if row.gold_value is not None])
     ),
-    mean_of_lists=Aggregation(lambda rows: _plain_mean([count for row in rows for count in row])),
+    mean_of_lists=Aggregation(lambda rows: _mean([count for row in rows for count in row])),
 )
-
-
-def floor(task: TaskResult, metric: str) -> float | None:
-    """Return what knowing nothing scores on a task's rows, None where there is no floor."""
-    if metric == "pairwise_acc" or metric.startswith(VERSUS):
-        return 0.5
-    return number_of(task.metrics.get(FLOOR)) if metric in NORMALISATIONS else None

@@ -1,23 +1,33 @@
-"""FACTOR in the report: by error type, by size, and against perplexity."""
+"""FACTOR's part of the report: scores by error type, by model size, and against perplexity.
+
+`lm_factuality.benchmarks.factor.benchmark` declares the functions, and the report calls them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.chosen import Chosen, Entry, series, shown_scores
-from lm_factuality.benchmarks.declaration import PERPLEXITY, Sample, Samples, Score, is_bound
+from lm_factuality.benchmarks.chosen import Entry, ReportRuns, reported_scores, series_name
+from lm_factuality.benchmarks.declaration import (
+    PERPLEXITY,
+    Sample,
+    SampleDisplay,
+    Score,
+    is_bound_name,
+)
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
-    FINER,
-    MARGIN_VERSUS,
+    ACCURACY_BY_TYPE,
+    CONTINUOUS,
+    MARGIN_BY_TYPE,
     SCORES,
-    VERSUS,
-    true_bytes,
+    completion_bytes,
 )
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
-from lm_factuality.benchmarks.rows import Counts, SampleRow, key_of, mean_part, snippet
+from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.plots import Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
@@ -29,124 +39,191 @@ LEAD = (
     " nothing scores on the same rows."
 )
 _MEAN_LOGPROB = "factor_mean_logprob"
+_PARAMETERS = "parameters"
+"""The label of an axis that shows the sizes of models."""
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
-    """Return a section for each task."""
-    return [_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
+def task_sections(chosen: ReportRuns) -> Sequence[Markup]:
+    """Return a section of the report's page on FACTOR for each FACTOR task.
+
+    Args:
+        chosen: The runs that the report shows.
+    """
+    return [_task_section(chosen, task) for task in chosen.tasks_of_kind("factor")]
 
 
-def _section(chosen: Chosen, task: str) -> Markup:
+def _task_section(chosen: ReportRuns, task: str) -> Markup:
+    """Return the tables and the plots of one task.
+
+    Args:
+        chosen: The runs that the report shows.
+        task: The name of the task, such as ``news_factor``.
+    """
     entries = sorted(chosen.of_task(task), key=_headline_value, reverse=True)
-    scores = shown_scores(entries)
-    names = {name for entry in entries for name in entry.result.metrics if not is_bound(name)}
+    scores = reported_scores(entries)
+
+    metrics = {
+        name for entry in entries for name in entry.result.metrics if not is_bound_name(name)
+    }
+    scores_by_type = [_score_of_error_type(name) for name in sorted(metrics)]
+
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
+    size_plot = _plot_accuracy(f"{task} accuracy by model size", _PARAMETERS, entries, sizes)
     return render(
         f"{__package__}/page.html",
         task=task,
         entries=entries,
-        scores=[score for score in scores if score.name not in FINER],
-        finer=[score for score in scores if score.name in FINER],
-        by_size=_scatter(f"{task} accuracy by model size", "parameters", entries, sizes),
-        by_type=[score for score in map(_score_by_type, sorted(names)) if score],
-        by_perplexity=_by_perplexity(chosen, task, entries),
+        scores=[score for score in scores if score.name not in CONTINUOUS],
+        finer=[score for score in scores if score.name in CONTINUOUS],
+        by_size=size_plot,
+        by_type=[score for score in scores_by_type if score],
+        by_perplexity=_plot_by_perplexity(chosen, task, entries),
     )
 
 
 def _headline_value(entry: Entry) -> float:
+    """Return the accuracy of a run, or -1 if it has none, so that such runs come last."""
     figure = entry.figure(entry.headline)
     return figure.value if figure else -1.0
 
 
-def _by_perplexity(chosen: Chosen, task: str, entries: Sequence[Entry]) -> Plot | None:
-    """Draw accuracy against perplexity per token or, where no run has it, per byte."""
+def _plot_by_perplexity(chosen: ReportRuns, task: str, entries: Sequence[Entry]) -> Plot | None:
+    """Plot accuracy against perplexity on the same corpus (figure 3 of the paper).
+
+    Args:
+        chosen: The runs that the report shows.
+        task: The name of the FACTOR task.
+        entries: The runs of this task.
+
+    Returns:
+        The plot, with the perplexity per token or, if no run has it, per byte. None without either.
+    """
     perplexity_runs = chosen.of_task(task + PERPLEXITY_SUFFIX)
-    for score in shown_scores(perplexity_runs):
+    for score in reported_scores(perplexity_runs):
         perplexities = {run.model.id: run.dot(score) for run in perplexity_runs}
-        if score.measure == PERPLEXITY and any(perplexities.values()):
+        if score.value_range == PERPLEXITY and any(perplexities.values()):
             title = f"{task} accuracy against perplexity"
-            return _scatter(title, score.label.lower(), entries, perplexities)
+            return _plot_accuracy(title, score.label.lower(), entries, perplexities)
     return None
 
 
-def _scatter(
-    title: str, axis: str, entries: Sequence[Entry], across: Mapping[str, Dot | None]
+def _plot_accuracy(
+    title: str, x_label: str, entries: Sequence[Entry], x_values: Mapping[str, Dot | None]
 ) -> Plot | None:
-    """Draw accuracies with the floor of the rows.
-
-    The floor is the same for all models but for what they have no score on.
+    """Plot the accuracy of each model, with a line for a model that knows nothing.
 
     Args:
-        across: The place of each model, by its id.
+        title: The title of the plot.
+        x_label: The label of the x axis. Sizes of models are on a logarithmic scale.
+        entries: The runs of one task.
+        x_values: The x value of each model, by the model's id. A model without one is left out.
+
+    Returns:
+        The plot, or None if too few models have both values.
     """
-    floors = []
+    floor = None
     points = []
     for entry in entries:
         figure = entry.figure(entry.headline)
-        if figure and figure.floor is not None:
-            floors.append(("floor", 100 * figure.floor))
+        # All runs score the same rows, so the first floor stands for all.
+        if floor is None and figure and figure.floor is not None:
+            floor = ("floor", 100 * figure.floor)
+
         model = entry.model
-        x = across.get(model.id)
+        x = x_values.get(model.id)
         y = entry.dot(entry.headline)
         if x and y:
             label = model.label.rsplit("/", 1)[-1]
-            points.append(Point(label, series(model.family, model.variant), x, y))
-    by_size = axis == "parameters"
-    # A single size shows nothing.
-    if len(points) < 1 + by_size:
+            points.append(Point(label, series_name(model.family, model.variant), x, y))
+
+    by_size = x_label == _PARAMETERS
+    # One model says nothing about sizes.
+    fewest_points = 2 if by_size else 1
+    if len(points) < fewest_points:
         return None
-    floor = floors[0] if floors else None
-    return scatter(title, axis, "accuracy, %", points, by_size=by_size, reference=floor)
+    return scatter(title, x_label, "accuracy, %", points, by_size=by_size, reference=floor)
 
 
-def _score_by_type(name: str) -> Score | None:
-    """Return the score of that name if it is against contradictions of one error type."""
-    for prefix, label in ((VERSUS, "Against"), (MARGIN_VERSUS, "Margin against")):
-        if name.startswith(prefix):
-            (score,) = (score for score in SCORES if score.covers(name))
-            return replace(score, name=name, label=f"{label} {name.removeprefix(prefix)} errors")
+def _score_of_error_type(metric: str) -> Score | None:
+    """Return the score of a metric that is against contradictions of one error type.
+
+    Returns:
+        The score, with a label such as ``Against entity errors`` for ``factor_acc_vs_entity``. None
+        for a metric that is not of one error type.
+    """
+    for prefix, label in ((ACCURACY_BY_TYPE, "Against"), (MARGIN_BY_TYPE, "Margin against")):
+        if not metric.startswith(prefix):
+            continue
+        (score,) = (score for score in SCORES if score.covers(metric))
+        error_type = metric.removeprefix(prefix)
+        return replace(score, name=metric, label=f"{label} {error_type} errors")
     return None
 
 
-def row(result: TaskResult, sample: Sample) -> SampleRow:
-    """Return a sample as the report shows it."""
+def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Return a FACTOR sample as the report shows it.
+
+    Args:
+        result: The results of the task.
+        sample: A line of its samples file.
+    """
     doc = sample["doc"]
-    kinds = list(doc["error_types"])
     scores = {name: value for name, value in sample.items() if value is not None}
-    right = scores.get("factor_acc", scores.get("acc_bytes"))
-    verdicts = {name: scores[name] for name in NORMALISATIONS if name in scores}
-    finer = {name: scores[name] for name in FINER if name in scores}
-    weights = {"pairwise_acc": len(kinds) - 1}
-    if finer:
-        weights["bits_per_byte"] = true_bytes(doc)
-    parts = {}
-    for name, value in {**verdicts, **finer}.items():
-        parts[name] = mean_part(value, weights.get(name, 1))
-    means = scores.get(_MEAN_LOGPROB)
-    if means and right is not None:
-        parts[_MEAN_LOGPROB] = mean_part(means[doc["gold"]])
-    for name, value in scores.items():
-        if name.startswith((VERSUS, MARGIN_VERSUS)):
-            # A margin is of the row, and a kind has as many pairs as contradictions.
-            parts[name] = mean_part(value, max(1, kinds.count(name.removeprefix(VERSUS))))
+    # Backends that show no tokenizer have no accuracy per token.
+    is_right = scores.get("factor_acc", scores.get("acc_bytes"))
+
+    responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
     detail = {
-        "means": means,
-        "sums": [
-            to_model(ScoredContinuation, fields).logprob for fields in sample["filtered_resps"]
-        ],
+        "means": scores.get(_MEAN_LOGPROB),
+        "sums": [response.logprob for response in responses],
         "by_sums": doc.get("protocol") == "dola",
         "tokens": scores.get("factor_num_tokens"),
         "truncated": bool(sample.get("truncated")),
         "unscored": sample.get("unscored"),
-        "verdicts": {name: bool(value) for name, value in verdicts.items()},
-        "finer": finer,
+        "verdicts": {name: bool(scores[name]) for name in NORMALISATIONS if name in scores},
+        "finer": {name: scores[name] for name in CONTINUOUS if name in scores},
     }
-    return row_of_choices(sample, right, scores.get("margin"), detail, parts)
+    return row_of_choices(sample, is_right, scores.get("margin"), detail, _score_parts(doc, scores))
+
+
+def _score_parts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
+    """Return what a row adds to each score that two models are compared in.
+
+    Args:
+        doc: The row.
+        scores: The values of the row by score. Scores that it does not have are left out.
+
+    Returns:
+        By score, the value times its weight, and the weight.
+    """
+    error_types = list(doc["error_types"])
+    weights = {"pairwise_acc": len(error_types) - 1}
+    if "bits_per_byte" in scores:
+        weights["bits_per_byte"] = completion_bytes(doc)
+
+    parts = {}
+    for name in (*NORMALISATIONS, *CONTINUOUS):
+        if name in scores:
+            parts[name] = mean_counts(scores[name], weights.get(name, 1))
+
+    means = scores.get(_MEAN_LOGPROB)
+    is_scored = "factor_acc" in scores or "acc_bytes" in scores
+    if means and is_scored:
+        parts[_MEAN_LOGPROB] = mean_counts(means[doc["gold"]])
+
+    for name, value in scores.items():
+        if name.startswith(MARGIN_BY_TYPE):
+            parts[name] = mean_counts(value)
+        elif name.startswith(ACCURACY_BY_TYPE):
+            # The value is a mean over all contradictions of the error type.
+            num_contradictions = error_types.count(name.removeprefix(ACCURACY_BY_TYPE))
+            parts[name] = mean_counts(value, max(1, num_contradictions))
+    return parts
 
 
 def row_of_choices(
     sample: Sample,
-    right: float | None,
+    is_right: float | None,
     margin: float | None,
     detail: JsonObject,
     parts: Mapping[str, Counts],
@@ -154,26 +231,38 @@ def row_of_choices(
     """Return a sample of a prefix and its choices as the report shows it.
 
     Args:
-        right: 1 if the model is right, 0 if not, None if the row is unscored.
+        sample: A line of a samples file.
+        is_right: 1 if the model is right, 0 if not, None if the row is unscored.
+        margin: By how much the true completion leads the best contradiction, None if unscored.
+        detail: The responses of the model, for the page's script.
+        parts: What the row adds to each score that two models are compared in.
     """
     doc = sample["doc"]
+    outcome = "unscored"
+    if is_right is not None:
+        outcome = "right" if is_right else "wrong"
     return SampleRow(
-        key_of(sample, doc["prefix"], *doc["choices"]),
-        str(doc["doc_id"]),
-        snippet(doc["choices"][max(doc["gold"], 0)]),
-        {
+        key=row_key(sample, doc["prefix"], *doc["choices"]),
+        cluster=str(doc["doc_id"]),
+        title=snippet(doc["choices"][max(doc["gold"], 0)]),
+        doc={
             "id": doc["doc_id"],
             "types": list(doc["error_types"]),
-            **{key: doc[key] for key in ("prefix", "choices", "gold")},
+            "prefix": doc["prefix"],
+            "choices": doc["choices"],
+            "gold": doc["gold"],
         },
-        "unscored" if right is None else "right" if right else "wrong",
-        margin,
-        sorted(filter(None, set(doc["error_types"]))),
-        detail,
-        parts,
+        outcome=outcome,
+        margin=margin,
+        facets=sorted(set(doc["error_types"]) - {""}),
+        detail=detail,
+        score_counts=parts,
     )
 
 
-SAMPLES = Samples(
-    row, facet="Error type", compared=_score_by_type, script=Path(__file__).with_name("page.js")
+SAMPLES = SampleDisplay(
+    sample_row,
+    facet_label="Error type",
+    find_extra_score=_score_of_error_type,
+    script=Path(__file__).with_name("page.js"),
 )

@@ -1,11 +1,14 @@
-"""FACTOR examples, everything that can be wrong with one, and how templates make one of a row."""
+"""The rows of FACTOR, what makes a row unscorable, and the templates that make rows of tables.
+
+`load` makes the rows. The tasks of FACTOR, the perplexity tasks and factor-gen use them.
+"""
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from jinja2 import TemplateError
 from jinja2.meta import find_undeclared_variables
@@ -15,40 +18,52 @@ from lm_factuality.ground.sandbox import BoundedEnvironment
 from lm_factuality.harness.generation import JsonObject
 
 _SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
-NO_TEXT = "is missing or no text (null, NaN, true, false or a list)"
-HALF_A_PAIR = (
+NOT_TEXT = "is missing or no text (null, NaN, true, false or a list)"
+LONE_SURROGATE = (
     "holds half of a surrogate pair, which is not a character; write the character itself or its"
     " whole pair"
 )
-SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
+
+CellRenderer: TypeAlias = Callable[[Mapping[str, object]], object]
+"""Makes a value of the cells of a row, which are given by column."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One example."""
+    """One example of FACTOR: a prefix, its true completion, and contradictions of it."""
 
     location: str
+    """The file and the line, for messages."""
+
     doc_id: str
-    """What standard errors are clustered by."""
+    """The document that the row is from. Standard errors are clustered by it."""
 
     prefix: str
+    """The text of the document before the completion."""
+
     choices: tuple[str, ...]
-    """The completion and its contradictions."""
+    """The true completion and its contradictions."""
 
     gold: int
-    """The index of the completion."""
+    """The index of the true completion in ``choices``."""
 
     error_types: tuple[str, ...]
-    """FACTOR's error type of each choice, empty for the completion and where it is not known."""
+    """FACTOR's error type of each choice, empty for the true completion and if it is not known."""
 
     problem: str = ""
     """Why the row cannot be scored, empty if it can."""
 
 
-def cell_text(value: Any) -> str | None:
-    """Return a cell as text. None for null, NaN, and what is neither text nor a number."""
+def cell_text(value: object) -> str | None:
+    """Return a cell of a table as text.
+
+    Returns:
+        None for null, NaN, true, false and lists. The number 12 becomes ``"12"``.
+    """
     if isinstance(value, str):
         return value
+    # To Python, true and false are numbers.
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return None
     return str(value)
@@ -62,29 +77,58 @@ def make_row(
     gold: int,
     error_types: Sequence[str],
 ) -> Row:
-    """Make a row and find its problem. Missing texts become empty ones."""
-    problem = _unscorable(prefix, choices, gold)
-    texts = tuple(encodable(choice) for choice in choices)
-    return Row(location, doc_id, encodable(prefix), texts, gold, tuple(error_types), problem)
+    """Make a row and find out whether it can be scored.
+
+    Args:
+        location: The file and the line, for messages.
+        doc_id: The document that the row is from.
+        prefix: The text before the completion, None if it is missing.
+        choices: The true completion and its contradictions, each None if it is missing.
+        gold: The index of the true completion.
+        error_types: The error type of each choice.
+
+    Returns:
+        The row. Missing texts are empty in it, and its ``problem`` says what is wrong.
+    """
+    return Row(
+        location,
+        doc_id,
+        replace_surrogates(prefix),
+        tuple(replace_surrogates(choice) for choice in choices),
+        gold,
+        tuple(error_types),
+        _find_problem(prefix, choices, gold),
+    )
 
 
-def encodable(text: str | None) -> str:
-    """Replace halves of surrogate pairs, which UTF-8 does not have."""
-    return SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text or "")
+def replace_surrogates(text: str | None) -> str:
+    """Replace halves of surrogate pairs, which cannot be written as UTF-8, by U+FFFD.
+
+    Returns:
+        The text that can be written. Empty if there is no text.
+    """
+    return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
+def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
+    """Say why a row cannot be scored.
+
+    Returns:
+        The problem, such as ``choice 2 is empty``. Empty if the row can be scored.
+    """
     if prefix is None:
-        return f"the prefix {NO_TEXT}, expected text"
+        return f"the prefix {NOT_TEXT}, expected text"
+
     texts = []
     for index, choice in enumerate(choices):
         if choice is None:
-            return f"choice {index} {NO_TEXT}, expected text"
+            return f"choice {index} {NOT_TEXT}, expected text"
         if not choice.strip():
             return f"choice {index} is empty"
         texts.append(choice.strip())
-    if SURROGATE.search("".join([prefix, *texts])):
-        return HALF_A_PAIR
+    if SURROGATE_PATTERN.search("".join([prefix, *texts])):
+        return LONE_SURROGATE
+
     if not 0 <= gold < len(texts):
         return (
             f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
@@ -98,91 +142,120 @@ def _unscorable(prefix: str | None, choices: Sequence[str | None], gold: int) ->
 
 
 def normalise_spacing(row: Row) -> Row:
-    """Remove white space before ``. , ; : ! ?`` from the prefix and all choices."""
-    prefix, *choices = (
-        _SPACE_BEFORE_PUNCTUATION.sub(r"\1", text) for text in (row.prefix, *row.choices)
-    )
-    problem = row.problem or _unscorable(prefix, choices, row.gold)
-    return replace(row, prefix=prefix, choices=tuple(choices), problem=problem)
+    """Return the row without white space before ``. , ; : ! ?`` in the prefix and all choices.
+
+    Example:
+        The choice ``It fell , then rose .`` becomes ``It fell, then rose.``
+    """
+    prefix = _SPACE_BEFORE_PUNCTUATION.sub(r"\1", row.prefix)
+    choices = tuple(_SPACE_BEFORE_PUNCTUATION.sub(r"\1", choice) for choice in row.choices)
+    # Two choices that differed only in spacing are the same now.
+    problem = row.problem or _find_problem(prefix, choices, row.gold)
+    return replace(row, prefix=prefix, choices=choices, problem=problem)
 
 
 def spaces_before_punctuation(text: str) -> int:
-    """Count white space before ``. , ; : ! ?``.
+    """Count the places with white space before ``. , ; : ! ?``.
 
-    In Expert-FACTOR this alone tells most true completions.
+    In Expert-FACTOR as published this number alone gives most true completions away.
     """
     return len(_SPACE_BEFORE_PUNCTUATION.findall(text))
 
 
-def document(row: Row) -> JsonObject:
-    """Return a row as lm_eval's samples show it.
+def row_document(row: Row) -> JsonObject:
+    """Return a row as the document that lm_eval writes to samples files.
 
-    It is the same on every machine, so without the folder of its file.
+    Returns:
+        The fields of the row by name. ``location`` has no folder, so that the document is the same
+        on every machine. ``gold`` is -1 if it is the index of no choice.
     """
-    gold = row.gold if 0 <= row.gold < len(row.choices) else -1
-    lists = {"choices": list(row.choices), "error_types": list(row.error_types)}
-    return vars(row) | lists | {"location": Path(row.location).name, "gold": gold}
+    document = dict(vars(row))
+    document["location"] = Path(row.location).name
+    document["choices"] = list(row.choices)
+    document["error_types"] = list(row.error_types)
+    if not 0 <= row.gold < len(row.choices):
+        document["gold"] = -1
+    return document
 
 
 _ENVIRONMENT = BoundedEnvironment()
 
 
-def renderer(
-    where: str, key: str, template: Any, names: Sequence[str]
-) -> Callable[[Mapping[str, Any]], Any]:
-    """Return what makes a value of the cells of a row.
+def compile_cell_template(
+    where: str, key: str, template: object, columns: Sequence[str]
+) -> CellRenderer:
+    """Compile an entry of a YAML, such as ``doc_to_text``, into a function of a row's cells.
 
     Args:
-        where: The YAML, for messages.
-        key: The ``doc_to_`` entry.
-        template: A column, a list of columns or templates, a sandboxed Jinja template, or a number.
-        names: The columns.
-
-    Raises:
-        ConfigError: It is none of these. lm_eval would send such a word to the model as it is.
-    """
-    if isinstance(template, list):
-        parts = [renderer(where, f"{key}[{i}]", part, names) for i, part in enumerate(template)]
-        return lambda values: [part(values) for part in parts]
-    if isinstance(template, int):
-        return lambda values: template
-    if template in names:
-        return lambda values: values.get(template)
-    if not isinstance(template, str) or "{" not in template:
-        raise ConfigError(
-            f"{where}: {key}: no column {template!r}; expected a column"
-            f" ({', '.join(map(repr, names))}), a list of columns or templates, or a template with"
-            " {{ }}"
-        )
-    try:
-        variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
-        unknown = variables.difference(names, _ENVIRONMENT.globals)
-        if unknown:
-            raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
-        # With white space around it, it is a text.
-        expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
-        if expression and "{{" not in expression[1]:
-            compiled = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
-            return lambda values: compiled(**values)
-        parsed = _ENVIRONMENT.from_string(template)
-    except (TemplateError, RecursionError) as error:
-        raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
-    return lambda values: parsed.render(**values)
-
-
-def gold_index(target: Any, choices: Sequence[str | None]) -> int:
-    """Return the index of the true choice.
-
-    Args:
-        target: An index, or the text of a choice.
+        where: The path of the YAML, for messages.
+        key: The key of the entry, for messages.
+        template: A column, a number, a sandboxed Jinja template, or a list of these.
+        columns: The names of the table's columns.
 
     Returns:
-        -1 if no choice is that text.
+        The function. ``title`` gives the cell of the column ``title``, ``0`` gives 0,
+        ``"{{ title }}: {{ text }}"`` gives the rendered text, and a list gives a list.
+
+    Raises:
+        ConfigError: The template is none of these. lm_eval itself would send a word that is not a
+            column to the model as it is.
     """
+    if isinstance(template, list):
+        parts = [
+            compile_cell_template(where, f"{key}[{index}]", part, columns)
+            for index, part in enumerate(template)
+        ]
+        return lambda cells: [render_part(cells) for render_part in parts]
+    if isinstance(template, int):
+        return lambda cells: template
+    if isinstance(template, str) and template in columns:
+        return lambda cells: cells.get(template)
+    if isinstance(template, str) and "{" in template:
+        return _compile_jinja(where, key, template, columns)
+    raise ConfigError(
+        f"{where}: {key}: no column {template!r}; expected a column"
+        f" ({', '.join(map(repr, columns))}), a list of columns or templates, or a template with"
+        " {{ }}"
+    )
+
+
+def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
+    """Compile a Jinja template over columns. A single ``{{ expression }}`` keeps its type."""
+    try:
+        variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
+        unknown = variables.difference(columns, _ENVIRONMENT.globals)
+        if unknown:
+            raise ConfigError(f"{where}: {key} uses {min(unknown)!r}, which is not a column")
+
+        # `{{ [truth, false_1] }}` gives a list. White space around the braces makes it a text.
+        expression = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
+        if expression and "{{" not in expression[1]:
+            evaluate = _ENVIRONMENT.compile_expression(expression[1], undefined_to_none=False)
+            return lambda cells: evaluate(**cells)
+        text = _ENVIRONMENT.from_string(template)
+    except (TemplateError, RecursionError) as error:
+        raise ConfigError(f"{where}: {key} is not a valid template: {error}") from error
+    return lambda cells: text.render(**cells)
+
+
+def gold_index(target: object, choices: Sequence[str | None]) -> int:
+    """Return the index of the choice that a target names.
+
+    Args:
+        target: An index, or the text of a choice. A text is searched among the choices before it is
+            read as an index, since choices may be numbers.
+        choices: The texts of the choices, None where a text is missing.
+
+    Returns:
+        The index, which may lie outside of the choices. -1 if no choice has that text.
+    """
+    # To Python, true and false are numbers.
     if isinstance(target, int) and not isinstance(target, bool):
         return target
+
     text = str(target).strip()
-    stripped = [(choice or "").strip() for choice in choices]
-    if text in stripped:
-        return stripped.index(text)
-    return int(text) if re.fullmatch(r"-?\d{1,9}", text) else -1
+    texts = [(choice or "").strip() for choice in choices]
+    if text in texts:
+        return texts.index(text)
+    is_index = re.fullmatch(r"-?\d{1,9}", text) is not None
+    return int(text) if is_index else -1

@@ -1,17 +1,15 @@
-"""Equation 1 of the FACTOR paper, and what stands beside it.
+"""Equation 1 of the FACTOR paper for one row, and the scores that are reported beside it.
 
-A model is right on a row if the true completion has the highest mean log-probability per token;
-``acc`` compares sums, ``acc_bytes`` means per UTF-8 byte. By the protocol ``paper`` a tie is not
-right; by ``code`` it goes to the first of equal choices, as in the authors' script, whose first
-choice is always the true one, so that constant scores get 100%. What is not a finite number is
-unscored by all; in the scripts it would be right. ``dola`` is after the script of DoLa (Chuang et
-al., 2024): sums decide, and a tie is right.
+`metrics` calls `score_row` for each row, and open generation calls `gold_wins`. A model is right on
+a row if the true completion has the highest mean log-probability per token. ``acc`` compares sums
+of log-probabilities instead, and ``acc_bytes`` compares means per UTF-8 byte.
 
-The finer scores change where accuracy does not yet. As lm_eval defines its continuous metrics:
-``bits_per_byte`` is the information in the true completion, in bits per UTF-8 byte; ``choice_prob``
-its probability given that one of the choices follows, the softmax of sums (that of means would be
-none); ``brier_score`` the squared distance of those probabilities from certainty of the truth (0 to
-2)."""
+There are three protocols. With ``paper`` a tie is not right. With ``code`` a tie goes to the first
+of the equal choices, as in the authors' script. The first choice there is always the true
+one, so a model that gives all texts the same score is right on every row. ``dola`` follows the
+script of DoLa (Chuang et al., 2024): it compares sums, and a tie is right. A row with a score that
+is not a finite number is unscored by every protocol; the scripts would count it as right.
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,31 +17,37 @@ from dataclasses import dataclass, field, replace
 
 from lm_factuality.harness.outputs import ScoredContinuation
 
-# By tokens, by nothing, by bytes.
 NORMALISATIONS = ("factor_acc", "acc", "acc_bytes")
+"""The accuracies: by mean per token, by sum and by mean per byte."""
 
 
 @dataclass(frozen=True)
 class RowScore:
-    """The outcome of one row."""
+    """What a model's log-probabilities of the choices of one row amount to."""
 
     mean_logprob: tuple[float | None, ...]
+    """The mean log-probability per token of each choice, in nats. None if it is not known."""
+
     num_tokens: tuple[int | None, ...]
+    """The number of tokens of each choice. None if the backend shows no tokenizer."""
+
     truncated: bool
+    """Whether the prefix lost its beginning because it did not fit into the window."""
+
     unscored: str = ""
-    """Why there is no outcome, empty if there is one."""
+    """Why the row has no score, empty if it has one."""
 
     correct: dict[str, bool] = field(default_factory=dict)
-    """Whether the true completion wins, by each normalisation that can be had."""
+    """Whether the true completion wins, by the name of the accuracy."""
 
     leads: tuple[float, ...] = ()
     """By how much the true completion leads each choice. Empty without token counts.
 
-    It is in nats per token, or in nats by the protocol ``dola``.
+    It is in nats per token, or in nats if the protocol is ``dola``.
     """
 
-    finer: dict[str, float] = field(default_factory=dict)
-    """The finer scores by name."""
+    continuous: dict[str, float] = field(default_factory=dict)
+    """The scores that change with every log-probability, by name (see `continuous_scores`)."""
 
 
 def score_row(
@@ -53,57 +57,106 @@ def score_row(
     problem: str = "",
     protocol: str = "paper",
 ) -> RowScore:
-    """Score a row.
+    """Compare a model's log-probabilities of the true completion and of its contradictions.
 
     Args:
-        problem: What is wrong with the row itself, if anything.
-        protocol: Decides ties.
+        scores: The log-probability and the number of tokens of each choice.
+        choices: The texts of the true completion and its contradictions.
+        gold: The index of the true completion in ``choices``.
+        problem: Why the row itself cannot be scored, empty if it can.
+        protocol: ``paper``, ``code`` or ``dola``; they differ in ties, and ``dola`` compares sums.
+
+    Returns:
+        The score. If the row is unscored, ``correct``, ``leads`` and ``continuous`` are empty.
     """
-    means: list[float | None] = []
-    reasons = [problem] if problem else []
-    for index, score in enumerate(scores):
-        logprob = math.nan if score.logprob is None else score.logprob
-        is_finite = math.isfinite(logprob)
-        means.append(logprob / score.num_tokens if is_finite and score.num_tokens else None)
-        reason = score.problem or f"the log-probability is {score.logprob}"
-        if score.problem or not is_finite:
-            reasons.append(f"choice {index}: {reason}")
-    row = RowScore(
-        tuple(means),
-        tuple(score.num_tokens for score in scores),
-        any(score.truncated for score in scores),
-        unscored=reasons[0] if reasons else "",
+    row_score = RowScore(
+        mean_logprob=tuple(_mean_logprob(score) for score in scores),
+        num_tokens=tuple(score.num_tokens for score in scores),
+        truncated=any(score.truncated for score in scores),
+        unscored=problem or _why_unscored(scores),
     )
-    if reasons:
-        return row
+    if row_score.unscored:
+        return row_score
 
     sums = [float(score.logprob or 0.0) for score in scores]
     per_byte = [
         total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
     ]
-    correct = {}
-    leads: list[float] = []
-    by_token = [mean for mean in means if mean is not None]
-    if len(by_token) == len(means):
-        deciding = sums if protocol == "dola" else by_token
-        correct["factor_acc"] = wins(deciding, gold, protocol)
-        leads = [deciding[gold] - value for value in deciding]
-    correct["acc"] = wins(sums, gold, protocol)
-    correct["acc_bytes"] = wins(per_byte, gold, protocol)
-    weights = [math.exp(value - max(sums)) for value in sums]
-    shares = [weight / sum(weights) for weight in weights]
-    finer = {
-        "bits_per_byte": -per_byte[gold] / math.log(2),
-        "choice_prob": shares[gold],
-        "brier_score": sum((share - (i == gold)) ** 2 for i, share in enumerate(shares)),
+    correct = {
+        "acc": gold_wins(sums, gold, protocol),
+        "acc_bytes": gold_wins(per_byte, gold, protocol),
     }
-    return replace(row, correct=correct, leads=tuple(leads), finer=finer)
+
+    leads: list[float] = []
+    per_token = [mean for mean in row_score.mean_logprob if mean is not None]
+    # Tokens are counted for all choices, or for none if the backend shows no tokenizer.
+    if len(per_token) == len(scores):
+        compared_values = sums if protocol == "dola" else per_token
+        correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
+        leads = [compared_values[gold] - value for value in compared_values]
+
+    continuous = continuous_scores(sums, gold)
+    continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
+    return replace(row_score, correct=correct, leads=tuple(leads), continuous=continuous)
 
 
-def wins(values: Sequence[float], gold: int, protocol: str) -> bool:
-    """Return whether the true completion has the highest value, with ties as the protocol does."""
+def _mean_logprob(score: ScoredContinuation) -> float | None:
+    """Return the mean log-probability per token, or None if it is not finite or not known."""
+    if score.logprob is None or not math.isfinite(score.logprob) or not score.num_tokens:
+        return None
+    return score.logprob / score.num_tokens
+
+
+def _why_unscored(scores: Sequence[ScoredContinuation]) -> str:
+    """Name the first choice without a finite log-probability, or return an empty text.
+
+    Example:
+        ``choice 2: the log-probability is nan``
+    """
+    for index, score in enumerate(scores):
+        if score.problem:
+            return f"choice {index}: {score.problem}"
+        if score.logprob is None or not math.isfinite(score.logprob):
+            return f"choice {index}: the log-probability is {score.logprob}"
+    return ""
+
+
+def gold_wins(values: Sequence[float], gold: int, protocol: str) -> bool:
+    """Return whether the true completion has the highest value of all choices.
+
+    Args:
+        values: The value of each choice, such as its mean log-probability.
+        gold: The index of the true completion.
+        protocol: Decides ties. With ``code`` the first of equal choices wins, with ``dola`` the
+            true one does, and with ``paper`` a tie is never right.
+    """
     if protocol == "code":
         return list(values).index(max(values)) == gold
     if protocol == "dola":
         return values[gold] >= max(values)
     return all(values[gold] > value for index, value in enumerate(values) if index != gold)
+
+
+def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
+    """Score the true completion by its probability among the choices.
+
+    These scores show small differences between models that leave the accuracy as it is.
+
+    Args:
+        sums: The summed log-probability of each choice, in nats.
+        gold: The index of the true completion.
+
+    Returns:
+        ``choice_prob``, the probability of the true completion given that one of the choices
+        follows (the softmax of the sums), and ``brier_score``, the squared distance of all choices'
+        probabilities from certainty of the truth, from 0 to 2. lm_eval defines them likewise.
+    """
+    # Without the highest sum, exp() would give 0 for every long text.
+    weights = [math.exp(value - max(sums)) for value in sums]
+    probabilities = [weight / sum(weights) for weight in weights]
+
+    squared_errors = []
+    for index, probability in enumerate(probabilities):
+        truth = 1 if index == gold else 0
+        squared_errors.append((probability - truth) ** 2)
+    return {"choice_prob": probabilities[gold], "brier_score": sum(squared_errors)}

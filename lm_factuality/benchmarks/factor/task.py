@@ -1,4 +1,8 @@
-"""The lm_eval task behind every FACTOR YAML."""
+"""The lm_eval task behind every FACTOR YAML.
+
+lm_eval makes a `FactorTask` for each task of a run. It asks the task for requests and gives it the
+model's log-probabilities.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +13,9 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import DOLA, tell_seam
+from lm_factuality.benchmarks.factor.joining import DOLA, log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import document
+from lm_factuality.benchmarks.factor.rows import row_document
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation
@@ -34,66 +38,110 @@ class FactorTask(SuiteTask):
     reads = METADATA_KEYS
     # Whether the model is shown prefix and completion as one text.
     joins: ClassVar[bool] = True
-    # Of a corpus, doc_to_text and its like are templates over the columns of its table.
+    # In the YAML of a corpus, doc_to_text and its like are templates over the table's columns.
     states = ()
 
     def built(self) -> None:
-        """Set what lm_eval's constructor would undo."""
-        # Not before: the base class tries the choices of the first row, which may be one that
-        # cannot be scored.
+        """Set the attributes that lm_eval's constructor would overwrite."""
+        # Set any earlier, it would make lm_eval try the choices of the first row, which may be
+        # one that cannot be scored.
         self.config.doc_to_choice = "choices"
-        # What lm_eval pads by when several processes share the work.
+        # When several processes share the work, lm_eval pads with requests of this type.
         self.OUTPUT_TYPE = requests.REQUEST_TYPE
 
     corpus_of = staticmethod(parse_corpus)
 
     def settings(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Return what the YAML says, checked."""
+        """Check the YAML, and set ``_corpus`` to its settings.
+
+        Args:
+            config: The YAML of the task.
+            metadata: Its metadata with those of the command line.
+
+        Returns:
+            The settings for lm_eval, and the metadata that results files record.
+
+        Raises:
+            ConfigError: The YAML cannot be used.
+        """
         self._corpus = corpus = self.corpus_of(config)
-        return TaskSettings(
-            {"output_type": "multiple_choice", "doc_to_text": "prefix", "doc_to_target": "gold"},
-            {
-                "window": corpus.metadata.window,
-                "protocol": corpus.metadata.protocol,
-                **corpus.join.about,
-            },
-        )
+        lm_eval_settings = {
+            "output_type": "multiple_choice",
+            "doc_to_text": "prefix",
+            "doc_to_target": "gold",
+        }
+        recorded_metadata = {
+            "window": corpus.metadata.window,
+            "protocol": corpus.metadata.protocol,
+            **corpus.join.metadata,
+        }
+        return TaskSettings(lm_eval_settings, recorded_metadata)
 
     def read_documents(self) -> list[JsonObject]:
-        """Return the rows as samples show them."""
+        """Load the rows of the corpus as documents for lm_eval.
+
+        Also sets the error types of the data and the example of a join (``seam``) of this task, and
+        records in its metadata where the data is from.
+
+        Returns:
+            The documents, in the order of the file.
+
+        Raises:
+            ConfigError: Columns or templates do not fit the table.
+            DataError: The data cannot be read.
+        """
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
-        rows = loaded.usable(corpus.task, "rows")
+        rows = loaded.rows_after_warning(corpus.task, "rows")
         if self.joins:
-            self.seam = tell_seam(corpus.task, rows, corpus.join)
-        self._error_types = sorted({kind for row in rows for kind in row.error_types if kind})
+            self.seam = log_first_join(corpus.task, rows, corpus.join)
+        error_types = {error_type for row in rows for error_type in row.error_types}
+        self._error_types = sorted(error_types - {""})
         self.config.metadata["data"] = dict(loaded.provenance)
-        # Samples are read by what decided.
-        is_dola = corpus.metadata.protocol == DOLA
-        return [document(row) | ({"protocol": DOLA} if is_dola else {}) for row in rows]
+
+        documents = [row_document(row) for row in rows]
+        if corpus.metadata.protocol == DOLA:
+            # The report reads there whether sums or means per token decided the row.
+            for document in documents:
+                document["protocol"] = DOLA
+        return documents
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
-        """Return one request a choice, joined to the prefix by the corpus's rule."""
-        join = self._corpus.join
+        """Return one request for each choice, joined to the prefix by the rule of the corpus.
+
+        Args:
+            doc: The document of a row.
+            ctx: Its prefix, in the chat template if the run applies one.
+            **kwargs: The other arguments of lm_eval's requests.
+        """
+        corpus = self._corpus
+        join = corpus.join
         if kwargs.get("apply_chat_template"):
-            # A chat template ends as its model wants it.
+            # A chat template ends as its model expects it, so nothing is put behind it.
             join = replace(join, delimiter="")
+
+        instances = []
         arguments = without_chat(kwargs)
-        window = self._corpus.metadata.window
-        return [
-            Instance(requests.REQUEST_TYPE, doc, (*join(ctx, choice), window), place, **arguments)
-            for place, choice in enumerate(doc["choices"])
-        ]
+        for index, choice in enumerate(doc["choices"]):
+            request = (*join(ctx, choice), corpus.metadata.window)
+            instances.append(Instance(requests.REQUEST_TYPE, doc, request, index, **arguments))
+        return instances
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
-        """Return the metrics of a row."""
+        """Return the metrics of one row, by name.
+
+        Args:
+            doc: The document of the row.
+            results: The model's response to each choice, with the fields of a `ScoredContinuation`.
+        """
         scores = [ScoredContinuation(*result) for result in results]
         if not metrics.has_tokens(scores):
-            # It counts tokens, so it was not applied.
+            # The window counts tokens, so a backend that shows no tokenizer did not apply it.
             self.config.metadata["window"] = None
         protocol = self._corpus.metadata.protocol
         return metrics.row_metrics(doc, scores, protocol, self._error_types)
 
     def families(self) -> dict[str, Sequence[str]]:
-        """Return the error types that scores are by."""
-        return dict.fromkeys((metrics.VERSUS, metrics.MARGIN_VERSUS), self._error_types)
+        """Return the error types that the metrics by error type are reported for."""
+        prefixes = (metrics.ACCURACY_BY_TYPE, metrics.MARGIN_BY_TYPE)
+        return dict.fromkeys(prefixes, self._error_types)

@@ -5,23 +5,23 @@ from pathlib import Path
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import (
-    OTHER_REQUEST,
+    DIFFERENT_REQUEST,
     UNKNOWN_REQUESTS,
-    Expected,
+    ExpectedRun,
     PromptAudit,
-    requests_of,
+    request_arguments,
 )
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
-    Samples,
+    SampleDisplay,
     Scoring,
 )
 from lm_factuality.benchmarks.factor.page import row_of_choices
@@ -30,12 +30,12 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     SCORES,
     row_metrics,
 )
-from lm_factuality.benchmarks.rows import SampleRow, mean_part
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, results_in
 
 
-def keep(sample: Sample) -> Row:
+def keep(sample: Sample) -> KeptRow:
     """Keep the row and what the model answered.
 
     Raises:
@@ -48,10 +48,10 @@ def keep(sample: Sample) -> Row:
     return {"doc": doc, "answers": answers}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
+def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
     """Score kept rows again, by the task's protocol."""
     protocol = str(task.metadata.get("protocol", "statements"))
-    return Recount(lambda row: row_metrics(row["doc"], row["answers"], protocol))
+    return Rescorer(lambda row: row_metrics(row["doc"], row["answers"], protocol))
 
 
 def notes(file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -69,15 +69,15 @@ class FactorChatAudit(PromptAudit):
     A chat template is the same around each.
     """
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: ExpectedRun) -> None:
         super().__init__(expected)
         self._protocol = PROTOCOLS[str(expected.metadata.get("protocol", "statements"))]
         self._prompts = Prompts()
 
-    def wrong_request(self, sample: Sample) -> str | None:
+    def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with a sample's requests, if anything."""
         doc = sample["doc"]
-        requests = requests_of(sample)
+        requests = request_arguments(sample)
         subjects = self._protocol.subjects(doc["prefix"], doc["choices"])
         words = list(self._protocol.words(len(doc["choices"])))
         if len(requests) != len(subjects):
@@ -89,7 +89,7 @@ class FactorChatAudit(PromptAudit):
                 return "its generation arguments are not those of the leaderboard"
             text = self._prompts.render(self._protocol.prompt, subject)
             if not self._is_prompt(prompt_text(request[0]), text):
-                return OTHER_REQUEST
+                return DIFFERENT_REQUEST
         return None
 
 
@@ -123,14 +123,14 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
         "unscored": sample.get("unscored"),
     }
     parts = {
-        name: mean_part(sample[name], weights.get(name, count))
+        name: mean_counts(sample[name], weights.get(name, count))
         for name in _COMPARED
         if sample.get(name) is not None
     }
     return row_of_choices(sample, sample.get("chat_acc"), margin, detail, parts)
 
 
-SAMPLES = Samples(row, facet="Error type", script=Path(__file__).with_name("page.js"))
+SAMPLES = SampleDisplay(row, facet_label="Error type", script=Path(__file__).with_name("page.js"))
 
 
 BENCHMARK = Benchmark(
@@ -139,8 +139,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("chat_acc",),
         scores=SCORES,
-        keep=keep,
-        recount=recount,
+        keep_row=keep,
+        make_rescorer=recount,
     ),
     data=Data(
         settings=("protocol", "answers", "answers_read", "spacing", "prompt_hashes"),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import bounds_of, load_scores
+from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.ground.thinking import UNFINISHED, plain
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
@@ -36,7 +36,7 @@ _BUT = re.compile(
     re.IGNORECASE,
 )
 LETTERS = ascii_uppercase
-CENTRE = (
+LETTERS_CAUTION = (
     "All choices are in one prompt, and FACTOR's contradictions are small edits of the true one:"
     " picking the choice that is most like the others is right in 84 to 91% of rows, whatever one"
     " knows. Report protocol=statements, which shows one at a time."
@@ -93,7 +93,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
-def probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
+def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> tuple[float, ...] | str:
     """Return the probability of each word if the answer is one of them.
 
     By what the model wrote it is 0 or 1.
@@ -156,7 +156,7 @@ POSITION = "position_"
 BINS = 10
 
 
-class Chances(list[float]):
+class ChoiceProbabilities(list[float]):
     """The probability that each choice of a row is true."""
 
     def __init__(self, values: Sequence[float] = (), gold: int = 0, cluster: str = "") -> None:
@@ -179,7 +179,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     readable: list[tuple[float, ...]] = []
     reasons = [doc["problem"]] if doc["problem"] else []
     for number, answer in enumerate(answers):
-        chances = probabilities(answer, words)
+        chances = word_probabilities(answer, words)
         if isinstance(chances, str):
             reasons.append(f"question {number}: {chances}")
         else:
@@ -194,14 +194,14 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     if reasons:
         names = ["prompt_acc", *letters] if letters else ["all_right", "p_true_bias"]
         metrics |= dict.fromkeys(["chat_acc", "pairwise_acc", "auroc", "brier", "ece", *names])
-        return metrics | bounds_of("chat_acc", outcome(0), outcome(1))
+        return metrics | worst_and_best_of("chat_acc", outcome(0), outcome(1))
 
-    row = Chances(PROTOCOLS[protocol].of_choices(readable), gold, doc["doc_id"])
+    row = ChoiceProbabilities(PROTOCOLS[protocol].of_choices(readable), gold, doc["doc_id"])
     false = [chance for place, chance in enumerate(row) if place != gold]
     is_right = outcome(row[gold] > max(false))
     beaten = [(row[gold] > chance) + (row[gold] == chance) / 2 for chance in false]
     squares = [(chance - (place == gold)) ** 2 for place, chance in enumerate(row)]
-    metrics |= bounds_of("chat_acc", is_right, is_right)
+    metrics |= worst_and_best_of("chat_acc", is_right, is_right)
     metrics |= {
         "auroc": row,
         "ece": row,
@@ -226,7 +226,7 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     return metrics
 
 
-Rows = Sequence[Chances | None]
+Rows = Sequence[ChoiceProbabilities | None]
 Placements = list[tuple[str, float]]
 """By document, the share of choices of the other kind that a choice beats, or is beaten by."""
 

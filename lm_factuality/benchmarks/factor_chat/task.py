@@ -10,8 +10,8 @@ from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, read_
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_chat.metrics import (
-    CENTRE,
     LETTERS,
+    LETTERS_CAUTION,
     POSITION,
     PROTOCOLS,
     row_metrics,
@@ -73,7 +73,7 @@ class FactorChatTask(FactorTask):
             "prompt_hashes": self._prompts.hashes([self._protocol.prompt]),
         }
         if self._asked.protocol == "letters":
-            about["caution"] = f"{self._asked.caution} {CENTRE}".strip()
+            about["caution"] = f"{self._asked.caution} {LETTERS_CAUTION}".strip()
         return TaskSettings(
             {"output_type": "generate_until", "doc_to_text": "prefix", "doc_to_target": "gold"},
             about,

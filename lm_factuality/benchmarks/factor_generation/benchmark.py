@@ -10,20 +10,20 @@ from markupsafe import Markup
 from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.audit import PromptAudit
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.chosen import Chosen, scores_section
+from lm_factuality.benchmarks.chosen import ReportRuns, scores_section
 from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Checks,
     Data,
     Page,
     Sample,
-    Samples,
+    SampleDisplay,
     Score,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FactorGeneration
 from lm_factuality.benchmarks.factor_generation.tally import sums_of
 from lm_factuality.benchmarks.judged import judged_benchmark
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.harness.outputs import TaskResult, number_of
 from lm_factuality.harness.samples import responses_of, verdict_of
 from lm_factuality.scores.statistics import Aggregation, mean
@@ -56,7 +56,7 @@ def counted(task: TaskResult, metric: str) -> int:
     return round(rows)
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
+def sections(chosen: ReportRuns) -> Sequence[Markup]:
     return [scores_section(chosen, FactorGeneration.name, "In open generation", _NOTE)]
 
 
@@ -72,7 +72,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         margin = true / (true + false)
         parts[_POOLED.name] = (float(true), float(true + false))
     return SampleRow(
-        key=key_of(sample, doc["prefix"], doc["true"], doc["false"]),
+        key=row_key(sample, doc["prefix"], doc["true"], doc["false"]),
         cluster=str(doc["doc_id"]),
         title=snippet(doc["stem"] or doc["prefix"]),
         doc={"id": doc["doc_id"], **{key: doc[key] for key in ("prefix", "stem", "true", "false")}},
@@ -86,7 +86,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": doc["no_fact"] or None,
             "right": doc["factor_acc"],
         },
-        parts=parts,
+        score_counts=parts,
     )
 
 
@@ -96,7 +96,7 @@ BENCHMARK = judged_benchmark(
     steps=(JudgedStep("marking generations", (), "all scores"),),
     questions=load_questions(__package__).values(),
     headline="accuracy",
-    scoring={"counted": counted, "unscored_unit": "generations"},
+    scoring={"count_rows": counted, "unscored_unit": "generations"},
     data=Data(
         model_outputs=("mean_logprob", "factor_acc"),
         settings=("protocol", "window", "spacing", "join", "delimiter", "contradiction"),
@@ -108,14 +108,14 @@ BENCHMARK = judged_benchmark(
         ),
         name="factor",
         sections=sections,
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("true", "false", "unscored", "neither"),
-            margin="share true",
-            facet="Error type",
-            right="Rows without a false generation",
-            compared=lambda name: _POOLED if name == _POOLED.name else None,
-            sums=sums_of,
+            margin_label="share true",
+            facet_label="Error type",
+            right_count_label="Rows without a false generation",
+            find_extra_score=lambda name: _POOLED if name == _POOLED.name else None,
+            pooled_counts=sums_of,
             script=Path(__file__).with_name("page.js"),
         ),
     ),

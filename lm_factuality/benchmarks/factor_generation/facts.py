@@ -25,8 +25,8 @@ from os.path import commonprefix
 from typing import Any, Literal, get_args
 
 from judges.judge import Judge
-from judges.lexical.words import read
-from judges.typed import Reply, Typed
+from judges.lexical.words import parse_text
+from judges.typed import ParsedReply, Reply
 from judges.verify import SUPPORTED, Pair, Verification, verify
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.rows import Row
@@ -73,7 +73,7 @@ class MinimalFact:
     false_edit: str = ""
 
 
-def find_edit(true: str, false: str) -> MinimalFact:
+def find_first_difference(true: str, false: str) -> MinimalFact:
     """Find the first difference between two completions, by their words.
 
     Punctuation and white space are none, such as the spacing that gives Expert-FACTOR's answers
@@ -114,7 +114,7 @@ def find_edit(true: str, false: str) -> MinimalFact:
     )
 
 
-def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact:
+def find_minimal_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> MinimalFact:
     """Find the minimal fact of a row.
 
     Args:
@@ -127,7 +127,7 @@ def find_fact(row: Row, choice: str = FIRST, join: Join = AUTHORS_JOIN) -> Minim
         if index == row.gold or choice not in (FIRST, row.error_types[index]):
             continue
         try:
-            edit = find_edit(row.choices[row.gold], false)
+            edit = find_first_difference(row.choices[row.gold], false)
         except ValueError as error:
             problem = problem or str(error)
             continue
@@ -151,7 +151,7 @@ def _common_mark(gap: str, false_gap: str) -> str:
     return mark if mark == false_mark and mark != gap else ""
 
 
-def complete(stem: str, generation: str) -> str | None:
+def complete_sentence(stem: str, generation: str) -> str | None:
     """``stem``, which may be empty, and what was generated after it up to the end of the sentence
     or line; None if no word was, or nothing but a thought without an end.
     Tokenizers of the SentencePiece kind lose the space before a generation, so a letter or digit
@@ -172,7 +172,7 @@ def complete(stem: str, generation: str) -> str | None:
     return (stem[: len(stem) - len(last)] + taken).lstrip()
 
 
-def end_of(prefix: str) -> str:
+def end_of_prefix(prefix: str) -> str:
     """Return the end of a prefix that a judge sees, from a whole word on."""
     prefix = prefix.strip()
     if len(prefix) <= _CONTEXT:
@@ -205,7 +205,7 @@ class Mark:
     reason: str | None = None
 
 
-def vote(replies: Sequence[Typed[MarkReply]]) -> Mark:
+def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     """Return the commonest mark of several replies. What could not be read has no vote."""
     counts = Counter(reply.value.mark for reply in replies if reply.value).most_common(2)
     if not counts:
@@ -222,7 +222,7 @@ def support_marks(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[M
         judge: A judge that reads no prompt.
         subjects: Those of the prompt ``factor_generation/mark``.
     """
-    by_words = judge.config.capabilities.by_words
+    by_words = judge.config.capabilities.matches_words
     pairs = [_wordings(subject, by_words) for subject in subjects]
     verifications = iter(verify(judge, list(chain.from_iterable(pairs)), "marking generations"))
     return [
@@ -239,7 +239,7 @@ def _wordings(subject: Mapping[str, Any], by_words: bool) -> list[Pair]:
     if not by_words:
         return [Pair(subject[key], (subject["sentence"],)) for key in ("correct", "incorrect")]
     true, false = subject["true_edit"], subject["false_edit"]
-    stems = [read(wording).stems for wording in (true, false)]
+    stems = [parse_text(wording).stems for wording in (true, false)]
     if not all(stems) or stems[0] == stems[1]:
         return []
     evidence = subject["sentence"][len(subject["stem"]) :].strip()

@@ -11,10 +11,10 @@ from pydantic import StrictFloat, StrictInt
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.factor.scoring import wins
+from lm_factuality.benchmarks.factor.scoring import gold_wins
 from lm_factuality.benchmarks.factor_generation import facts, tally
 from lm_factuality.benchmarks.factor_generation.facts import MARKS, Mark
-from lm_factuality.benchmarks.judged import JudgedMethod, count
+from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import Outcome
@@ -64,13 +64,13 @@ class FactorGeneration(JudgedMethod):
         self._protocol = protocol
 
     name = "factor_generation"
-    kinds = ("verify",)
+    required_kinds = ("verify",)
     prompt_names = (PROMPT,)
-    document: ClassVar[type] = GenerationDocument
-    identity = ("doc_id",)
+    document_model: ClassVar[type] = GenerationDocument
+    identity_keys = ("doc_id",)
     scores = tally.SCORES
 
-    def wrong_responses(self, doc: Doc, responses: Sequence[str]) -> str | None:
+    def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
                 "'doc' has no 'mean_logprob' with a number or null for each choice: is the model"
@@ -88,15 +88,15 @@ class FactorGeneration(JudgedMethod):
             subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
         if reads_prompt(judge.config):
             replies = judge.ask_typed(PROMPT, facts.MarkReply, subjects, "marking generations")
-            marks: Iterator[Mark] = map(facts.vote, replies)
+            marks: Iterator[Mark] = map(facts.majority_mark, replies)
         else:
             marks = iter(facts.support_marks(judge, subjects))
         return [_record(doc, texts, marks) for doc, texts in zip(docs, responses, strict=True)]
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         return _record(doc, responses, repeat(Mark(None, reason)))
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Return how many rows were judged, and generations by their mark.
 
         Beside them stand the reasons why rows have no fact and generations no mark, and why the
@@ -107,8 +107,10 @@ class FactorGeneration(JudgedMethod):
         return {
             "rows": len(docs),
             "generations": dict(zip(MARKS, marks, strict=True)),
-            "without_fact": count(doc["no_fact"] or None for doc in docs),
-            "unscored": count(reason for verdict in verdicts for reason in verdict["reasons"]),
+            "without_fact": count_reasons(doc["no_fact"] or None for doc in docs),
+            "unscored": count_reasons(
+                reason for verdict in verdicts for reason in verdict["reasons"]
+            ),
             "not_defined": tally.why_undefined(sums),
         }
 
@@ -128,22 +130,22 @@ class FactorGeneration(JudgedMethod):
                 raise ValueError(f"found the mark {mark!r} and the reason {reason!r}")
         accuracy = doc["factor_acc"]
         if accuracy is not None:
-            expected = wins(doc["mean_logprob"], doc["gold"], self._protocol)
+            expected = gold_wins(doc["mean_logprob"], doc["gold"], self._protocol)
             if accuracy != expected:
                 raise ValueError("its factor_acc does not follow from mean_logprob")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         texts = [] if doc["no_fact"] else responses
         marks = map(Mark, verdict["marks"], verdict["reasons"])
         # Of generations with a word, the judge's marks are believed.
         judged = (mark for mark, text in zip(marks, _sentences(doc, texts), strict=True) if text)
         return _record(doc, texts, judged)
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         context = (
             ("Right version", doc["true"]),
             ("Wrong version", doc["false"]),
-            ("Text before", facts.end_of(doc["prefix"])),
+            ("Text before", facts.end_of_prefix(doc["prefix"])),
         )
         items = []
         for place, (text, mark) in enumerate(
@@ -153,7 +155,7 @@ class FactorGeneration(JudgedMethod):
                 items.append(Item(f"mark:{place}", "mark", text, context, mark))
         return items
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         remaining = iter(answers)
         marks = [next(remaining) if text else None for text in verdict["sentences"]]
         reasons = [
@@ -175,7 +177,7 @@ def mark_subject(doc: Doc, sentence: str) -> JsonObject:
     """What the prompt is about; true and false are words of Jinja."""
     return {
         "kind": _KIND,
-        "context": facts.end_of(doc["prefix"]),
+        "context": facts.end_of_prefix(doc["prefix"]),
         "sentence": sentence,
         "correct": doc["true"],
         "incorrect": doc["false"],
@@ -186,7 +188,7 @@ def mark_subject(doc: Doc, sentence: str) -> JsonObject:
 
 
 def _sentences(doc: Doc, responses: Sequence[str]) -> list[str | None]:
-    return [facts.complete(doc["stem"], text) for text in responses]
+    return [facts.complete_sentence(doc["stem"], text) for text in responses]
 
 
 def _record(doc: Doc, responses: Sequence[str], sentence_marks: Iterator[Mark]) -> Verdict:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lm_factuality.benchmarks.declaration import SHARE, Score, bounds_of
+from lm_factuality.benchmarks.declaration import SHARE, Score, worst_and_best_of
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, NEUTRAL, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
 from lm_factuality.scores.statistics import (
@@ -207,7 +207,7 @@ def _mark_scores() -> Iterator[Score]:
                 partial(rows_behind, subset=subset, name=name),
             )
             if subset != WEIGHTED:
-                yield Score(f"{name}_{subset}", aggregation, SHARE, higher=higher)
+                yield Score(f"{name}_{subset}", aggregation, SHARE, higher_is_better=higher)
                 continue
             note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
             yield Score(name, aggregation, SHARE, label, higher, note=note)
@@ -218,10 +218,10 @@ SCORES = (
     *_MARK_SCORES,
     *(
         Score(name, Aggregation(aggregation_of(partial(bound, mark=mark)).value))
-        for name, mark in bounds_of(ACCURACY, FALSE, TRUE).items()
+        for name, mark in worst_and_best_of(ACCURACY, FALSE, TRUE).items()
     ),
     Score("pairs_right", aggregation_of(weight_of, rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
-    Score("unscored", TOTAL, higher=False),
-    Score("without_fact", Aggregation(how_many), higher=False),
+    Score("unscored", TOTAL, higher_is_better=False),
+    Score("without_fact", Aggregation(how_many), higher_is_better=False),
 )

@@ -10,15 +10,15 @@ from typing import Any
 from lm_eval.api.instance import Instance
 
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import tell_seam
+from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import document
+from lm_factuality.benchmarks.factor.rows import row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
     CAUTION,
     FIRST,
-    find_fact,
+    find_minimal_fact,
 )
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION, reads_prompt
 from lm_factuality.benchmarks.factor_generation.tally import ACCURACY, RowTally, add, why_undefined
@@ -86,7 +86,7 @@ class FactorGenerationTask(JudgedTask):
         about = {
             "window": corpus.metadata.window,
             "protocol": corpus.metadata.protocol,
-            **corpus.join.about,
+            **corpus.join.metadata,
             "contradiction": self._choice,
         }
         if not reads_prompt(self._judge_config):
@@ -112,7 +112,7 @@ class FactorGenerationTask(JudgedTask):
 
     def read_documents(self) -> list[JsonObject]:
         loaded = load_corpus(self._corpus, self._data_dir)
-        rows = loaded.usable(self._corpus.task, "rows")
+        rows = loaded.rows_after_warning(self._corpus.task, "rows")
         types = sorted({kind for row in rows for kind in row.error_types if kind})
         if self._choice not in (FIRST, *types):
             known = ", ".join(types) or "the data names none"
@@ -120,15 +120,15 @@ class FactorGenerationTask(JudgedTask):
                 f"{self._corpus.where}: metadata.contradiction: found {self._choice!r}, expected"
                 f" {FIRST} or an error type ({known}){did_you_mean(self._choice, [FIRST, *types])}"
             )
-        tell_seam(self._corpus.task, rows, self._corpus.join)
-        facts = [find_fact(row, self._choice, self._corpus.join) for row in rows]
+        log_first_join(self._corpus.task, rows, self._corpus.join)
+        facts = [find_minimal_fact(row, self._choice, self._corpus.join) for row in rows]
         if all(fact.no_fact for fact in facts):
             raise DataError(
                 f"{self._corpus.task}: no row has a minimal fact, the first because:"
                 f" {facts[0].no_fact}"
             )
         self.config.metadata["data"] = dict(loaded.provenance)
-        return [document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
+        return [row_document(row) | vars(fact) for row, fact in zip(rows, facts, strict=True)]
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
         """Build the requests of a row; nothing is generated without a fact.

@@ -11,19 +11,19 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, relabelling
-from lm_factuality.benchmarks.certifiable import mapping
-from lm_factuality.benchmarks.chosen import Chosen, Entry, Model, figure
+from lm_factuality.benchmarks.asked import Answers, Item, People, load_questions, make_relabel
+from lm_factuality.benchmarks.certifiable import as_mapping
+from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns, score_figure
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Data,
+    KeptRow,
+    KeptRows,
     Page,
-    Recount,
-    Row,
-    Rows,
+    Rescorer,
     Sample,
-    Samples,
+    SampleDisplay,
     Score,
     Scoring,
 )
@@ -31,7 +31,7 @@ from lm_factuality.benchmarks.felm.judging import SETTINGS
 from lm_factuality.benchmarks.felm.metrics import LEVELS, SCORES, judge_document, row_metrics
 from lm_factuality.benchmarks.felm.questions import FelmSettings
 from lm_factuality.benchmarks.felm.rows import FELM, RULES
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.ground.html import render
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
@@ -43,16 +43,16 @@ TABLE4 = load_yaml(__package__, "table4.yaml")  # which says what is in it
 _SHOWN = tuple(score for score in SCORES if score.label)
 
 
-def keep(sample: Sample) -> Row:
+def keep(sample: Sample) -> KeptRow:
     """Keep the response that is judged and what the model wrote about it."""
     keys = ("index", "domain", "labels", "owners", "problem", "mode")
     doc = {key: sample["doc"][key] for key in keys}
     return {"doc": doc, "outputs": texts(sample["filtered_resps"])}
 
 
-def recount(task: TaskResult, rows: Rows) -> Recount:
+def recount(task: TaskResult, rows: KeptRows) -> Rescorer:
     protocol, mode = _setting(task, "protocol"), _setting(task, "mode")
-    return Recount(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
+    return Rescorer(lambda row: row_metrics(row["doc"], row["outputs"], protocol, mode))
 
 
 def segment_items(
@@ -83,7 +83,7 @@ def _change(result: TaskResult, sample: Sample, answers: Answers) -> Mapping[str
     return {"doc": {**sample["doc"], "labels": labels}}
 
 
-def sections(chosen: Chosen) -> Sequence[Markup]:
+def sections(chosen: ReportRuns) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
     values = {
         "table": TABLE4,
@@ -103,7 +103,7 @@ def _method_in_words(task: TaskResult) -> str:
     """Return the method, and whether its claims are clauses or references are lacking."""
     mode = _setting(task, "mode")
     words = f"{TABLE4['modes'].get(mode, mode)}, {_setting(task, 'unit')}s"
-    if mapping(task.metadata.get("claims_from")).get(RULES):
+    if as_mapping(task.metadata.get("claims_from")).get(RULES):
         words += " (clauses cut by rules)"
     lacking = int(task.metrics.get("without_references") or 0)
     return f"{words} ({lacking} rows without references)" if lacking else words
@@ -114,12 +114,12 @@ def _blocks(entries: Sequence[Entry]) -> list[JsonObject]:
 
     Returns:
         For each the ``model``, the ``data``, and ``rows`` with a ``domain``, a ``level`` and
-        ``cells``, one for each method. Rows of domains that the data lacks are left out.
+        ``cells``, one for each method. KeptRows of domains that the data lacks are left out.
     """
     runs: dict[tuple[str, Model], dict[tuple[str, str], Entry]] = {}
     for entry in entries:
         result = entry.result
-        data = mapping(result.metadata.get("data")).get("file") or result.task
+        data = as_mapping(result.metadata.get("data")).get("file") or result.task
         method = _setting(result, "mode"), _setting(result, "unit")
         runs.setdefault((str(data), entry.model), {})[method] = entry
     blocks = []
@@ -139,7 +139,7 @@ def _cell(entry: Entry, domain: str, level: str) -> JsonObject | None:
     figures = {}
     for name in TABLE4["scores"]:
         suffix = "" if domain == "all" else f"_{domain}"
-        figures[name] = figure(entry.result, f"{level}_{name}{suffix}")
+        figures[name] = score_figure(entry.result, f"{level}_{name}{suffix}")
     return figures if figures["f1"] else None
 
 
@@ -177,7 +177,7 @@ def segments_row(
     """
     doc = sample["doc"]
     row = SampleRow(
-        key=key_of(sample, doc["prompt"], *doc.get("segments", ())),
+        key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
         outcome="unscored",
@@ -191,7 +191,7 @@ def segments_row(
         row,
         outcome="wrong" if any(wrong) else "right",
         margin=-sum(wrong) / max(1, len(wrong)),
-        parts={
+        score_counts={
             score.name: tuple(map(float, sample[score.name])) for score in scores if score.label
         },
     )
@@ -203,8 +203,8 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("segment_f1",),
         scores=SCORES,
-        keep=keep,
-        recount=recount,
+        keep_row=keep,
+        make_rescorer=recount,
     ),
     data=Data(
         sources=(FELM,),
@@ -213,12 +213,12 @@ BENCHMARK = Benchmark(
     page=Page(
         lead="Can the model find the factual errors in somebody else's answer?",
         sections=sections,
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("all segments right", "some wrong", "unscored", "other"),
-            margin="share judged wrongly",
-            facet="Domain",
-            right="Responses judged rightly throughout",
+            margin_label="share judged wrongly",
+            facet_label="Domain",
+            right_count_label="Responses judged rightly throughout",
             script=Path(__file__).with_name("page.js"),
         ),
     ),
@@ -229,6 +229,6 @@ BENCHMARK = Benchmark(
     people=People(
         tuple(load_questions(__package__).values()),
         _items,
-        relabelling(_items, _change, recount, keep),
+        make_relabel(_items, _change, recount, keep),
     ),
 )

@@ -13,7 +13,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
-from lm_factuality.benchmarks.certifiable import Certifiable, Wanted
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -43,7 +43,7 @@ from lm_factuality.benchmarks.felm.rows import (
 )
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
 from lm_factuality.ground.console import interval, shown
-from lm_factuality.ground.errors import BackendDown
+from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
@@ -100,7 +100,7 @@ _CALIBRATED = (
 class FelmTrial:
     """All rows of FELM, asked about by ``unit`` and ``mode``; the ``Trial`` of a setting."""
 
-    def __init__(self, unit: Unit, mode: Mode, wanted: Wanted) -> None:
+    def __init__(self, unit: Unit, mode: Mode, wanted: CertifyOptions) -> None:
         """Read the rows and their claims.
 
         Raises:
@@ -146,7 +146,7 @@ class FelmTrial:
         responses = self.ask(judge)
         scored = [response for response in responses if response.flagged is not None]
         if not scored:
-            raise BackendDown(
+            raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {len(responses)} responses, the first:"
                 f" {responses[0].reason}; there is nothing to certify"
             )
@@ -197,17 +197,17 @@ class FelmTrial:
         return ("judge, level", *names, "#95% interval of F1"), rows, notes
 
 
-def _setting(unit: Unit, mode: Mode) -> Certifiable:
+def _setting(unit: Unit, mode: Mode) -> CertifiableSetting:
     name = f"{unit}_{mode}"
     needs_evidence = {"segment_doc": True, "segment_cot": False}.get(name)
-    return Certifiable(
+    return CertifiableSetting(
         name,
         "finding errors",
         ("segment", "f1"),
         "F1 of segments with errors",
         FELM.blob,
         partial(FelmTrial, unit, mode),
-        takes=("sample", "claims") if unit == "claim" else ("sample",),
+        accepted_options=("sample", "claims") if unit == "claim" else ("sample",),
         is_default=lambda config: config.capabilities.needs_evidence is needs_evidence,
     )
 

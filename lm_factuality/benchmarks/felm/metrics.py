@@ -16,7 +16,7 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     RECALL,
     Score,
-    bounds_of,
+    worst_and_best_of,
 )
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, judge_response
@@ -146,7 +146,7 @@ def row_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -> Jso
             part = counts if suffix in suffixes else [0] * len(COUNTS)
             metrics |= {f"{level}_{measure}{suffix}": part for measure in MEASURES}
         ends = (count_response(response, level, is_right) for is_right in (False, True))
-        metrics |= bounds_of(f"{level}_f1", *ends)
+        metrics |= worst_and_best_of(f"{level}_f1", *ends)
     return metrics
 
 
@@ -175,10 +175,10 @@ def _scores() -> Iterator[Score]:
             for score, measure in MEASURES.items():
                 if suffix or score not in shown:
                     yield Score(f"{level}_{score}{suffix}", aggregations[score], measure)
-        yield Score(f"unscored{suffix}", Aggregation(how_many), higher=False)
+        yield Score(f"unscored{suffix}", Aggregation(how_many), higher_is_better=False)
     for level in LEVELS:
-        yield from Score(f"{level}_f1", aggregations["f1"]).bounds()
-    yield Score("without_references", TOTAL, higher=False)
+        yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
+    yield Score("without_references", TOTAL, higher_is_better=False)
 
 
 SCORES = tuple(_scores())

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from lm_factuality.benchmarks.biographies.generations import nearest
+from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.felm.rows import (
     MODES_WITH_REFERENCES,
     PUBLISHED,
@@ -203,7 +203,7 @@ def choose(documents: Sequence[str], query: str, tokenizer: str = WORDS) -> list
     """
     chosen: list[str] = []
     for document in documents:
-        chosen += nearest(tuple(chunk(document, tokenizer)), query, 1)
+        chosen += nearest_passages(tuple(chunk(document, tokenizer)), query, 1)
     return chosen
 
 

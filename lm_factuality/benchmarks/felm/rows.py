@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictBool
 
-from judges.typed import Reply, Typed, misnumbered
+from judges.typed import ParsedReply, Reply, numbering_problem
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import read_lines, to_model
@@ -177,11 +177,11 @@ def check_claims(reply: ClaimsReply, subject: Mapping[str, Any]) -> str:
     """
     numbers = [segment.segment for segment in reply.segments]
     has_claims = any(segment.claims for segment in reply.segments)
-    problem = misnumbered(numbers, len(subject["units"]), "segment")
+    problem = numbering_problem(numbers, len(subject["units"]), "segment")
     return problem or ("" if has_claims else "no claims")
 
 
-def to_claims(row: FelmRow, reply: Typed[ClaimsReply], source: str) -> RowClaims:
+def to_claims(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str) -> RowClaims:
     """Return the claims of a judge's reply, in the order of segments, or the problem."""
     if reply.value is None:
         return RowClaims(row.index, (), source, reply.problem)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Data, Page, Sample, Samples
+from lm_factuality.benchmarks.declaration import Data, Page, Sample, SampleDisplay
 from lm_factuality.benchmarks.felm.benchmark import segments_row
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, SCORES
@@ -46,12 +46,12 @@ BENCHMARK = judged_benchmark(
     page=Page(
         lead="How many segments of the model's own answers to FELM's prompts have errors?",
         name="felm",
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("no error", "has errors", "unscored", "no answer"),
-            margin="share of errors",
-            facet="Domain",
-            right="Responses without an error",
+            margin_label="share of errors",
+            facet_label="Domain",
+            right_count_label="Responses without an error",
             script=Path(__file__).with_name("page.js"),
         ),
     ),

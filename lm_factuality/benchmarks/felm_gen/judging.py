@@ -15,9 +15,9 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from judges.judge import Judge
-from judges.typed import Typed
+from judges.typed import ParsedReply
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, bounds_of
+from lm_factuality.benchmarks.declaration import ERROR_RATE, Score, worst_and_best_of
 from lm_factuality.benchmarks.felm.benchmark import FACTUAL, segment_items
 from lm_factuality.benchmarks.felm.metrics import LEVELS
 from lm_factuality.benchmarks.felm.rows import DOMAINS, WITHOUT_REFERENCES
@@ -41,7 +41,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     read_marks,
     to_answer,
 )
-from lm_factuality.benchmarks.judged import JudgedMethod, count
+from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
 from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
@@ -64,12 +64,12 @@ def _scores() -> Iterator[Score]:
     yield from rates
     for score in rates:
         for domain in DOMAINS:
-            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher=False)
-        yield from score.bounds()
+            yield Score(f"{score.name}_{domain}", rate, ERROR_RATE, higher_is_better=False)
+        yield from score.worst_and_best()
     for kind in ERROR_KINDS:
-        yield Score(f"errors_{kind}", TOTAL, higher=False)
+        yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher=False)
+        yield Score(name, Aggregation(how_many), higher_is_better=False)
 
 
 SCORES = tuple(_scores())
@@ -93,10 +93,10 @@ class FelmGen(JudgedMethod):
     """
 
     name = "felm_gen"
-    kinds = ("marks",)
+    required_kinds = ("marks",)
     prompt_names = (CUT_PROMPT, MARK_PROMPT)
-    document: ClassVar[type] = PromptDocument
-    identity = ("index", "domain")
+    document_model: ClassVar[type] = PromptDocument
+    identity_keys = ("index", "domain")
     scores = SCORES
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
@@ -128,19 +128,21 @@ class FelmGen(JudgedMethod):
             records[place] |= _marked(records[place], replies)
         return list(records)
 
-    def unscored(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
+    def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         record = _begin(doc, responses[0])
         return {**record, "unscored": record["unscored"] or reason}
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         errors = chain.from_iterable(verdict["errors"] or () for verdict in verdicts)
         return {
-            **super().counts(docs, verdicts),
-            "unscored": count(row["unscored"] for row in verdicts if row["no_answer"] is None),
-            "no_answer": count(row["no_answer"] for row in verdicts),
-            "wrong_segments": count(errors),
-            "cut_by": count(verdict["cut_by"] for verdict in verdicts),
-            "cuts_refused": count(verdict["cut_refused"] for verdict in verdicts),
+            **super().summary_counts(docs, verdicts),
+            "unscored": count_reasons(
+                row["unscored"] for row in verdicts if row["no_answer"] is None
+            ),
+            "no_answer": count_reasons(row["no_answer"] for row in verdicts),
+            "wrong_segments": count_reasons(errors),
+            "cut_by": count_reasons(verdict["cut_by"] for verdict in verdicts),
+            "cuts_refused": count_reasons(verdict["cut_refused"] for verdict in verdicts),
         }
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -169,7 +171,7 @@ class FelmGen(JudgedMethod):
             metrics[name] = scored
             metrics[f"{name}_{verdict['domain']}"] = scored
             ends = ([units, units], [0, units]) if is_unscored else (counts, counts)
-            metrics |= bounds_of(name, *ends)
+            metrics |= worst_and_best_of(name, *ends)
         return metrics
 
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
@@ -179,7 +181,7 @@ class FelmGen(JudgedMethod):
         if (errors is None) != isinstance(verdict["unscored"], str):
             raise ValueError("it has errors and a reason why it has none, or neither")
 
-    def rebuilt(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
+    def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Return the record with what follows from the response alone: whether it is an answer.
 
         The judge is believed. Who doubts it runs the task again.
@@ -187,12 +189,12 @@ class FelmGen(JudgedMethod):
         record = _begin(doc, responses[0])
         return {**verdict, "no_answer": None} if record["unscored"] is None else record
 
-    def items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
+    def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         marks = verdict["errors"] and [error or FACTUAL for error in verdict["errors"]]
         references = doc.get("reference_texts") or ()
         return segment_items(doc["prompt"], verdict["segments"], marks, references)
 
-    def relabelled(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
+    def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
         only_kind = "reasoning" if doc["domain"] in WITHOUT_REFERENCES else ""
         errors = [None if answer == FACTUAL else only_kind or answer for answer in answers]
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
@@ -229,7 +231,7 @@ def _is_cut_by_judge(doc: Doc, answer: str) -> bool:
     return doc["domain"] in BY_JUDGE and len(pieces_of(answer)) > 1
 
 
-def _marked(record: Verdict, replies: Sequence[Typed[MarksReply]]) -> JsonObject:
+def _marked(record: Verdict, replies: Sequence[ParsedReply[MarksReply]]) -> JsonObject:
     """Return what the judge's replies make of a record."""
     marks = read_marks(replies, len(record["segments"]), record["domain"])
     is_read = not isinstance(marks, str)

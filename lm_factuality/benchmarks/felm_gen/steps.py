@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from judges.typed import Reply, Typed, misnumbered
+from judges.typed import ParsedReply, Reply, numbering_problem
 from lm_factuality.benchmarks.felm.questions import choose, segment_text
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import vote
@@ -107,12 +107,12 @@ def cut_subject(response: str) -> JsonObject:
 def check_cut(reply: CutReply, subject: Mapping[str, Any]) -> str:
     """A :data:`judges.typed.Check`: every piece is there once, in order."""
     numbers = [number for segment in reply.segments for number in segment]
-    return misnumbered(numbers, len(subject["pieces"]), "piece") or (
+    return numbering_problem(numbers, len(subject["pieces"]), "piece") or (
         "" if numbers == sorted(numbers) else "pieces out of order"
     )
 
 
-def cut(response: str, domain: str, reply: Typed[CutReply]) -> Cut:
+def cut(response: str, domain: str, reply: ParsedReply[CutReply]) -> Cut:
     """Cut a response as a judge's reply says, each segment the response's own text.
 
     Where the reply cannot be used, rules cut.
@@ -166,11 +166,11 @@ def mark_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObject:
 def check_marks(reply: MarksReply, subject: Mapping[str, Any]) -> str:
     """Say what is wrong with a reply, whose numbers have to be those of segments, none twice."""
     numbers = [segment.number for segment in reply.wrong]
-    return misnumbered(numbers, len(subject["units"]), "segment", is_whole=False)
+    return numbering_problem(numbers, len(subject["units"]), "segment", is_whole=False)
 
 
 def read_marks(
-    replies: Sequence[Typed[MarksReply]], num_segments: int, domain: str
+    replies: Sequence[ParsedReply[MarksReply]], num_segments: int, domain: str
 ) -> tuple[str | None, ...] | str:
     """Return the majority of what replies say, as ``felm.verdicts.vote`` has it.
 

@@ -10,31 +10,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lm_factuality.benchmarks.biographies.benchmark import shown_of
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, nearest
+from lm_factuality.benchmarks.biographies.benchmark import report_detail
+from lm_factuality.benchmarks.biographies.generations import (
+    DOCUMENTS,
+    MAX_PASSAGES,
+    nearest_passages,
+)
 from lm_factuality.benchmarks.biographies.matrix import FactPair
 from lm_factuality.benchmarks.biographies.method import AmbigBio
-from lm_factuality.benchmarks.biographies.people import OPTIONAL, questions
+from lm_factuality.benchmarks.biographies.people import OPTIONAL_QUESTION, people_questions
 from lm_factuality.benchmarks.biographies.types import (
-    ALONE,
+    SINGLE_SUBJECT,
     GeneratedText,
     JudgedBiography,
     Judgement,
-    from_record,
-    to_record,
+    biography_from_record,
+    biography_to_record,
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Data,
     Page,
     Sample,
-    Samples,
-    answered,
+    SampleDisplay,
+    count_answered_rows,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import SCORES, FactTally, row_metrics, unscored
 from lm_factuality.benchmarks.longform.rows import INDEX, SOURCES, K, LongFormMetadata
-from lm_factuality.benchmarks.rows import SampleRow, key_of, mean_parts, snippet
+from lm_factuality.benchmarks.rows import SampleRow, mean_counts_of_scores, row_key, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import TaskResult
@@ -60,7 +64,7 @@ class LongForm(AmbigBio):
     index: Index | None = None
     """Finds the passages of a fact where documents have none."""
 
-    passages: int = EVIDENCE
+    passages: int = MAX_PASSAGES
     """How many passages a judge sees of a fact."""
 
     kind: str = ""
@@ -74,7 +78,7 @@ class LongForm(AmbigBio):
     noun: ClassVar[str] = "entity"
 
     @property
-    def about(self) -> JsonObject:
+    def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, as a task's metadata have them."""
         return {
             "knowledge": self.knowledge,
@@ -86,30 +90,30 @@ class LongForm(AmbigBio):
             "entity_kind": self.kind or "entity",
         }
 
-    def check(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
+    def document_problem(self, doc: Mapping[str, Any], responses: Sequence[str]) -> str | None:
         lacks_index = doc.get("evidence") == INDEX and self.index is None
-        return super().check(doc, responses) or (_NO_INDEX if lacks_index else None)
+        return super().document_problem(doc, responses) or (_NO_INDEX if lacks_index else None)
 
-    def prompt_facts(self, text: GeneratedText) -> JsonObject:
+    def prompt_variables(self, text: GeneratedText) -> JsonObject:
         return {
             "question": text.question,
             **({"entity_kind": self.kind} if self.kind else {}),
         }
 
-    def begin(self, text: GeneratedText) -> JudgedBiography:
-        begun = super().begin(replace(text, output=prose(text.output)))
-        return begun if self.kind else replace(begun, entities=ALONE)
+    def prepare(self, text: GeneratedText) -> JudgedBiography:
+        begun = super().prepare(replace(text, output=prose(text.output)))
+        return begun if self.kind else replace(begun, entities=SINGLE_SUBJECT)
 
-    def pairs(self, judged: JudgedBiography) -> list[FactPair]:
+    def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return what to verify of a response.
 
         The passages are those nearest to a fact and to what the response is about, so that "It was
         founded in 1780" finds its page.
         """
         response = judged.generation
-        about = self.prompt_facts(response)
+        about = self.prompt_variables(response)
         if self.kind:
-            return [replace(pair, about=about) for pair in super().pairs(judged)]
+            return [replace(pair, prompt_variables=about) for pair in super().fact_pairs(judged)]
         sentences = {fact.text: fact.sentence for fact in reversed(judged.facts)}
         queries = [f"{response.name or response.question} {fact}" for fact in sentences]
         if self.index is not None:
@@ -118,7 +122,9 @@ class LongForm(AmbigBio):
                 for hits in self.index.retrieve(queries, self.passages)
             ]
         else:
-            passages = [nearest(_known(response), query, self.passages) for query in queries]
+            passages = [
+                nearest_passages(_known(response), query, self.passages) for query in queries
+            ]
         pairs = []
         for (fact, sentence), evidence in zip(sentences.items(), passages, strict=True):
             unasked = None if evidence else Judgement("unscored", None, "no evidence")
@@ -127,22 +133,26 @@ class LongForm(AmbigBio):
         return pairs
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        return row_metrics(from_record(verdict), self.kind, self.k)
+        return row_metrics(biography_from_record(verdict), self.kind, self.k)
 
-    def counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
-        judged = [from_record(verdict) for verdict in verdicts]
+    def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
+        judged = [biography_from_record(verdict) for verdict in verdicts]
         facts: Counter[str] = Counter()
         for response in judged:
             facts.update(vars(FactTally.of(response)))
         return {
-            **JudgedMethod.counts(self, docs, verdicts),
+            **JudgedMethod.summary_counts(self, docs, verdicts),
             "k": list(self.k),
             "abstained": sum(response.abstained for response in judged),
             "facts": dict(facts),
         }
 
-    def record(self, judged: JudgedBiography) -> Verdict:
-        return {"index": judged.generation.index, "unscored": unscored(judged), **to_record(judged)}
+    def make_record(self, judged: JudgedBiography) -> Verdict:
+        return {
+            "index": judged.generation.index,
+            "unscored": unscored(judged),
+            **biography_to_record(judged),
+        }
 
 
 def generation(metadata: Mapping[str, Any]) -> LongForm:
@@ -191,7 +201,7 @@ def prose(response: str) -> str:
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Return a response with its judged facts, and why the judge says so of each."""
     doc, record, f1 = sample["doc"], verdict_of(sample), sample.get("f1_at_k")
-    judged = from_record(record)
+    judged = biography_from_record(record)
     outcome = "wrong" if FactTally.of(judged).not_supported else "right"
     if judged.abstained:
         outcome = "none"
@@ -199,15 +209,15 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         outcome = "unscored"
     reasons = [next((cell.reason for cell in cells if cell.reason), "") for cells in judged.matrix]
     return SampleRow(
-        key=key_of(sample, doc["index"], doc["question"]),
+        key=row_key(sample, doc["index"], doc["question"]),
         cluster=str(doc["index"]),
         title=snippet(doc["question"]),
         doc={"id": doc["index"], "question": doc["question"], "passages": doc["passages"]},
         outcome=outcome,
         margin=f1,
         facets=[doc["topic"]] if doc["topic"] else [],
-        detail=shown_of(judged, record["unscored"]) | {"reasons": reasons},
-        parts=mean_parts(sample, SCORES),
+        detail=report_detail(judged, record["unscored"]) | {"reasons": reasons},
+        score_counts=mean_counts_of_scores(sample, SCORES),
     )
 
 
@@ -218,24 +228,24 @@ BENCHMARK = judged_benchmark(
         JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
         JudgedStep("verification", (), "all scores"),
     ),
-    questions=questions(LongForm.noun),
+    questions=people_questions(LongForm.noun),
     headline="f1_at_k",
-    scoring={"counted": answered},
-    optional=OPTIONAL,
-    unchanged=("respond_ratio",),
+    scoring={"count_rows": count_answered_rows},
+    optional=OPTIONAL_QUESTION,
+    unaffected_scores=("respond_ratio",),
     title="Long-form factuality",
     data=Data(
         sources=SOURCES,
-        settings=tuple(LongForm().about),
+        settings=tuple(LongForm().recorded_settings),
     ),
     page=Page(
         lead="How much of a long answer is supported by what is known, and how much does it say?",
-        samples=Samples(
+        samples=SampleDisplay(
             sample_row,
             ("all supported", "unsupported facts", "unscored", "declined"),
-            margin="F1@K",
-            facet="Topic",
-            right="Responses without an unsupported fact",
+            margin_label="F1@K",
+            facet_label="Topic",
+            right_count_label="Responses without an unsupported fact",
             script=Path(__file__).with_name("page.js"),
         ),
     ),

@@ -15,12 +15,12 @@ from lm_factuality.benchmarks.biographies import scores as biographies
 from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
     D_FACTSCORE,
+    clustered_outcomes,
     length_penalty,
-    metrics_of,
-    of_any,
-    score,
-    to_outcomes,
-    why_unscored,
+    metrics_from_scores,
+    outcome_by_any_page,
+    score_biography,
+    unscored_reason,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, Score
@@ -45,7 +45,7 @@ class FactTally:
     def of(cls, judged: JudgedBiography) -> "FactTally":
         outcomes: dict[str, str] = {}
         for fact, cells in zip(judged.facts, judged.matrix, strict=True):
-            outcomes[" ".join(fact.text.casefold().split())] = of_any(cells)
+            outcomes[" ".join(fact.text.casefold().split())] = outcome_by_any_page(cells)
         return cls(**Counter(outcomes.values()))
 
     @property
@@ -76,7 +76,7 @@ class FactTally:
 def unscored(judged: JudgedBiography) -> str | None:
     """Say why a response has not all scores. One that states nothing has them, and None."""
     says_nothing = judged.abstained or judged.problem in (NO_FACTS, NO_SENTENCES)
-    return None if says_nothing else why_unscored(judged, score(judged))
+    return None if says_nothing else unscored_reason(judged, score_biography(judged))
 
 
 def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonObject:
@@ -93,7 +93,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonOb
     metrics = tally.scores(k) | {f"f1_at_{other_k}": tally.f1_at(other_k) for other_k in further}
     metrics["facts_per_response"] = None if judged.abstained else float(tally.facts)
     bounded = list(_BOUNDED)
-    of_entities = metrics_of(score(judged))
+    of_entities = metrics_from_scores(score_biography(judged))
     if kind:
         bounded.append("d_factscore")
         metrics |= {name: of_entities.get(name) for name in _OF_ENTITIES}
@@ -109,7 +109,7 @@ def row_metrics(judged: JudgedBiography, kind: str, ks: Sequence[int]) -> JsonOb
         for name in bounded:
             metrics[f"{name}_{end}"] = float(end == "best") if is_lost else scores[name]
     metrics["respond_ratio"] = None if reason == UNFINISHED else float(not judged.abstained)
-    return {**to_outcomes(metrics, judged.generation.index), "unscored": reason}
+    return {**clustered_outcomes(metrics, judged.generation.index), "unscored": reason}
 
 
 _F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
@@ -134,10 +134,10 @@ SCORES = (
     ),
     _SHARED["respond_ratio"],
     _SHARED["factscore_penalised"],
-    *_F1.bounds(),
-    *_PRECISION.bounds(),
-    *_FACTSCORE.bounds(),
-    *D_FACTSCORE.bounds(),
+    *_F1.worst_and_best(),
+    *_PRECISION.worst_and_best(),
+    *_FACTSCORE.worst_and_best(),
+    *D_FACTSCORE.worst_and_best(),
     Score("f1_at_*", MEAN, F1),
     _SHARED["unscored"],
 )

@@ -11,11 +11,15 @@ from jinja2 import TemplateError
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from lm_factuality.benchmarks import find_source
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, EVIDENCE, to_doc
+from lm_factuality.benchmarks.biographies.generations import (
+    DOCUMENTS,
+    MAX_PASSAGES,
+    generation_to_doc,
+)
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml
-from lm_factuality.benchmarks.factor.load import column_names, find_table, require_column
-from lm_factuality.benchmarks.factor.rows import cell_text, renderer
+from lm_factuality.benchmarks.factor.load import column_names, load_table, require_column
+from lm_factuality.benchmarks.factor.rows import cell_text, compile_cell_template
 from lm_factuality.ground.errors import refuse
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.packages import load_yaml
@@ -59,7 +63,7 @@ class LongFormMetadata(TableMetadata):
     ] = None
     knowledge: str | None = None
 
-    passages: _Count = EVIDENCE
+    passages: _Count = MAX_PASSAGES
     """How many a judge sees of a fact."""
 
     k: Annotated[
@@ -191,12 +195,12 @@ def read_rows(
         topics = metadata.topics or _BLOBS[metadata.longfact]
         table, about = _longfact(metadata.longfact, topics, data_dir)
     else:
-        table, about = find_table(task)
+        table, about = load_table(task)
     refuse(table.problems)
     for part, name in metadata.columns:
         if name and (part != "prompt" or task.template == name):
             require_column(task.where, f"metadata.columns.{part}", name, table)
-    render = renderer(task.where, "doc_to_text", task.template, column_names(table))
+    render = compile_cell_template(task.where, "doc_to_text", task.template, column_names(table))
     docs: list[JsonObject] = []
     problems = []
     for number, row in enumerate(table.records):
@@ -238,7 +242,7 @@ def _document(
     index = cell_text(values.get(columns.id or "")) or number
     passages = tuple(RetrievedPassage(*page) for page in pages)
     return {
-        **to_doc(GeneratedText(index, question, name, "", passages)),
+        **generation_to_doc(GeneratedText(index, question, name, "", passages)),
         "text": text,
         "topic": cell_text(values.get("topic")) or "",
         "evidence": INDEX if isinstance(known, Index) and not kind else DOCUMENTS,

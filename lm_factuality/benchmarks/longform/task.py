@@ -38,7 +38,7 @@ class LongFormTask(JudgedTask):
         knowledge = str(task.knowledge) if task.knowledge else None
         long_form = generation({**task.metadata.model_dump(), "knowledge": knowledge})
         about = {
-            **long_form.about,
+            **long_form.recorded_settings,
             "knowledge_identity": self._known.identity if self._known else None,
         }
         return long_form, TaskSettings({"doc_to_text": "text", "doc_to_target": "index"}, about)

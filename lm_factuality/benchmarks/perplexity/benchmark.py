@@ -4,21 +4,21 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lm_factuality.benchmarks.audit import requests_of
+from lm_factuality.benchmarks.audit import request_arguments
 from lm_factuality.benchmarks.declaration import (
     Benchmark,
     Checks,
     Comparing,
     Data,
+    KeptRow,
     Page,
-    Recount,
-    Row,
+    Rescorer,
     Sample,
-    Samples,
+    SampleDisplay,
     Scoring,
     load_scores,
 )
-from lm_factuality.benchmarks.rows import SampleRow, key_of, snippet
+from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import results_in
@@ -98,12 +98,12 @@ SCORES = load_scores(__package__, geometric_mean=Aggregation(geometric_mean, geo
 class PerplexityAudit:
     """The model was asked for the log-probability of each document's text."""
 
-    def wrong_request(self, sample: Sample) -> str | None:
-        is_asked = [each[0] for each in requests_of(sample)] == [sample["doc"]["text"]]
+    def request_problem(self, sample: Sample) -> str | None:
+        is_asked = [each[0] for each in request_arguments(sample)] == [sample["doc"]["text"]]
         return None if is_asked else "the model was asked another text"
 
 
-def keep(sample: Sample) -> Row:
+def keep(sample: Sample) -> KeptRow:
     """The document and its log-probability. Raises ValueError: the responses are not as the task
     writes them."""
     (scored,) = results_in(sample, ScoredText)
@@ -123,7 +123,7 @@ _DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_
 def row(result: TaskResult, sample: Sample) -> SampleRow:
     doc, logprob, bits = sample["doc"], sample.get("logprob"), sample.get("bits_per_byte")
     return SampleRow(
-        key_of(sample, doc["text"]),
+        row_key(sample, doc["text"]),
         str(doc["doc_id"]),
         snippet(doc["text"]),
         {"id": doc["doc_id"], "text": doc["text"]},
@@ -137,7 +137,7 @@ def row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
-SAMPLES = Samples(
+SAMPLES = SampleDisplay(
     row,
     ("right", "wrong", "unscored", "scored"),
     "bits per byte",
@@ -151,8 +151,10 @@ BENCHMARK = Benchmark(
     scoring=Scoring(
         headlines=("perplexity", "byte_perplexity"),
         scores=SCORES,
-        keep=keep,
-        recount=lambda task, rows: Recount(lambda row: row_metrics(row["doc"], row["scored"])),
+        keep_row=keep,
+        make_rescorer=lambda task, rows: Rescorer(
+            lambda row: row_metrics(row["doc"], row["scored"])
+        ),
         unit="documents",
     ),
     data=Data(
@@ -165,7 +167,7 @@ BENCHMARK = Benchmark(
     ),
     comparing=Comparing(
         notes=notes,
-        shown_beside="factor",
+        shown_with_kind="factor",
     ),
     checks=Checks(
         audit=lambda expected: PerplexityAudit(),

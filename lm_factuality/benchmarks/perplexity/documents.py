@@ -19,28 +19,28 @@ from pydantic import BeforeValidator, Field, model_validator
 from lm_factuality.benchmarks.factor.corpus import (
     PAPER_WINDOW,
     FactorColumns,
-    Joined,
+    JoinMetadata,
     TableYaml,
     Window,
-    null_as_text,
+    read_null,
     read_yaml,
 )
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
 from lm_factuality.benchmarks.factor.load import (
-    Loaded,
+    LoadedData,
     column_names,
     document_ids,
-    find_table,
+    load_table,
     require_column,
     rows_from_columns,
 )
 from lm_factuality.benchmarks.factor.rows import (
-    HALF_A_PAIR,
-    NO_TEXT,
-    SURROGATE,
+    LONE_SURROGATE,
+    NOT_TEXT,
+    SURROGATE_PATTERN,
     Row,
     cell_text,
-    encodable,
+    replace_surrogates,
 )
 from lm_factuality.ground.tables import FORMATS, Table
 
@@ -54,7 +54,7 @@ class TextColumns(FactorColumns):
     text: str = "text"
 
 
-class PerplexityMetadata(Joined):
+class PerplexityMetadata(JoinMetadata):
     """The settings of a perplexity task."""
 
     documents_of: str | None = None
@@ -62,7 +62,7 @@ class PerplexityMetadata(Joined):
     window: Window = PAPER_WINDOW
     stride: Annotated[
         Annotated[int, Field(ge=1)] | None,
-        BeforeValidator(null_as_text),
+        BeforeValidator(read_null),
         Field(description="a number of tokens, at least 1, or null for half of the window"),
     ] = None
 
@@ -122,7 +122,7 @@ class TextDocument:
     """Why it cannot be scored, empty if it can."""
 
 
-def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loaded:
+def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> LoadedData:
     """Load all documents. One that cannot be scored keeps its place and says why.
 
     Raises:
@@ -131,20 +131,20 @@ def load_texts(yaml: TextsYaml, data_dir: str | Path | None = None) -> Loaded:
     """
     file = yaml.metadata.documents_of
     if not file:
-        table, provenance = find_table(yaml)
+        table, provenance = load_table(yaml)
         documents = _texts_of_table(yaml, table)
     else:
         source = None if file.lower().endswith(tuple(FORMATS)) else file
         named = yaml.model_copy(update={"dataset_path": file})
-        table, provenance = find_table(named, source, data_dir)
+        table, provenance = load_table(named, source, data_dir)
         columns: FactorColumns = yaml.metadata.columns
         if columns.prefix is None and WHOLE_PREFIX in column_names(table):
             columns = columns.model_copy(update={"prefix": WHOLE_PREFIX})
         rows = rows_from_columns(yaml.where, columns, table)
-        documents = rebuild(rows, yaml.metadata.rule(source))
+        documents = rebuild(rows, yaml.metadata.join_of(source))
         dropped = len(rows) - len(documents)
         provenance |= {"rows": len(rows), "rows_in_longer_texts": dropped}
-    return Loaded(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
+    return LoadedData(tuple(documents), {**provenance, "documents": len(documents)}, table.problems)
 
 
 def rebuild(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
@@ -193,9 +193,9 @@ def _texts_of_table(yaml: TextsYaml, table: Table) -> list[TextDocument]:
 def _document(location: str, doc_id: str, text: str | None) -> TextDocument:
     problem = ""
     if text is None:
-        problem = f"the text {NO_TEXT}"
+        problem = f"the text {NOT_TEXT}"
     elif not text.strip():
         problem = "the document is empty"
-    elif SURROGATE.search(text):
-        problem = HALF_A_PAIR
-    return TextDocument(location, doc_id, encodable(text), problem)
+    elif SURROGATE_PATTERN.search(text):
+        problem = LONE_SURROGATE
+    return TextDocument(location, doc_id, replace_surrogates(text), problem)

@@ -52,7 +52,7 @@ class PerplexityTask(SuiteTask):
         self.config.metadata["data"] = dict(loaded.provenance)
         return [
             vars(document) | {"location": Path(document.location).name}
-            for document in loaded.usable(self.config.task, "documents")
+            for document in loaded.rows_after_warning(self.config.task, "documents")
         ]
 
     def fewshot_context(self, doc: JsonObject, num_fewshot: int = 0, **kwargs: Any) -> str:

@@ -4,8 +4,8 @@ from typing import Literal
 
 from judges.typed import Reply
 from lm_factuality.benchmarks.declaration import F1
-from lm_factuality.benchmarks.graded import graded
-from lm_factuality.benchmarks.grading import harmonic_mean, share
+from lm_factuality.benchmarks.graded import graded_benchmark
+from lm_factuality.benchmarks.grading import grade_share, harmonic_mean_of_shares
 
 GRADES = ("CORRECT", "INCORRECT", "NOT_ATTEMPTED")
 
@@ -17,18 +17,18 @@ class Grading(Reply):
     grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
 
 
-CORRECT = share(
-    "correct", "Correct", of="CORRECT", among=GRADES, note="correct answers of all questions"
+CORRECT = grade_share(
+    "correct", "Correct", grade="CORRECT", out_of=GRADES, note="correct answers of all questions"
 )
-CORRECT_GIVEN_ATTEMPTED = share(
+CORRECT_GIVEN_ATTEMPTED = grade_share(
     "correct_given_attempted",
     "Correct if attempted",
-    of="CORRECT",
-    among=("CORRECT", "INCORRECT"),
+    grade="CORRECT",
+    out_of=("CORRECT", "INCORRECT"),
     note="correct answers of the questions that the model attempted",
 )
 
-BENCHMARK = graded(
+BENCHMARK = graded_benchmark(
     name="simpleqa",
     title="SimpleQA",
     lead=(
@@ -40,13 +40,15 @@ BENCHMARK = graded(
     prompt="simpleqa/grade",
     reply=Grading,
     scores=(
-        harmonic_mean("f1", "F1", (CORRECT, CORRECT_GIVEN_ATTEMPTED), F1, "of the two shares"),
+        harmonic_mean_of_shares(
+            "f1", "F1", (CORRECT, CORRECT_GIVEN_ATTEMPTED), F1, "of the two shares"
+        ),
         CORRECT,
         CORRECT_GIVEN_ATTEMPTED,
     ),
     headline="f1",
     worst_grade="INCORRECT",
     best_grade="CORRECT",
-    unreadable={"simple-evals": "NOT_ATTEMPTED"},
+    unreadable_grade_by_protocol={"simple-evals": "NOT_ATTEMPTED"},
     order=38,
 )

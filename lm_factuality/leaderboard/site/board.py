@@ -8,7 +8,7 @@ from typing import Any
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
-from lm_factuality.benchmarks.chosen import score_called
+from lm_factuality.benchmarks.chosen import displayed_score
 from lm_factuality.ground.html import Link, render
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.site.entries import (
@@ -167,7 +167,7 @@ def pages(
             "entries": entries,
             "rows": [(table, row) for table, row in rows if row.folder in folders],
             "report": (reports or {}).get(newest.slug),
-            "metric_of": score_called,
+            "metric_of": displayed_score,
         }
         yield page(f"models/{newest.slug}.html", "model.html", newest.model, **values)
 
@@ -247,7 +247,7 @@ def _values_of_table(table: LeaderboardTable) -> dict[str, Any]:
     judges = {}
     for task in table.tasks:
         scores = [row.scores[task] for row in table.rows if task in row.scores]
-        metrics[task] = score_called(scores[0].kind, scores[0].figure.metric)
+        metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
         judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
     return {
         "table": table,

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judges.certificates import in_short
+from judges.certificates import summarize_certificate
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.certifiable import Stated, mapping
-from lm_factuality.benchmarks.chosen import Figure, figure, score_called
+from lm_factuality.benchmarks.certifiable import CertificationStatus, as_mapping
+from lm_factuality.benchmarks.chosen import ScoreFigure, displayed_score, score_figure
 from lm_factuality.ground.errors import printable
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.model_names import size_label
@@ -42,12 +42,12 @@ class RankedScore:
 
     task: str
     kind: str
-    figure: Figure
+    figure: ScoreFigure
     higher: bool
     """Whether higher is better."""
 
     judge: str | None
-    steps: tuple[Stated, ...]
+    steps: tuple[CertificationStatus, ...]
     """What is known of each step of the judge."""
 
     items: int
@@ -223,14 +223,16 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
     task = of_task.task
     certificates = dict(task.metadata.get("judge_certificate") or {})
     if evidence.certificate:
-        certificates[str(evidence.certificate["setting"])] = in_short(evidence.certificate)
+        certificates[str(evidence.certificate["setting"])] = summarize_certificate(
+            evidence.certificate
+        )
     task = replace(task, metadata={**task.metadata, "judge_certificate": certificates})
-    shown_figure = figure(task, metric)
+    shown_figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)
     if shown_figure is None or benchmark is None:
         return None
     judge = task.metadata.get("judge_config")
-    higher = score_called(task.kind, metric).higher is not False
+    higher = displayed_score(task.kind, metric).higher_is_better is not False
     return RankedScore(
         task=task.task,
         kind=task.kind,
@@ -238,7 +240,8 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
         higher=higher,
         judge=printable(str(judge["name"])) if judge else None,
         steps=tuple(
-            replace(step, text=printable(step.text)) for step in benchmark.certified(task.metadata)
+            replace(step, text=printable(step.text))
+            for step in benchmark.certification_statuses(task.metadata)
         ),
         items=items_of(task),
         if_wrong=_value_if_wrong(shown_figure, higher),
@@ -246,7 +249,7 @@ def _rank(evidence: Evidence, of_task: TaskEvidence, metric: str) -> RankedScore
     )
 
 
-def _value_if_wrong(score: Figure, higher: bool) -> float | None:
+def _value_if_wrong(score: ScoreFigure, higher: bool) -> float | None:
     """The score if all unscored items were wrong, or None if none is unscored.
 
     Unscored parts of responses count too. Labels of people leave an interval: its worse end
@@ -268,7 +271,7 @@ def _settings_of(evidence: Evidence, of_task: TaskEvidence) -> dict[str, str]:
         **settings_of(of_task.file, of_task.task),
         "rows": of_task.task.effective,
     }
-    judge = mapping(of_task.task.metadata.get("judge_config"))
+    judge = as_mapping(of_task.task.metadata.get("judge_config"))
     for name, value in judge.items():
         settings[f"judge, {name}"] = value
     for packed in evidence.submission.files:

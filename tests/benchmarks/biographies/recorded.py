@@ -10,7 +10,7 @@ from typing import Any
 from judges.answers import Answer
 from judges.config import JudgeConfig
 from judges.templates import Prompts
-from judges.typed import Check, R, Typed, read_reply
+from judges.typed import ParsedReply, R, ReplyCheck, read_reply
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 
 
@@ -45,10 +45,10 @@ class RecordedJudge:
         reply: type[R],
         subjects: Sequence[Mapping[str, Any]],
         description: str,
-        check: Check[R] | None = None,
+        check: ReplyCheck[R] | None = None,
         samples: int | None = None,
         **decoding: Any,
-    ) -> list[list[Typed[R]]]:
+    ) -> list[list[ParsedReply[R]]]:
         self.calls += [
             (prompt_name, self._prompts.render(prompt_name, subject)) for subject in subjects
         ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer import align
+from lm_factuality.benchmarks.biographies.viewer import align_sentences
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ from lm_factuality.benchmarks.biographies.viewer import align
     ],
 )
 def test_sentences_are_found_in_the_text_with_their_citations(output, sentences, pieces):
-    assert align(output, sentences) == pieces
-    assert "".join(text for text, _ in align(output, sentences)) == output
+    assert align_sentences(output, sentences) == pieces
+    assert "".join(text for text, _ in align_sentences(output, sentences)) == output

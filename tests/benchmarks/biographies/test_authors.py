@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.generations import read_generations, to_doc
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
 from lm_factuality.benchmarks.biographies.task import authors_prompt
 from lm_factuality.ground.errors import ConfigError
 
@@ -56,7 +56,7 @@ def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, shared, tmp_path)
         rows = json.load(file)["data"]
     generations = read_generations([path], outputs=False)
     for row, generation in zip(rows, generations, strict=True):
-        doc = to_doc(generation)
+        doc = generation_to_doc(generation)
         is_split = any(
             "\nTitle: " in each["text"] for each in row["docs"]
         )  # into passages, by the reader of citation logs

@@ -12,9 +12,9 @@ from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.store import AnswerStore
 from judges.templates import Prompts
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, to_doc
+from lm_factuality.benchmarks.biographies.generations import DOCUMENTS, generation_to_doc
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
-from lm_factuality.benchmarks.biographies.scores import score
+from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import (
     GeneratedText,
     JudgedBiography,
@@ -51,11 +51,12 @@ def lexical(tmp_path):
 def run(judge, outputs, benchmark=AMBIGBIO):
     generations = [respond(output, str(number)) for number, output in enumerate(outputs)]
     docs, responses = (
-        [to_doc(each) for each in generations],
+        [generation_to_doc(each) for each in generations],
         [[each.output] for each in generations],
     )
     assert all(
-        benchmark.check(doc, texts) is None for doc, texts in zip(docs, responses, strict=True)
+        benchmark.document_problem(doc, texts) is None
+        for doc, texts in zip(docs, responses, strict=True)
     )
     return docs, benchmark.judge(judge, docs, responses)
 
@@ -87,7 +88,7 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
         "protocol": "paper",
     }
     json.dumps(summary, allow_nan=False)
-    columns, rows, notes = AMBIGBIO.table(summary)
+    columns, rows, notes = AMBIGBIO.summary_table(summary)
     assert {len(row) for row in rows} == {len(columns)}
     assert {"Responses: 3.", "Abstained: 1."} <= set(notes)
 
@@ -95,10 +96,10 @@ def test_the_lexical_judge_tells_a_merged_life_from_two(lexical):
 def test_a_plan_sends_nothing_and_names_each_step(lexical):
     generations = [respond(MERGED), respond(APART)]
     docs, responses = (
-        [to_doc(each) for each in generations],
+        [generation_to_doc(each) for each in generations],
         [[each.output] for each in generations],
     )
-    plan = AMBIGBIO.plan(lexical, docs, responses)
+    plan = AMBIGBIO.plan_questions(lexical, docs, responses)
     assert [(step, each.stored + each.to_send) for step, each in plan] == [
         ("decomposing", 7),
         ("grouping", 2),
@@ -106,15 +107,17 @@ def test_a_plan_sends_nothing_and_names_each_step(lexical):
     ]
     assert sum(each.stored for _, each in plan) == 0
     AMBIGBIO.judge(lexical, docs, responses)
-    assert sum(each.to_send for _, each in AMBIGBIO.plan(lexical, docs, responses)) == 0
+    assert sum(each.to_send for _, each in AMBIGBIO.plan_questions(lexical, docs, responses)) == 0
 
 
 def test_a_plan_by_page_is_bound_by_what_asking_singly_takes(config, tmp_path):
     calls = []
     for verify in ("fact", "page"):
         with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
-            plans = dict(AMBIGBIO.plan(judge, [to_doc(respond(MERGED))], [[MERGED]]))
-        calls.append(plans["verifying"].at_most.calls)
+            plans = dict(
+                AMBIGBIO.plan_questions(judge, [generation_to_doc(respond(MERGED))], [[MERGED]])
+            )
+        calls.append(plans["verifying"].estimate_with_retries.calls)
     assert calls == [12, 16]  # three facts by two pages, asked twice
 
 
@@ -123,7 +126,7 @@ def test_settings_reach_the_results(lexical):
     docs, records = run(lexical, [APART], benchmark)
     assert records[0]["groups"] == [[1], [2, 3]]
     summary = benchmark.summarise(docs, records)
-    assert summary["settings"] == benchmark.about
+    assert summary["settings"] == benchmark.recorded_settings
     assert AMBIGBIO.summarise([], [])["choices"] != summary["choices"]
 
 
@@ -137,12 +140,14 @@ def test_settings_reach_the_results(lexical):
     ],
 )
 def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, difference):
-    found = score(judged((tuple(range(len(rows))),), *rows))["difference"]
+    found = score_biography(judged((tuple(range(len(rows))),), *rows))["difference"]
     assert found == (None if difference is None else pytest.approx(difference))
 
 
 def test_a_judge_that_is_down_leaves_records_with_the_reason():
-    record = AMBIGBIO.unscored(to_doc(respond(MERGED)), [MERGED], "the judge failed: gone")
+    record = AMBIGBIO.unscored_record(
+        generation_to_doc(respond(MERGED)), [MERGED], "the judge failed: gone"
+    )
     assert (record["unscored"], record["facts"]) == ("the judge failed: gone", [])
     summary = AMBIGBIO.summarise([{}], [record])
     assert summary["factscore"] == {
@@ -153,15 +158,20 @@ def test_a_judge_that_is_down_leaves_records_with_the_reason():
         "worst": 0,
         "best": 1,
     }
-    assert AMBIGBIO.unscored(to_doc(respond("Sorry.")), ["I'm sorry."], "gone")["unscored"] is None
+    assert (
+        AMBIGBIO.unscored_record(generation_to_doc(respond("Sorry.")), ["I'm sorry."], "gone")[
+            "unscored"
+        ]
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     ("doc", "responses", "message"),
-    [({}, [""], "index is missing"), (to_doc(respond("")), [], "found 0 responses")],
+    [({}, [""], "index is missing"), (generation_to_doc(respond("")), [], "found 0 responses")],
 )
 def test_documents_that_cannot_be_judged(doc, responses, message):
-    assert message in AMBIGBIO.check(doc, responses)
+    assert message in AMBIGBIO.document_problem(doc, responses)
 
 
 def test_means_are_over_responses_and_intervals_over_names():
@@ -169,12 +179,12 @@ def test_means_are_over_responses_and_intervals_over_names():
         named("a", judged(((0, 1, 2, 3),), "+", "+", "+", "-")),
         named("a", judged(((0, 1, 2, 3),), "+", "-", "-", "-")),
         named("b", judged(((0, 1, 2, 3),), *"++++")),
-        named("c", AMBIGBIO.begin(respond("I'm sorry."))),
+        named("c", AMBIGBIO.prepare(respond("I'm sorry."))),
     ]
     reason = "not decomposed: sentence 1 of 3: no line '- fact' and more of the same words"
-    responses.append(replace(named("c", AMBIGBIO.begin(respond(MERGED))), problem=reason))
+    responses.append(replace(named("c", AMBIGBIO.prepare(respond(MERGED))), problem=reason))
     summary = AMBIGBIO.summarise(
-        [{}] * len(responses), [AMBIGBIO.record(response) for response in responses]
+        [{}] * len(responses), [AMBIGBIO.make_record(response) for response in responses]
     )
     assert summary["factscore"]["value"] == pytest.approx(2 / 3)
     stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])

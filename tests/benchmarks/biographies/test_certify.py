@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judges.certificates import find_certificate, save_certificate, to_certificate
+from judges.certificates import find_certificates, make_certificate, save_certificate
 from judges.config import load_judge_config
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.benchmark import BENCHMARK
@@ -25,10 +25,10 @@ from lm_factuality.benchmarks.biographies.certify import (
 from lm_factuality.benchmarks.biographies.decisions import (
     DecidedFact,
     DecidedResponse,
-    KnownResponse,
+    ReleasedResponse,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
-from lm_factuality.benchmarks.certifiable import Wanted
+from lm_factuality.benchmarks.certifiable import CertifyOptions
 from lm_factuality.cli import main
 from tests.judges.server import Act, JudgeServer
 
@@ -62,7 +62,7 @@ def known(grouped=FACTS[1:], facts=FACTS):
     decided = DecidedResponse(
         tuple(fact(*each) for each in facts), tuple(fact(*each) for each in grouped)
     )
-    return KnownResponse(
+    return ReleasedResponse(
         GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", OUTPUT, PASSAGES), decided
     )
 
@@ -287,9 +287,9 @@ def test_a_judge_that_does_not_read_scores_as_its_baseline(files, judge, tmp_pat
 
 def published(judge, files):
     """A certificate as of the published data."""
-    trial = StepTrial("grouping", Wanted(files=tuple(map(Path, files))))
-    data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].blob}
-    return to_certificate(
+    trial = StepTrial("grouping", CertifyOptions(files=tuple(map(Path, files))))
+    data = {**trial.data, "is_published": True, "git_blob": SETTINGS["grouping"].git_blob}
+    return make_certificate(
         judge,
         "biographies_grouping",
         trial.measure(judge),
@@ -303,12 +303,14 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
     with Judge.open(config) as judge:
         certificate = published(judge, files)
         save_certificate(certificate, None)
-        found = find_certificate(judge)
+        found = find_certificates(judge)
     metadata = {
-        "judge_config": config.describe(BENCHMARK.judging.generation({}).prompt_names),
+        "judge_config": config.describe(BENCHMARK.judging.make_method({}).prompt_names),
         "judge_certificate": found,
     }
-    stated = {each.step.partition(" ")[0]: each for each in BENCHMARK.certified(metadata)}
+    stated = {
+        each.step.partition(" ")[0]: each for each in BENCHMARK.certification_statuses(metadata)
+    }
     assert [name for name, each in stated.items() if each.is_certified] == ["grouping"]
     assert stated["grouping"].text.startswith(
         "F1 of pairs of facts 100.0% [100.0%, 100.0%], on 6 of 6 responses (biographies_grouping"
@@ -317,7 +319,7 @@ def test_what_is_certified_is_found_by_runs_of_the_judge_and_said_of_each_step(f
         "not certified; run lm-factuality certify --judge lexical --setting biographies_linking"
     )
     elsewhere = {**metadata, "knowledge": "wikipedia.db", "linking": "hungarian"}
-    for each in BENCHMARK.certified(elsewhere):
+    for each in BENCHMARK.certification_statuses(elsewhere):
         is_measured = each.step.partition(" ")[0] in ("decomposition", "grouping")
         assert ("no judge is measured with" in each.text) is not is_measured
 

@@ -12,11 +12,11 @@ import pytest
 
 from judges.inference import Entailment, EntailmentPair
 from lm_factuality.benchmarks.biographies.citations import (
-    cited_sentences,
-    find_splitter,
+    citation_record,
     judge_citations,
+    read_cited_sentences,
+    sentence_splitter,
     summarise_citations,
-    to_record,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import ConfigError
@@ -51,10 +51,10 @@ READ = {
 @pytest.mark.parametrize(("text", "expected"), READ.items(), ids=READ)
 def test_citations_are_read(text, expected):
     fixed, code, dangling = expected
-    (sentence,) = cited_sentences(generation(text), "fixed")
+    (sentence,) = read_cited_sentences(generation(text), "fixed")
     assert list(sentence.citations) == fixed
     assert sentence.dangling == dangling
-    (sentence,) = cited_sentences(generation(text), "code")
+    (sentence,) = read_cited_sentences(generation(text), "code")
     assert list(sentence.citations) == code
 
 
@@ -72,13 +72,13 @@ def test_citations_are_read(text, expected):
     ],
 )
 def test_claims_are_without_citations(text, fixed, code):
-    assert [each.claim for each in cited_sentences(generation(text), "fixed")] == fixed
+    assert [each.claim for each in read_cited_sentences(generation(text), "fixed")] == fixed
     if code is not None:
-        assert [each.claim for each in cited_sentences(generation(text), "code")] == code
+        assert [each.claim for each in read_cited_sentences(generation(text), "code")] == code
 
 
 def test_citations_behind_the_full_stop_belong_to_the_sentence():
-    first, second = cited_sentences(generation("She rowed. [1][2] She won. [3]"), "fixed")
+    first, second = read_cited_sentences(generation("She rowed. [1][2] She won. [3]"), "fixed")
     assert (first.citations, second.citations) == ((1, 2), (3,))
 
 
@@ -95,7 +95,7 @@ def test_citations_behind_the_full_stop_belong_to_the_sentence():
 )
 def test_citations_that_a_line_begins_with(text, expected):
     assert [
-        (each.claim, each.citations) for each in cited_sentences(generation(text), "fixed")
+        (each.claim, each.citations) for each in read_cited_sentences(generation(text), "fixed")
     ] == expected
 
 
@@ -206,7 +206,7 @@ def test_summary_and_record():
         "responses_without_sentence": 1,
         "responses_without_citation": 1,
     }
-    assert to_record(judged[0])["sentences"][0] == {
+    assert citation_record(judged[0])["sentences"][0] == {
         "text": "One [1].",
         "claim": "One.",
         "supported": True,
@@ -278,7 +278,7 @@ def test_recorded_verdicts_give_the_authors_figures(shared, name, sentences):
     end one behind "born c.". Precision lies between the ends that the log allows: it has no verdict
     on one of several passages alone."""
     try:
-        split = find_splitter(sentences)
+        split = sentence_splitter(sentences)
     except ConfigError as error:
         pytest.skip(str(error))
     content, generations, verdicts = read_log(

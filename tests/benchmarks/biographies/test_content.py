@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer import statuses
+from lm_factuality.benchmarks.biographies.viewer import fact_statuses
 from tests.report.conftest import biography
 
 
@@ -52,4 +52,4 @@ from tests.report.conftest import biography
     ],
 )
 def test_a_fact_is_true_of_its_individual_or_of_another_or_of_nobody(outcomes, groups, expected):
-    assert statuses(biography(outcomes=outcomes, groups=groups)) == expected
+    assert fact_statuses(biography(outcomes=outcomes, groups=groups)) == expected

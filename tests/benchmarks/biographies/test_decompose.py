@@ -12,9 +12,9 @@ from lm_factuality.benchmarks.biographies.decompose import (
     FactsReply,
     check_facts,
     is_abstention,
-    sentences_of,
-    to_facts,
-    without_citations,
+    remove_citations,
+    reply_to_facts,
+    response_sentences,
 )
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.types import GeneratedText
@@ -31,12 +31,16 @@ from lm_factuality.benchmarks.biographies.types import GeneratedText
     ],
 )
 def test_citations_go(text, clean):
-    assert without_citations(text) == clean
+    assert remove_citations(text) == clean
 
 
 def test_sentences_hold_words_and_know_initials():
     output = "J. Lind sang [1]. She left in 1920 [2][3].\n\nDr. Lind, Jr. returned [4].[5]"
-    assert sentences_of(output) == ("J. Lind sang.", "She left in 1920.", "Dr. Lind, Jr. returned.")
+    assert response_sentences(output) == (
+        "J. Lind sang.",
+        "She left in 1920.",
+        "Dr. Lind, Jr. returned.",
+    )
 
 
 def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
@@ -44,7 +48,7 @@ def facts_in(text: str, finish_reason: str = "stop") -> tuple[str, ...] | str:
     read = read_reply(
         Answer(text, finish_reason), FactsReply, {"sentence": "A sang and left."}, check_facts
     )
-    return to_facts(read.value) if read.value else read.problem
+    return reply_to_facts(read.value) if read.value else read.problem
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_prompts_show_the_text_before_the_sentence_and_the_nearest_demonstration
     ]
     response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(sentences), ())
     alone, written = (
-        method.sentence_subjects([method.begin(response)])[1]
+        method.sentence_subjects([method.prepare(response)])[1]
         for method in (AmbigBio(facts="standalone"), AmbigBio(facts="as_written"))
     )
     assert len(alone["demonstrations"]) == 8
@@ -200,8 +204,8 @@ def test_abstentions(output, expected):
 
 
 def test_scripts_without_spaces():
-    sentences = sentences_of("他是一位画家。他1950年出生于北京。")
+    sentences = response_sentences("他是一位画家。他1950年出生于北京。")
     assert sentences == ("他是一位画家。", "他1950年出生于北京。")
     facts = ["李明出生于1950年。", "李明出生于北京。", "李明是画家。"]
     assert check_facts(FactsReply(facts=facts), {"sentence": sentences[1]}) == ""
-    assert to_facts(FactsReply(facts=facts)) == tuple(facts)
+    assert reply_to_facts(FactsReply(facts=facts)) == tuple(facts)

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from lm_factuality.benchmarks.biographies.generations import (
-    from_doc,
-    name_in,
+    generation_from_doc,
+    generation_to_doc,
+    name_in_question,
     read_generations,
-    to_doc,
 )
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.ground.errors import DataError
@@ -40,8 +40,8 @@ def test_every_form_of_the_file(tmp_path, name, content):
     assert (found.index, found.name, found.output) == ("0", "Ada Lind", "Ada Lind painted [1].")
     assert found.passages[1] == RetrievedPassage("Ada Lind", "Born in 1900.")
     assert found.entities == ("Ada Lind (painter)", "Ada Lind")
-    doc = json.loads(json.dumps(to_doc(found)))
-    assert from_doc(doc, found.output) == found
+    doc = json.loads(json.dumps(generation_to_doc(found)))
+    assert generation_from_doc(doc, found.output) == found
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_documents_of_a_citation_log_are_taken_apart(tmp_path):
     ],
 )
 def test_the_name_in_a_question(question, name):
-    assert name_in(question) == name
+    assert name_in_question(question) == name
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_the_name_in_a_question(question, name):
 def test_documents_of_other_tasks(change, message):
     doc = {"index": "0", "question": "q", "name": "n", "passages": [], **change}
     with pytest.raises(ValueError, match=message):
-        from_doc(doc, "")
+        generation_from_doc(doc, "")

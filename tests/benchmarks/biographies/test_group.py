@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from judges.answers import Answer
-from judges.lexical.facts import split_facts, split_individuals
+from judges.lexical.facts import group_by_individual, split_facts
 from judges.typed import read_reply
 from lm_factuality.benchmarks.biographies.decompose import (
     Groups,
     GroupsReply,
     check_groups,
-    sentences_of,
-    to_groups,
+    reply_to_groups,
+    response_sentences,
 )
 
 SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
@@ -21,7 +21,7 @@ SUBJECT = {"facts": ["a", "b", "c", "d", "e"]}
 def grouping(text: str, finish_reason: str = "stop") -> Groups | str:
     """The groups of a reply, or what is wrong with it."""
     read = read_reply(Answer(text, finish_reason), GroupsReply, SUBJECT, check_groups)
-    return to_groups(read.value) if read.value else read.problem
+    return reply_to_groups(read.value) if read.value else read.problem
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_what_is_not_clear_is_a_problem(text, finish_reason, problem):
 
 
 def groups_by_rules(name: str, text: str) -> list[list[str]]:
-    sentences = sentences_of(text)
+    sentences = response_sentences(text)
     facts = [
         (fact, number)
         for number, sentence in enumerate(sentences)
         for fact in split_facts(sentence)
     ]
-    found = split_individuals(
+    found = group_by_individual(
         name, sentences, [fact for fact, _ in facts], [owner for _, owner in facts]
     )
     assert sorted(number for group in found for number in group) == list(range(len(facts)))

@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 from lm_factuality.benchmarks.biographies.decisions import read_decisions
-from lm_factuality.benchmarks.biographies.link import greedy, hungarian, link
-from lm_factuality.benchmarks.biographies.scores import attributed, kind_of, length_penalty, score
+from lm_factuality.benchmarks.biographies.link import link_greedily, link_groups, link_one_to_one
+from lm_factuality.benchmarks.biographies.scores import (
+    attributed_entities,
+    length_penalty,
+    response_type,
+    score_biography,
+)
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from tests.benchmarks.biographies.recorded import generation
 
@@ -27,7 +32,7 @@ def matrix_of(*rows: str) -> tuple[tuple[Judgement, ...], ...]:
 def judged(groups, *rows: str, linking="greedy", protocol="paper", titles=None) -> JudgedBiography:
     entities = tuple(titles or (f"E{number}" for number in range(len(rows[0]))))
     matrix = matrix_of(*rows)
-    links = link(groups, entities, matrix, linking, protocol)
+    links = link_groups(groups, entities, matrix, linking, protocol)
     facts = tuple(Fact(f"fact {number}", 0) for number in range(len(rows)))
     return JudgedBiography(
         generation("E", "E was.", entities), ("E was.",), facts, groups, entities, matrix, links
@@ -39,10 +44,10 @@ def test_greedy_and_hungarian_differ_where_two_individuals_want_one_entity():
     groups = ((0, 1), (2, 3, 4))
     one, other = judged(groups, *rows), judged(groups, *rows, linking="hungarian")
     assert (one.links, other.links) == ((0, 0), (0, 1))
-    assert score(one)["d_factscore"] == 1
-    assert score(other)["d_factscore"] == pytest.approx(4 / 5)
-    assert score(one)["factscore"] == score(other)["factscore"] == 1
-    assert (score(one)["num_entities"], score(other)["num_entities"]) == (1, 2)
+    assert score_biography(one)["d_factscore"] == 1
+    assert score_biography(other)["d_factscore"] == pytest.approx(4 / 5)
+    assert score_biography(one)["factscore"] == score_biography(other)["factscore"] == 1
+    assert (score_biography(one)["num_entities"], score_biography(other)["num_entities"]) == (1, 2)
 
 
 def test_ties_go_to_the_entity_that_was_retrieved_earlier_or_to_the_alphabet():
@@ -55,19 +60,19 @@ def test_more_individuals_than_entities():
     assert judged(groups, *rows).links == (0, 0)
     found = judged(groups, *rows, linking="hungarian")
     assert found.links == (None, 0)
-    assert score(found)["d_factscore"] == pytest.approx(2 / 3)
+    assert score_biography(found)["d_factscore"] == pytest.approx(2 / 3)
 
 
 def test_an_individual_that_nothing_supports_has_no_entity():
     found = judged(((0,), (1, 2)), "--", "-+", "?-")
     assert found.links == (None, 1)
-    scores = score(found)
+    scores = score_biography(found)
     assert (scores["d_factscore"], scores["unscored_grouped"]) == (
         pytest.approx(1 / 3),
         0,
     )  # the page decides on the last fact
     assert (scores["factscore"], scores["unscored"]) == (pytest.approx(1 / 2), 1)
-    nobody = score(judged(((0, 1),), "?-", "--"))
+    nobody = score_biography(judged(((0, 1),), "?-", "--"))
     assert (nobody["d_factscore"], nobody["d_factscore_worst"], nobody["d_factscore_best"]) == (
         0,
         0,
@@ -81,7 +86,7 @@ def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
         rows, columns = draw.randint(1, 4), draw.randint(1, 4)
         counts = np.array([[draw.randint(0, 5) for _ in range(columns)] for _ in range(rows)])
         order = list(range(columns))
-        chosen = hungarian(counts, order)
+        chosen = link_one_to_one(counts, order)
         taken = [entity for entity in chosen if entity is not None]
         assert len(taken) == len(set(taken))
         reached = sum(
@@ -93,12 +98,12 @@ def test_hungarian_is_the_best_assignment_and_greedy_the_best_for_each():
             for each in itertools.permutations(padded, rows)
         )
         assert reached == best
-        for row, entity in zip(counts, greedy(counts, order), strict=True):
+        for row, entity in zip(counts, link_greedily(counts, order), strict=True):
             assert (entity is None and not row.any()) or row[entity] == row.max()
 
 
 def test_irrelevant_facts_count_in_the_denominator_and_are_told():
-    scores = score(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
+    scores = score_biography(judged(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
     assert (scores["factscore"], scores["irrelevant"]) == (0.5, 1)
     assert scores["d_factscore"] == 0.25
 
@@ -106,9 +111,9 @@ def test_irrelevant_facts_count_in_the_denominator_and_are_told():
 def test_a_fact_is_from_its_own_individuals_entity_if_that_supports_it():
     found = judged(((0, 1), (2, 3)), "+++", "-++", "-+-", "+--", titles=("C", "B", "A"))
     assert found.links == (1, 1) or found.links == (1, 0)
-    assert attributed(found)[:2] == [1, 1]
-    assert attributed(found, "code") == [1, 1, 1, 0]
-    assert attributed(judged(((0,),), "--")) == [None]
+    assert attributed_entities(found)[:2] == [1, 1]
+    assert attributed_entities(found, "code") == [1, 1, 1, 0]
+    assert attributed_entities(judged(((0,),), "--")) == [None]
 
 
 @pytest.mark.parametrize(
@@ -135,10 +140,11 @@ def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
         ]
         found = judged((tuple(range(len(rows))),), *rows, titles=titles)
         chosen = [
-            None if entity is None else titles[entity] for entity in attributed(found, "code")
+            None if entity is None else titles[entity]
+            for entity in attributed_entities(found, "code")
         ]
         assert chosen == [fact.supporting_topic for fact in response.facts]
-        numbers.append(score(found, "code")["num_entities"])
+        numbers.append(score_biography(found, "code")["num_entities"])
     published = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())[name]
     assert sum(numbers) / len(numbers) == pytest.approx(
         published["num_supporting_topics"], abs=1e-12
@@ -157,13 +163,13 @@ def test_the_code_protocol_keeps_what_the_authors_attributed(name, shared):
     ],
 )
 def test_types_of_section_2_4(biographies, entities, kind):
-    assert kind_of(biographies, entities) == kind
+    assert response_type(biographies, entities) == kind
 
 
 def test_the_length_penalty():
     assert length_penalty(10) == length_penalty(25) == 1
     assert length_penalty(5) == pytest.approx(math.exp(-1))
-    scores = score(judged((tuple(range(5)),), *["+"] * 5))
+    scores = score_biography(judged((tuple(range(5)),), *["+"] * 5))
     assert (scores["factscore"], scores["factscore_penalised"]) == (1, pytest.approx(math.exp(-1)))
 
 
@@ -174,7 +180,9 @@ def test_scores_lie_between_worst_and_best_and_d_factscore_never_above():
         rows = ["".join(draw.choices("+-?i", k=columns)) for _ in range(size)]
         cut = draw.randint(0, size)
         groups = tuple(group for group in (tuple(range(cut)), tuple(range(cut, size))) if group)
-        scores = score(judged(groups, *rows, linking=draw.choice(("greedy", "hungarian"))))
+        scores = score_biography(
+            judged(groups, *rows, linking=draw.choice(("greedy", "hungarian")))
+        )
         for value, worst, best in (
             (scores["factscore"], scores["factscore_worst"], scores["factscore_best"]),
             (scores["d_factscore"], scores["d_factscore_worst"], scores["d_factscore_best"]),

@@ -6,13 +6,13 @@ import pytest
 
 from judges.answers import Answer
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies.generations import nearest
+from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.biographies.matrix import (
     FactReply,
-    pairs_of,
-    read_by_logprobs,
-    to_judgement,
-    vote,
+    judgement_from_logprobs,
+    majority_judgement,
+    pair_facts_with_pages,
+    reply_to_judgement,
 )
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 
@@ -33,7 +33,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
     ],
 )
 def test_what_a_reply_says(text, outcome, score):
-    found = to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
+    found = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
     assert (found.outcome, found.score) == (outcome, score)
     assert found.reason
 
@@ -50,7 +50,7 @@ def test_what_a_reply_says(text, outcome, score):
     ],
 )
 def test_an_answer_of_one_word(text, outcome):
-    assert read_by_logprobs(Answer(text, "stop")).outcome == outcome
+    assert judgement_from_logprobs(Answer(text, "stop")).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_several_samples_vote(outcomes, outcome, score):
         Judgement(each, None if each == "unscored" else float(each == "supported"))
         for each in outcomes
     ]
-    found = vote(("p",), read)
+    found = majority_judgement(("p",), read)
     assert (found.outcome, found.score) == (outcome, score)
     assert found.evidence == ("p",)
 
@@ -78,13 +78,13 @@ def test_the_evidence_is_what_is_nearest_to_the_fact():
         f"Passage {number} is about {word}."
         for number, word in enumerate(["boats", "rain", "iron", "glass", "bread", "wool"])
     )
-    best = nearest(page, "She baked bread of wool.")
+    best = nearest_passages(page, "She baked bread of wool.")
     assert len(best) == 5
     assert set(best[:2]) == {page[4], page[5]}
     assert best[2:] == page[:3]  # of equals the earlier
-    assert nearest(page, "???") == page[:5]
-    assert nearest(page[:5], "bread") == page[:5]
-    assert nearest(("-",) * 7, "bread") == ("-",) * 5
+    assert nearest_passages(page, "???") == page[:5]
+    assert nearest_passages(page[:5], "bread") == page[:5]
+    assert nearest_passages(("-",) * 7, "bread") == ("-",) * 5
 
 
 def test_no_page_and_an_empty_one():
@@ -92,6 +92,8 @@ def test_no_page_and_an_empty_one():
         def passages(self, title):
             return {"Ada": [" "]}.get(title)
 
-    empty, missing = pairs_of([Fact("f", 0)], ["Ada", "Bea"], Pages().passages)
-    assert empty.unasked.reason == "no page: that of 'Ada' is empty"
-    assert missing.unasked == Judgement("not_supported", 0.0, "no page: none is called 'Bea'")
+    empty, missing = pair_facts_with_pages([Fact("f", 0)], ["Ada", "Bea"], Pages().passages)
+    assert empty.preset_judgement.reason == "no page: that of 'Ada' is empty"
+    assert missing.preset_judgement == Judgement(
+        "not_supported", 0.0, "no page: none is called 'Bea'"
+    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
-from lm_factuality.benchmarks.biographies.scores import score
+from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import (
     GeneratedText,
     Judgement,
@@ -84,7 +84,7 @@ def hanley(**changes) -> RecordedJudge:
 def test_two_swimming_and_coaching_lives_in_one_biography():
     """Figure 1: every fact is true of somebody, and the paragraph is true of nobody."""
     (judged,) = AMBIGBIO.judge_texts(hanley(), [HANLEY])
-    scores = score(judged)
+    scores = score_biography(judged)
     assert (scores["factscore"], scores["num_biographies"], scores["num_entities"]) == (1, 1, 2)
     assert scores["d_factscore"] == pytest.approx(4 / 6)
     assert scores["difference"] == pytest.approx(2 / 6)
@@ -95,7 +95,7 @@ def test_two_swimming_and_coaching_lives_in_one_biography():
 def test_three_lives_in_one_biography():
     """Table 2: 100% and 71%, one biography of three entities."""
     (judged,) = AMBIGBIO.judge_texts(RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH), [HEMMING])
-    scores = score(judged)
+    scores = score_biography(judged)
     assert scores["factscore"] == 1
     assert scores["d_factscore"] == pytest.approx(5 / 7)
     assert (scores["num_biographies"], scores["num_entities"], scores["kind"]) == (
@@ -109,7 +109,7 @@ def test_a_paragraph_that_tells_them_apart_scores_the_same_both_ways():
     (judged,) = AMBIGBIO.judge_texts(
         hanley(breaks=["Hanley coached the Northwestern eleven."]), [HANLEY]
     )
-    scores = score(judged)
+    scores = score_biography(judged)
     assert judged.groups == ((0, 1, 2, 3), (4, 5))
     assert (scores["factscore"], scores["d_factscore"], scores["kind"]) == (
         1,
@@ -157,7 +157,7 @@ class NoPage:
 def test_a_page_that_is_missing_supports_nothing():
     judge = hanley()
     (judged,) = AmbigBio(pages=NoPage()).judge_texts(judge, [HANLEY])
-    scores = score(judged)
+    scores = score_biography(judged)
     assert judged.matrix[0][1] == Judgement(
         "not_supported", 0.0, f"no page: none is called {COACH!r}"
     )
@@ -182,14 +182,14 @@ def test_a_sentence_that_cannot_be_taken_apart_leaves_the_response_without_facts
     judge = RecordedJudge({}, set(), answers={"decompose": "I would rather not.\nNor would I."})
     (judged,) = AMBIGBIO.judge_texts(judge, [HANLEY])
     assert judged.problem == "not decomposed: sentence 1 of 3: no JSON object"
-    assert (judged.facts, score(judged)) == ((), None)
+    assert (judged.facts, score_biography(judged)) == ((), None)
 
 
 def test_facts_that_cannot_be_grouped_keep_their_factscore():
     (judged,) = AMBIGBIO.judge_texts(
         hanley(answers={"group": "- He was a swimmer.\n- He was tall."}), [HANLEY]
     )
-    scores = score(judged)
+    scores = score_biography(judged)
     assert judged.ungrouped.startswith("no JSON object")
     assert (scores["factscore"], scores["d_factscore"], scores["num_biographies"]) == (
         1,
@@ -202,7 +202,7 @@ def test_facts_that_cannot_be_grouped_keep_their_factscore():
 def test_the_code_protocol_loses_the_first_fact_and_prefers_the_alphabet():
     (judged,) = AmbigBio(protocol="code").judge_texts(hanley(), [HANLEY])
     assert judged.groups == ((1, 2, 3, 4, 5),)
-    scores = score(judged, "code")
+    scores = score_biography(judged, "code")
     assert scores["d_factscore"] == pytest.approx(3 / 5)
     assert scores["difference"] == pytest.approx(1 - 3 / 5)
 
@@ -211,13 +211,13 @@ def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
     settings = AmbigBio(protocol="code")
     (judged,) = settings.judge_texts(hanley(breaks=["Dick Hanley was born in 1936."]), [HANLEY])
     assert (judged.groups, judged.links[0]) == (((), (1, 2, 3, 4, 5)), None)
-    scores = score(judged, "code")
+    scores = score_biography(judged, "code")
     assert (scores["num_biographies"], scores["d_factscore"]) == (2, pytest.approx(3 / 5))
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
     (alone,) = settings.judge_texts(
         judge, [generation("Ada Lind", "Ada Lind was a painter [1].", ["Ada Lind"])]
     )
-    scores = score(alone, "code")
+    scores = score_biography(alone, "code")
     assert (alone.groups, scores["num_biographies"]) == (((),), 1)
     assert (
         scores["factscore"],
@@ -231,13 +231,13 @@ def test_the_code_protocol_counts_a_group_that_the_first_fact_left_empty():
         1,
     )
     assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 0)
-    assert settings.record(alone)["unscored"] == "no fact left in a group"
+    assert settings.make_record(alone)["unscored"] == "no fact left in a group"
 
 
 def test_a_response_without_passages_is_unscored():
     empty = GeneratedText("0", "q", "Dick Hanley", HANLEY.output, ())
     (judged,) = AMBIGBIO.judge_texts(hanley(), [empty])
-    scores = score(judged)
+    scores = score_biography(judged)
     assert (scores["factscore"], scores["unscored"], scores["factscore_best"]) == (None, 6, 1)
 
 

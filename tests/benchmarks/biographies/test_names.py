@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lm_factuality.benchmarks.biographies.generations import query_of, read_names
+from lm_factuality.benchmarks.biographies.generations import question_about, read_names
 
 
 def test_ambigbio(shared):
@@ -11,11 +11,11 @@ def test_ambigbio(shared):
     assert names[0] == "Manuel Suárez"
     assert "James O'Connell" in names
     lines = (shared / "data" / "ambigbio" / "AmbigBio.csv").read_text(encoding="utf-8").splitlines()
-    assert [query_of(name) for name in names] == [line.split("\t")[0] for line in lines]
+    assert [question_about(name) for name in names] == [line.split("\t")[0] for line in lines]
 
 
 def test_a_name_a_line(tmp_path):
     path = tmp_path / "names.txt"
     path.write_bytes("\ufeffAda Lind (disambiguation)\r\n\r\nÉmile Røst\r\nAda Lind\r\n".encode())
     assert read_names(path) == ["Ada Lind", "Émile Røst"]
-    assert query_of("Ada Lind") == "Tell me a bio of Ada Lind"
+    assert question_about("Ada Lind") == "Tell me a bio of Ada Lind"

@@ -7,7 +7,11 @@ import json
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import AmbigBio
-from lm_factuality.benchmarks.biographies.types import from_record, read_verdicts, to_record
+from lm_factuality.benchmarks.biographies.types import (
+    biography_from_record,
+    biography_to_record,
+    read_verdicts,
+)
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import DataError
 from tests.report.conftest import abstention, biography
@@ -27,7 +31,7 @@ def read(tmp_path):
 
 def changed(*path, to):
     """A record with ``to`` at ``path``."""
-    record = json.loads(json.dumps(to_record(biography())))
+    record = json.loads(json.dumps(biography_to_record(biography())))
     place = record
     for key in path[:-1]:
         place = place[key]
@@ -59,7 +63,7 @@ WRONG = {
 @pytest.mark.parametrize(("path", "value", "expected"), WRONG.values(), ids=WRONG)
 def test_what_does_not_fit_is_named(path, value, expected):
     with pytest.raises(ValueError, match=f"not a record of a judged biography: .*{expected}"):
-        from_record(changed(*path, to=value))
+        biography_from_record(changed(*path, to=value))
 
 
 FORGED = {
@@ -85,14 +89,14 @@ def test_a_missing_key_is_named(key):
     record = changed("problem", to=None)
     del record[key]
     with pytest.raises(ValueError, match=key):
-        from_record(record)
+        biography_from_record(record)
 
 
 def test_records_come_back_as_they_were(read):
     judged = [biography(output="Lind,\u2028a baker\x85 and\x1csailor"), abstention("1", "Bo Ek")]
-    records = [AmbigBio(protocol="code").record(each) for each in judged]
+    records = [AmbigBio(protocol="code").make_record(each) for each in judged]
     assert read(*map(json.dumps, records)) == records
-    assert [from_record(record) for record in records] == judged
+    assert [biography_from_record(record) for record in records] == judged
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_lines_that_are_no_verdicts_are_named(read, line):
 
 def test_verdicts_without_scores_are_drawn(tmp_path):
     path = tmp_path / "verdicts.jsonl"
-    path.write_text(json.dumps(to_record(biography())), encoding="utf-8")
+    path.write_text(json.dumps(biography_to_record(biography())), encoding="utf-8")
     out = tmp_path / "page.html"
     assert main(["page", "--verdicts", str(path), "--out", str(out)]) == 0
     assert '"linking": "none"' in out.read_text(encoding="utf-8").replace('":"', '": "')

@@ -11,7 +11,7 @@ import pytest
 from judges.answers import Answer
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies import matrix
-from lm_factuality.benchmarks.biographies.generations import to_doc
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from tests.judges.server import Act
@@ -79,7 +79,7 @@ def alternatives(probabilities: Mapping[str, float]) -> tuple[tuple[str, float],
 def test_what_is_read(text, probabilities, outcome, score, reason):
     found = None if probabilities is None else alternatives(probabilities)
     answer = Answer(text, "stop", error=None if text else "gone", first_token_logprobs=found)
-    judgement = matrix.read_by_logprobs(answer)
+    judgement = matrix.judgement_from_logprobs(answer)
     assert judgement.outcome == outcome
     assert judgement.score == pytest.approx(score) if score is not None else judgement.score is None
     assert judgement.reason == reason
@@ -109,12 +109,12 @@ def _model(prompt: str, attempt: int) -> Act:
 def test_a_judge_whose_config_says_so_is_asked_for_log_probabilities(server, config, tmp_path):
     server.script = _model
     generation = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", " ".join(FACTS), PAGES)
-    docs, responses = [to_doc(generation)], [[generation.output]]
+    docs, responses = [generation_to_doc(generation)], [[generation.output]]
     with Judge.open(config(verdicts="logprobs"), store=tmp_path / "a.sqlite") as judge:
-        plan = dict(AMBIGBIO.plan(judge, docs, responses))
+        plan = dict(AMBIGBIO.plan_questions(judge, docs, responses))
         (record,) = AMBIGBIO.judge(judge, docs, responses)
         assert judge.usage.calls == sum(each.to_send for each in plan.values())
-        assert {each.to_send for _, each in AMBIGBIO.plan(judge, docs, responses)} == {0}
+        assert {each.to_send for _, each in AMBIGBIO.plan_questions(judge, docs, responses)} == {0}
     cells = [[(cell["outcome"], cell["score"]) for cell in row] for row in record["matrix"]]
     assert cells[0] == [
         ("supported", pytest.approx(7 / 9)),

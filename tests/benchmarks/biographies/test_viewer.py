@@ -29,7 +29,9 @@ FALSE = biography(
 def open_page(browser, tmp_path):
     def open_it(*biographies, title="A set"):
         path = tmp_path / "page.html"
-        path.write_text(build_page([*map(AMBIGBIO.record, biographies)], title), encoding="utf-8")
+        path.write_text(
+            build_page([*map(AMBIGBIO.make_record, biographies)], title), encoding="utf-8"
+        )
         browser.get_log("performance"), browser.get_log("browser")
         browser.get(path.as_uri())
         return browser
@@ -163,12 +165,12 @@ def test_the_page_is_of_verdicts_with_one_protocol_and_linking(tmp_path, capsys)
         verdicts.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
 
     code = AmbigBio(protocol="code")
-    write(code.record(MERGED), code.record(APART))
+    write(code.make_record(MERGED), code.make_record(APART))
     assert run_command(*command) == 0
     assert "2 responses" in capsys.readouterr().out
     page = out.read_text(encoding="utf-8")
     assert '"settings":{"protocol":"code","linking":"greedy"}' in page
-    for records in ([code.record(MERGED), AMBIGBIO.record(APART)], []):
+    for records in ([code.make_record(MERGED), AMBIGBIO.make_record(APART)], []):
         write(*records)
         with pytest.raises(DataError, match="protocols or linkings.*make them with"):
             run_command(*command)

@@ -12,15 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import figure
+from lm_factuality.benchmarks.chosen import score_figure
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.benchmarks.factor.compare import (
     ModelOnCorpus,
-    difference,
-    disagreements,
-    gains,
-    points_of_runs,
-    tau,
+    accuracy_difference,
+    find_disagreements,
+    kendall_tau,
+    models_on_corpora,
+    retrieval_gains,
 )
 from lm_factuality.ground.model_names import family, size_in_name, size_label
 from lm_factuality.harness.outputs import TaskResult
@@ -45,7 +45,7 @@ def point(model, accuracy, token=None, byte=None) -> ModelOnCorpus:
         samples=None,
     )
     file = SimpleNamespace(label=model, model=model, variant="")
-    return ModelOnCorpus(Run(file, task), figure(task, "factor_acc"), Run(file, task))
+    return ModelOnCorpus(Run(file, task), score_figure(task, "factor_acc"), Run(file, task))
 
 
 def by_definition(pairs):
@@ -69,19 +69,27 @@ def test_tau_is_kendalls_with_ties_and_lower_perplexity_is_better():
     expected = by_definition(
         [(-point.perplexity("token").value, point.accuracy.value) for point in points]
     )
-    assert tau(points, "token") == (pytest.approx(expected), 12)
-    assert tau(points, "byte") == (None, 12)  # all tied
-    assert tau(points[:1], "token") == (None, 1)
+    assert kendall_tau(points, "token") == (pytest.approx(expected), 12)
+    assert kendall_tau(points, "byte") == (None, 12)  # all tied
+    assert kendall_tau(points[:1], "token") == (None, 1)
 
 
 def test_pairs_may_disagree_by_one_unit_and_not_by_the_other():
     one = point("one", 50.0, 8.0, 1.9)
     two = point("two", 51.0, 9.0, 1.8)
-    (pair,) = disagreements([one, two])
-    assert (pair.likelier.model, pair.righter.model, pair.units) == ("one", "two", ("token",))
-    assert (pair.gap.n, pair.gap.stderr, pair.gap.p) == (0, None, None)
-    pairs = disagreements([one, two, point("four", 50.0, 7.0)])
-    assert [(pair.likelier.model, pair.righter.model) for pair in pairs] == [
+    (pair,) = find_disagreements([one, two])
+    assert (pair.better_by_perplexity.model, pair.better_by_accuracy.model, pair.units) == (
+        "one",
+        "two",
+        ("token",),
+    )
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.stderr, pair.accuracy_gap.p_value) == (
+        0,
+        None,
+        None,
+    )
+    pairs = find_disagreements([one, two, point("four", 50.0, 7.0)])
+    assert [(pair.better_by_perplexity.model, pair.better_by_accuracy.model) for pair in pairs] == [
         ("one", "two"),
         ("four", "two"),
     ]
@@ -123,7 +131,7 @@ def results(
         "configs": {
             "x_factor": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "factor",
                     "window": 1024,
                     "data": data,
@@ -131,7 +139,7 @@ def results(
             },
             "x_factor_perplexity": {
                 "metadata": {
-                    "suite_version": "0.1.0",
+                    "suite_version": "0.2.0",
                     "benchmark": "perplexity",
                     "window": 1024,
                     "window_used": 1024,
@@ -159,9 +167,9 @@ TWO = [1, 1, 0, 1, 1, 1, 0, 1, 0, 0]
 def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     results(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
     results(tmp_path / "b", "two", TWO, 9.0)
-    points, _ = points_of_runs(read_runs([tmp_path])[0])
-    (pair,) = disagreements(points)
-    assert (pair.likelier.model, pair.righter.model, pair.units) == (
+    points, _ = models_on_corpora(read_runs([tmp_path])[0])
+    (pair,) = find_disagreements(points)
+    assert (pair.better_by_perplexity.model, pair.better_by_accuracy.model, pair.units) == (
         "one",
         "two",
         ("token", "byte"),
@@ -169,9 +177,11 @@ def test_differences_are_paired_by_row_and_clustered_by_document(tmp_path):
     gaps = [
         sum(TWO[i : i + 2]) - sum(ONE[i : i + 2]) - 0.4 for i in range(0, 10, 2)
     ]  # less the mean of 2 rows
-    assert pair.gap.difference == pytest.approx(0.2)
-    assert pair.gap.stderr == pytest.approx(math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10)
-    assert (pair.gap.n, pair.gap.p) == (
+    assert pair.accuracy_gap.difference == pytest.approx(0.2)
+    assert pair.accuracy_gap.stderr == pytest.approx(
+        math.sqrt(5 / 4 * sum(gap**2 for gap in gaps)) / 10
+    )
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (
         10,
         0.5,
     )  # two documents differ, both in favour of the same model: 2 of 4 flips
@@ -189,25 +199,35 @@ def test_without_the_samples_of_the_same_rows_nothing_is_known_of_a_difference(c
     elif change == "other accuracy":
         text = samples.read_text(encoding="utf-8").replace('"factor_acc": 1.0', '"factor_acc": 0.0')
         samples.write_text(text, encoding="utf-8")
-    (pair,) = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
-    assert pair.gap.difference == pytest.approx(0.2)
-    assert (pair.gap.n, pair.gap.p) == (0, None)
+    (pair,) = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
+    assert pair.accuracy_gap.difference == pytest.approx(0.2)
+    assert (pair.accuracy_gap.shared_rows, pair.accuracy_gap.p_value) == (0, None)
 
 
 def test_unscored_rows_are_in_no_pair(tmp_path):
     results(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     results(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
-    one, two = points_of_runs(read_runs([tmp_path])[0])[0]
-    assert (difference(two, one).n, difference(two, one).difference) == (9, pytest.approx(2 / 9))
+    one, two = models_on_corpora(read_runs([tmp_path])[0])[0]
+    assert (
+        accuracy_difference(two, one).shared_rows,
+        accuracy_difference(two, one).difference,
+    ) == (
+        9,
+        pytest.approx(2 / 9),
+    )
 
 
 def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     """Of three pairs one agrees with perplexity; it counts all the same."""
     for number, (right, perplexity) in enumerate((([1] * 10, 9.0), (ONE, 8.5), (TWO, 8.0))):
         results(tmp_path / str(number), f"m{number}", right, perplexity)
-    found = disagreements(points_of_runs(read_runs([tmp_path])[0])[0])
+    found = find_disagreements(models_on_corpora(read_runs([tmp_path])[0])[0])
     assert {
-        (pair.likelier.model, pair.righter.model): (pair.gap.p, pair.gap.adjusted) for pair in found
+        (pair.better_by_perplexity.model, pair.better_by_accuracy.model): (
+            pair.accuracy_gap.p_value,
+            pair.accuracy_gap.adjusted_p_value,
+        )
+        for pair in found
     } == {
         ("m1", "m0"): (2 / 2**4, 3 * 2 / 2**4),
         ("m2", "m0"): (2 / 2**3, 2 * 2 / 2**3),
@@ -221,20 +241,26 @@ def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
     results(tmp_path / "d", "org/m-125m", TWO, 8.0, backend="hf-ralm", model_revision="step1")
     results(tmp_path / "e", "org/n-1b", [1] * 10, 8.0, backend="hf-ralm")
     results(tmp_path / "f", "org/n-1b", TWO, 8.0)
-    points, _ = points_of_runs(read_runs([tmp_path])[0])
-    found = gains(points)
-    assert [(gain.without.model, gain.with_it.model) for gain in found] == [
+    points, _ = models_on_corpora(read_runs([tmp_path])[0])
+    found = retrieval_gains(points)
+    assert [(gain.without_retrieval.model, gain.with_retrieval.model) for gain in found] == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
         ("org/n-1b", "org/n-1b (hf-ralm)"),
     ]
-    assert [gain.pair.difference for gain in found] == [pytest.approx(0.2), pytest.approx(0.4)]
-    assert [(gain.pair.p, gain.pair.adjusted) for gain in found] == [(0.5, 0.5), (0.25, 0.5)]
+    assert [gain.difference.difference for gain in found] == [
+        pytest.approx(0.2),
+        pytest.approx(0.4),
+    ]
+    assert [(gain.difference.p_value, gain.difference.adjusted_p_value) for gain in found] == [
+        (0.5, 0.5),
+        (0.25, 0.5),
+    ]
 
 
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
     results(tmp_path, "one", ONE, 8.0)
     results(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
-    points, notes = points_of_runs(read_runs([tmp_path])[0])
+    points, notes = models_on_corpora(read_runs([tmp_path])[0])
     (point,) = points
     assert (point.accuracy.value, point.perplexity("token").value) == (0.6, 7.0)
     assert len(notes) == 2
@@ -253,7 +279,7 @@ def test_backends_that_only_score_give_one_model_and_others_another(tmp_path):
             backend=backend,
         )
     results(tmp_path / "early", "one", ONE, 9.0, model_revision="step1000")
-    points, _ = points_of_runs(read_runs([tmp_path])[0])
+    points, _ = models_on_corpora(read_runs([tmp_path])[0])
     assert [point.model for point in points] == ["one", "one (hf-ralm)", "one (step1000)"]
     assert points[0].accuracy.value == 0.6
 
@@ -263,7 +289,7 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["results"]["x_factor"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    points, (note,) = points_of_runs(read_runs([tmp_path])[0])
+    points, (note,) = models_on_corpora(read_runs([tmp_path])[0])
     assert points == []
     assert (
         note

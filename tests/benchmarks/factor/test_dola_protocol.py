@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.page import row as page_row
+from lm_factuality.benchmarks.factor.page import sample_row as page_row
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from tests.benchmarks.factor.test_agreement import ONE, results
@@ -197,7 +197,7 @@ def test_whole_prefixes_are_taken_where_the_yaml_says_so(tmp_path, factor_yaml, 
 def test_the_audit_expects_the_protocols_requests(
     tmp_path, checkpoint, evaluate, factor_yaml, write_rows
 ):
-    from lm_factuality.benchmarks.audit import Expected
+    from lm_factuality.benchmarks.audit import ExpectedRun
 
     metadata, _, samples = run(evaluate, factor_yaml, write_rows, checkpoint, some_rows()[:2])
     sample = {
@@ -209,11 +209,13 @@ def test_the_audit_expects_the_protocols_requests(
     }
     assert metadata["join"] == "dola"
     audit = {
-        protocol: FactorAudit(Expected(metadata={**metadata, "protocol": protocol, "join": join}))
+        protocol: FactorAudit(
+            ExpectedRun(metadata={**metadata, "protocol": protocol, "join": join})
+        )
         for protocol, join in (("dola", "dola"), ("paper", "authors"))
     }
-    assert audit["dola"].wrong_request(sample) is None
-    assert audit["paper"].wrong_request(sample) is not None
+    assert audit["dola"].request_problem(sample) is None
+    assert audit["paper"].request_problem(sample) is not None
 
 
 def test_open_generation_has_no_such_protocol(tmp_path):

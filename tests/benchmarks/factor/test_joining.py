@@ -2,7 +2,7 @@
 
 import pytest
 
-from lm_factuality.benchmarks.audit import Expected
+from lm_factuality.benchmarks.audit import ExpectedRun
 from lm_factuality.benchmarks.factor.benchmark import FactorAudit
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.joining import Join
@@ -127,7 +127,8 @@ def test_a_leaderboard_expects_its_rule():
             for n, each in enumerate(doc["choices"])
         },
     }
-    assert FactorAudit(Expected({"window": 1024})).wrong_request(sample) is not None
+    assert FactorAudit(ExpectedRun({"window": 1024})).request_problem(sample) is not None
     assert (
-        FactorAudit(Expected({"window": 1024, "join": "delimiter"})).wrong_request(sample) is None
+        FactorAudit(ExpectedRun({"window": 1024, "join": "delimiter"})).request_problem(sample)
+        is None
     )

@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy.special import softmax
 
-from lm_factuality.benchmarks.factor.metrics import FINER, row_metrics
+from lm_factuality.benchmarks.factor.metrics import CONTINUOUS, row_metrics
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.harness.outputs import ScoredContinuation
 
@@ -90,26 +90,30 @@ def test_finer_scores_are_those_of_lm_eval():
     from lm_eval.api.metrics import brier_score
 
     values = (-31.2, -30.9, -33.0, -30.1)
-    finer = score_row(scores(*values), CHOICES, gold=2).finer
+    continuous = score_row(scores(*values), CHOICES, gold=2).continuous
     shares = softmax(values)
-    assert finer["choice_prob"] == pytest.approx(shares[2])
-    assert finer["brier_score"] == pytest.approx(brier_score([(2, shares)]))
+    assert continuous["choice_prob"] == pytest.approx(shares[2])
+    assert continuous["brier_score"] == pytest.approx(brier_score([(2, shares)]))
 
 
 def test_equal_choices_have_equal_shares_and_log_probabilities_may_be_of_any_size():
-    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).finer["brier_score"] == pytest.approx(0.75)
-    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).finer["choice_prob"] == pytest.approx(0.25)
-    sure = score_row(scores(-9e3, -1e4, -2e4, -3e5), CHOICES, 0).finer
+    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).continuous["brier_score"] == pytest.approx(
+        0.75
+    )
+    assert score_row(scores(-4, -4, -4, -4), CHOICES, 0).continuous["choice_prob"] == pytest.approx(
+        0.25
+    )
+    sure = score_row(scores(-9e3, -1e4, -2e4, -3e5), CHOICES, 0).continuous
     assert (sure["choice_prob"], sure["brier_score"]) == (1.0, 0.0)
-    assert score_row(scores(-1e4, -9e3, -2e4, -3e5), CHOICES, 0).finer[
+    assert score_row(scores(-1e4, -9e3, -2e4, -3e5), CHOICES, 0).continuous[
         "brier_score"
     ] == pytest.approx(2.0)
 
 
 def test_without_token_counts_there_are_finer_scores_of_sums():
     row = score_row(scores(-1, -2, -3, -4, tokens=(None,) * 4), CHOICES, gold=0)
-    assert row.finer == score_row(scores(-1, -2, -3, -4), CHOICES, gold=0).finer
-    assert score_row(scores(-1, -2, math.nan, -4), CHOICES, gold=0).finer == {}
+    assert row.continuous == score_row(scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
+    assert score_row(scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
 
 
 DOC = {
@@ -137,7 +141,7 @@ def test_margins_and_pairwise_accuracy_of_all_and_of_each_error_type():
     ) == (0.5, 2, 1.0)
     assert (found["margin_vs_predicate"], found["factor_acc_vs_predicate"]) == (None, None)
     assert found["bits_per_byte"].weight == 4
-    assert {found[name].cluster for name in FINER} == {"d"}
+    assert {found[name].cluster for name in CONTINUOUS} == {"d"}
     tied = scores(-4, -4, -6, -8)
     assert row_metrics(DOC, tied, "dola", [])["pairwise_acc"] == 1
     assert row_metrics(DOC, tied, "paper", [])["pairwise_acc"] == pytest.approx(2 / 3)
@@ -159,10 +163,10 @@ def test_a_margin_is_above_zero_where_the_row_is_right():
 
 def test_unscored_rows_have_no_finer_scores_and_token_scores_need_tokens():
     assert {
-        row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])[name] for name in FINER
+        row_metrics(DOC, scores(-1, math.inf, -1, -1), "paper", [])[name] for name in CONTINUOUS
     } == {None}
     without = row_metrics(DOC, scores(-1, -2, -3, -4, tokens=(None,) * 4), "paper", ["entity"])
-    assert {name for name in FINER if name in without} == {
+    assert {name for name in CONTINUOUS if name in without} == {
         "bits_per_byte",
         "choice_prob",
         "brier_score",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lm_factuality.benchmarks.audit import OTHER_REQUEST, UNKNOWN_REQUESTS, Expected
+from lm_factuality.benchmarks.audit import DIFFERENT_REQUEST, UNKNOWN_REQUESTS, ExpectedRun
 from lm_factuality.benchmarks.factor_chat.benchmark import FactorChatAudit, notes
 from lm_factuality.cli.main import main
 from lm_factuality.harness.samples import read_samples
@@ -138,14 +138,14 @@ def edit(change):
             lambda sample: sample["arguments"]["gen_args_1"]["arg_3"].update(temperature=1.0),
             "its generation arguments are not",
         ),
-        (lambda sample: sample["doc"]["choices"].reverse(), OTHER_REQUEST),
-        (lambda sample: sample["doc"].update(prefix="Another text."), OTHER_REQUEST),
+        (lambda sample: sample["doc"]["choices"].reverse(), DIFFERENT_REQUEST),
+        (lambda sample: sample["doc"].update(prefix="Another text."), DIFFERENT_REQUEST),
     ],
 )
 @pytest.mark.parametrize(("name", "protocol"), [(TASK, "statements"), (LETTERS, "letters")])
 def test_a_leaderboard_sees_what_was_asked(name, protocol, change, complaint, finished):
-    audit = FactorChatAudit(Expected({"protocol": protocol}, GENERATION, has_template=True))
+    audit = FactorChatAudit(ExpectedRun({"protocol": protocol}, GENERATION, has_template=True))
     (path,) = finished.rglob(f"samples_{name}_*.jsonl")
     for sample in map(edit(change), read_samples(path)):
-        found = audit.wrong_request(sample)
+        found = audit.request_problem(sample)
         assert found == complaint or (complaint and complaint in found)

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from lm_factuality.benchmarks.factor_chat import metrics
-from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS, Chances, row_metrics
+from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS, ChoiceProbabilities, row_metrics
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.statistics import clustered_stderr, mean
 
@@ -25,10 +25,10 @@ def said(*words: str) -> list[WordAnswer]:
     return [WordAnswer(None, word) for word in words]
 
 
-def made_rows(count: int, digits: int = 2) -> list[Chances]:
+def made_rows(count: int, digits: int = 2) -> list[ChoiceProbabilities]:
     draw = random.Random(0)
     return [
-        Chances(
+        ChoiceProbabilities(
             [round(draw.betavariate(2 + (place == 1), 2), digits) for place in range(4)],
             1,
             f"d{number // 3}",
@@ -180,7 +180,7 @@ def test_auroc_and_brier_are_those_of_scikit_learn(digits):
 
 def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
     rows = made_rows(240)
-    by_document: dict[str, list[Chances]] = {}
+    by_document: dict[str, list[ChoiceProbabilities]] = {}
     for row in rows:
         by_document.setdefault(row.cluster, []).append(row)
     documents, draw = list(by_document.values()), random.Random(1)
@@ -206,8 +206,8 @@ def test_the_calibration_error_is_that_of_its_definition():
     assert score.aggregation([*rows, None]) == pytest.approx(expected)
     assert 0 < score.aggregation.stderr(rows) < 0.1
     assert math.isnan(score.aggregation.value([None]))
-    assert score.aggregation([Chances([1, 0, 0, 0], 0, "d")]) == 0
-    assert score.aggregation([Chances([0, 1, 1, 1], 0, "d")]) == 1
+    assert score.aggregation([ChoiceProbabilities([1, 0, 0, 0], 0, "d")]) == 0
+    assert score.aggregation([ChoiceProbabilities([0, 1, 1, 1], 0, "d")]) == 1
 
 
 def test_clusters_are_documents():

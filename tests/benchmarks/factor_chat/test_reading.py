@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.metrics import probabilities, read_word
+from lm_factuality.benchmarks.factor_chat.metrics import read_word, word_probabilities
 from lm_factuality.harness.outputs import WordAnswer
 
 TRUE_FALSE, LETTERS = ("True", "False"), ("A", "B", "C", "D")
@@ -87,7 +87,7 @@ def test_letters_are_read_strictly(text, expected):
     ],
 )
 def test_probabilities_are_those_of_the_words_alone(answer, expected):
-    assert probabilities(answer, TRUE_FALSE) == pytest.approx(expected)
+    assert word_probabilities(answer, TRUE_FALSE) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_probabilities_are_those_of_the_words_alone(answer, expected):
     ],
 )
 def test_what_cannot_be_read_has_a_reason(answer, reason):
-    assert probabilities(answer, TRUE_FALSE) == reason
+    assert word_probabilities(answer, TRUE_FALSE) == reason
 
 
 def test_a_long_answer_is_read_at_once():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.factor_generation.facts import (
     FALSE,
@@ -22,11 +22,11 @@ from lm_factuality.benchmarks.factor_generation.facts import (
     TRUE,
     Mark,
     MarkReply,
-    complete,
-    end_of,
-    find_edit,
-    find_fact,
-    vote,
+    complete_sentence,
+    end_of_prefix,
+    find_first_difference,
+    find_minimal_fact,
+    majority_mark,
 )
 from lm_factuality.benchmarks.factor_generation.judging import (
     FACTOR_GENERATION,
@@ -135,7 +135,7 @@ KEEPER = "Its first keeper was a sailor from the north."
     ],
 )
 def test_the_first_difference(true, false, stem, edits):
-    edit = find_edit(true, false)
+    edit = find_first_difference(true, false)
     assert (edit.stem, (edit.true_edit, edit.false_edit)) == (stem, edits)
 
 
@@ -153,7 +153,7 @@ def test_the_first_difference(true, false, stem, edits):
 )
 def test_completions_that_ask_nothing(true, false, problem):
     with pytest.raises(ValueError, match=problem):
-        find_edit(true, false)
+        find_first_difference(true, false)
 
 
 _words = st.lists(
@@ -164,7 +164,7 @@ _words = st.lists(
 @given(_words, _words)
 def test_the_stem_and_the_edit_are_what_the_completion_says(true, false):
     try:
-        edit = find_edit(true, false)
+        edit = find_first_difference(true, false)
     except ValueError:
         return
     assert edit.true.startswith(edit.stem)
@@ -195,7 +195,7 @@ BAKER = "Its first keeper was a baker from the north."
     ],
 )
 def test_prompts_are_joined_as_for_scoring(prefix, true, false, prompt):
-    fact = find_fact(row(prefix, true, false))
+    fact = find_minimal_fact(row(prefix, true, false))
     assert fact.prompt == prompt
     assert bool(fact.no_fact) == (not prompt)
 
@@ -213,7 +213,7 @@ def test_prompts_are_joined_as_for_scoring(prefix, true, false, prompt):
     ],
 )
 def test_which_contradiction(choice, expected):
-    fact = find_fact(
+    fact = find_minimal_fact(
         row(
             "It opened. ",
             KEEPER,
@@ -242,7 +242,7 @@ def test_published_rows(source, spacing, usable, shared):
 
     corpus = parse_corpus({"task": source, "metadata": {"source": source, "spacing": spacing}})
     rows = load_corpus(corpus, shared / "data" / "factor").rows
-    facts = [find_fact(each) for each in rows]
+    facts = [find_minimal_fact(each) for each in rows]
     assert sum(not fact.no_fact for fact in facts) == usable
     for each, fact in zip(rows, facts, strict=True):
         if not fact.no_fact:
@@ -272,17 +272,17 @@ def test_published_rows(source, spacing, usable, shared):
     ],
 )
 def test_a_generation_ends_with_its_sentence(stem, generation, sentence):
-    assert complete(stem, generation) == sentence
+    assert complete_sentence(stem, generation) == sentence
 
 
 def test_a_judge_sees_the_end_of_the_prefix():
-    assert end_of(" short. \n") == "short."
-    cut = end_of("word " * 400)
+    assert end_of_prefix(" short. \n") == "short."
+    cut = end_of_prefix("word " * 400)
     assert cut.startswith("... word word")
     assert len(cut) <= 604
 
 
-def read(reply: object) -> Typed[MarkReply]:
+def read(reply: object) -> ParsedReply[MarkReply]:
     """``reply`` as a judge's answer, or the mark of one."""
     if isinstance(reply, str):
         reply = Answer(json.dumps({"reason": "so", "mark": reply}))
@@ -308,7 +308,7 @@ def read(reply: object) -> Typed[MarkReply]:
     ],
 )
 def test_replies_and_votes(replies, expected):
-    assert vote([read(each) for each in replies]) == expected
+    assert majority_mark([read(each) for each in replies]) == expected
 
 
 def document(number=0, means=(-1.0, -2.0, -3.0, -4.0), no_fact="", problem="", **changes):
@@ -376,7 +376,7 @@ def test_the_table_by_hand():
     assert (summary["rows"], summary["generations"]) == (5, counts)
     assert summary["without_fact"] == {"differ at once": 1}
     assert summary["unscored"] == {"unread": 1}
-    _, rows, notes = FACTOR_GENERATION.table(summary)
+    _, rows, notes = FACTOR_GENERATION.summary_table(summary)
     assert ["True of true and false, %", "59.0"] in [list(row[:2]) for row in rows]
     assert "Unscored: unread 1." in notes
 
@@ -479,10 +479,10 @@ def test_an_accuracy_is_of_rows_with_a_true_or_a_false_generation(row):
 def test_a_document_needs_its_contradiction_but_no_accuracy_of_the_model():
     doc = document()
     del doc["factor_acc"]
-    assert FACTOR_GENERATION.check(doc, ["x"]) is None
+    assert FACTOR_GENERATION.document_problem(doc, ["x"]) is None
     assert FACTOR_GENERATION.row_metrics(doc, verdict(TRUE))["factor_acc"] is None
     del doc["contradiction"]
-    assert "contradiction is missing" in (FACTOR_GENERATION.check(doc, ["x"]) or "")
+    assert "contradiction is missing" in (FACTOR_GENERATION.document_problem(doc, ["x"]) or "")
 
 
 def test_documents_are_drawn_whole():
@@ -505,7 +505,7 @@ def test_the_lexical_judge_looks_for_both_wordings(tmp_path):
     ]
     responses = [RESPONSES[0], [" he"], []]
     with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
-        ((step, plan),) = FACTOR_GENERATION.plan(judge, docs, responses)
+        ((step, plan),) = FACTOR_GENERATION.plan_questions(judge, docs, responses)
         assert (step, plan.to_send) == ("marking", 6)
         first, second, third = FACTOR_GENERATION.judge(judge, docs, responses)
     assert first["marks"] == [TRUE, FALSE, NEUTRAL, None]
@@ -547,7 +547,7 @@ def test_a_judge_behind_a_server_is_asked_once_for_each_sentence(server, config,
 
 
 def test_a_judge_that_is_down_leaves_a_record():
-    record = FACTOR_GENERATION.unscored(document(), RESPONSES[0], "the judge failed")
+    record = FACTOR_GENERATION.unscored_record(document(), RESPONSES[0], "the judge failed")
     assert record["reasons"] == ["the judge failed"] * 3 + [NO_WORD]
     assert record["unscored"] == "the judge failed"
 
@@ -565,4 +565,4 @@ def test_a_judge_that_is_down_leaves_a_record():
     ],
 )
 def test_samples_that_cannot_be_judged(changes, responses, problem):
-    assert problem in FACTOR_GENERATION.check(document(**changes), responses)
+    assert problem in FACTOR_GENERATION.document_problem(document(**changes), responses)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judges.answers import Answer
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from lm_factuality.benchmarks.felm.rows import (
     ClaimsReply,
     FelmRow,
@@ -45,7 +45,7 @@ SUBJECT = {"units": ["Mars is red and has moons.", "Sure!"]}
 ROW = row(*SUBJECT["units"])
 
 
-def reply(*claims: tuple[int, list[str]]) -> Typed[ClaimsReply]:
+def reply(*claims: tuple[int, list[str]]) -> ParsedReply[ClaimsReply]:
     text = json.dumps(
         {"segments": [{"segment": number, "claims": texts} for number, texts in claims]}
     )
@@ -72,7 +72,9 @@ def test_claims_of_a_reply_are_those_of_the_segments_in_order() -> None:
         ),
     ],
 )
-def test_incomplete_replies_are_problems_not_claims(read: Typed[ClaimsReply], problem: str) -> None:
+def test_incomplete_replies_are_problems_not_claims(
+    read: ParsedReply[ClaimsReply], problem: str
+) -> None:
     assert to_claims(ROW, read, "judge") == RowClaims("0", (), "judge", problem)
 
 

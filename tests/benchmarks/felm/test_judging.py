@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from judges.judge import Judge
-from lm_factuality.benchmarks.certifiable import Wanted
+from lm_factuality.benchmarks.certifiable import CertifyOptions
 from lm_factuality.benchmarks.felm.judging import FelmTrial
 from tests.judges.server import Act
 
@@ -42,7 +42,7 @@ def test_a_list_that_may_be_cut_off_is_no_verdict(
         line("second", "One.", "Two.", "Three."),
     ]
     (tmp_path / "all.jsonl").write_text("\n".join(lines))
-    trial = FelmTrial("segment", "vanilla", Wanted(data_dir=str(tmp_path)))
+    trial = FelmTrial("segment", "vanilla", CertifyOptions(data_dir=str(tmp_path)))
     for _ in range(2):  # the second time out of the store
         with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
             first, second = trial.ask(judge)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from judges.answers import Answer
 from judges.judge import Judge
 from judges.templates import Prompts
-from judges.typed import Typed, read_reply
-from lm_factuality.benchmarks import find_generation, generation_names
+from judges.typed import ParsedReply, read_reply
+from lm_factuality.benchmarks import find_judged_method, judged_benchmark_names
 from lm_factuality.benchmarks.felm.rows import DOMAINS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
 from lm_factuality.benchmarks.felm_gen.steps import (
@@ -128,7 +128,7 @@ def test_rules_cut_by_domain():
 TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # four pieces
 
 
-def grouped(reply: object, text: str = TEXT) -> Typed[CutReply]:
+def grouped(reply: object, text: str = TEXT) -> ParsedReply[CutReply]:
     answer = reply if isinstance(reply, Answer) else Answer(json.dumps(reply), "stop")
     return read_reply(answer, CutReply, cut_subject(text), check_cut)
 
@@ -169,7 +169,7 @@ def test_wherever_a_judge_cuts_nothing_is_lost(text, ends):
     assert all(segment == segment.strip() and segment in text for segment in found.segments)
 
 
-def marks(*said: object, segments: int = 3) -> list[Typed[MarksReply]]:
+def marks(*said: object, segments: int = 3) -> list[ParsedReply[MarksReply]]:
     """Replies, each a list of (number, type) or an answer."""
     answers = [
         each
@@ -328,14 +328,14 @@ def test_scores_of_nothing_are_null():
     assert summary["segment_error_rate"]["value"] is None
     assert summary["response_error_rate"]["worst"] is None
     json.dumps(summary, allow_nan=False)
-    assert FELM_GEN.table(summary)[1][0][1] == "-"
+    assert FELM_GEN.summary_table(summary)[1][0][1] == "-"
 
 
 def test_a_judge_behind_a_server(server, config, docs, tmp_path):
     server.script = mark
     responses = [[text] for text in RESPONSES]
     with Judge.open(config(), tmp_path / "store.sqlite") as judge:
-        plans = dict(FELM_GEN.plan(judge, docs, responses))
+        plans = dict(FELM_GEN.plan_questions(judge, docs, responses))
         assert not server.bodies
         verdicts = FELM_GEN.judge(judge, docs, responses)
         sent = len(server.bodies)
@@ -385,18 +385,18 @@ def test_a_judge_that_cannot_cut_still_marks(server, config, docs, tmp_path):
 )
 def test_whether_a_response_is_an_answer_follows_from_it(docs, number, changes, wrong):
     doc, responses = docs[number], [RESPONSES[number]]
-    verdict = {**FELM_GEN.unscored(doc, responses, "the judge is down"), **changes}
-    problem = FELM_GEN.unfounded({"doc": doc, "responses": responses, "verdict": verdict})
+    verdict = {**FELM_GEN.unscored_record(doc, responses, "the judge is down"), **changes}
+    problem = FELM_GEN.record_problem({"doc": doc, "responses": responses, "verdict": verdict})
     assert (problem or "").startswith(f"its {wrong!r} does not follow" if wrong else "")
     assert bool(problem) == bool(wrong)
 
 
 def test_benchmarks_are_found_by_name():
-    assert find_generation("felm_gen") == FELM_GEN
+    assert find_judged_method("felm_gen") == FELM_GEN
     names = ["ambigbio", "longform", "simpleqa", "felm_gen", "factor_generation"]
-    assert generation_names() == names
+    assert judged_benchmark_names() == names
     with pytest.raises(ConfigError, match="'felm_gn'; did you mean felm_gen"):
-        find_generation("felm_gn")
+        find_judged_method("felm_gn")
 
 
 def test_samples_of_several_files_and_filters(docs, tmp_path):

@@ -204,8 +204,8 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     record = json.loads(json.dumps(record)) | change
     row = {"doc": doc, "verdict": record, "responses": [RESPONSE]}
     try:
-        method.recount(row)
-        found = method.unfounded(row)
+        method.rescore_row(row)
+        found = method.record_problem(row)
     except ValueError as error:
         found = str(error)
     assert found == problem or (problem is not None and problem in str(found)), found
@@ -228,5 +228,5 @@ def test_a_record_that_does_not_follow_is_unfounded(judge, kind, change, problem
     ],
 )
 def test_sentences_are_without_markdown(response, sentences):
-    assert list(LongForm().begin(generation(response)).sentences) == sentences
+    assert list(LongForm().prepare(generation(response)).sentences) == sentences
     assert prose(prose(response)) == prose(response)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from judges.answers import Answer
-from judges.typed import JUDGE_ERROR, Typed
+from judges.typed import JUDGE_ERROR, ParsedReply
 from lm_factuality.benchmarks.simpleqa.benchmark import BENCHMARK
 from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -37,7 +37,7 @@ def graded(grade: str) -> str:
 
 
 def summary_of(*texts: str, **metadata: str) -> dict:
-    answers = BENCHMARK.judging.generation(metadata)
+    answers = BENCHMARK.judging.make_method(metadata)
     responses = [["an answer"]] * len(texts)
     verdicts = answers.judge(RecordedJudge(*texts), DOCS[: len(texts)], responses)
     return answers.summarise(DOCS[: len(texts)], verdicts)
@@ -65,9 +65,9 @@ def test_simple_evals_takes_an_unreadable_grade_as_not_attempted():
 
 
 def test_simple_evals_leaves_an_answer_unscored_if_the_judge_is_down():
-    answers = BENCHMARK.judging.generation({"protocol": "simple-evals"})
+    answers = BENCHMARK.judging.make_method({"protocol": "simple-evals"})
     problem = f"{JUDGE_ERROR}: no server"
-    grade = answers.grade(Typed(None, problem, Answer(None, error="no server")))
+    grade = answers.grade(ParsedReply(None, problem, Answer(None, error="no server")))
     assert grade == (None, problem)
 
 
@@ -78,7 +78,7 @@ def test_no_attempt_leaves_the_share_of_attempts_undefined():
 
 
 def test_a_thought_without_an_end_is_unscored_and_not_judged():
-    answers = BENCHMARK.judging.generation({})
+    answers = BENCHMARK.judging.make_method({})
     (verdict,) = answers.judge(RecordedJudge(), DOCS[:1], [["<think>It could be"]])
     assert verdict["grade"] is None
     assert "thinking without an end" in verdict["unscored"]
@@ -86,16 +86,16 @@ def test_a_thought_without_an_end_is_unscored_and_not_judged():
 
 def test_an_unknown_protocol_is_refused():
     with pytest.raises(ConfigError, match="expected one of paper, simple-evals"):
-        BENCHMARK.judging.generation({"protocol": "code"})
+        BENCHMARK.judging.make_method({"protocol": "code"})
 
 
 @pytest.mark.parametrize("change", [{"grade": "INCORRECT"}, {"outputs": []}])
 def test_a_record_that_does_not_follow_from_the_reply_is_unfounded(change):
-    answers = BENCHMARK.judging.generation({})
+    answers = BENCHMARK.judging.make_method({})
     (verdict,) = answers.judge(RecordedJudge(graded("CORRECT")), DOCS[:1], [["an answer"]])
     row = {"doc": DOCS[0], "verdict": verdict, "responses": ["an answer"]}
-    assert answers.unfounded(row) is None
-    assert "its 'grade' does not follow" in answers.unfounded(
+    assert answers.record_problem(row) is None
+    assert "its 'grade' does not follow" in answers.record_problem(
         {**row, "verdict": {**verdict, **change}}
     )
 

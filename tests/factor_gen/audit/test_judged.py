@@ -11,7 +11,7 @@ import pytest
 
 from factor_gen.audit.judged import PROMPTS, YesOrNo, judge_rows, judge_types, open_judge
 from judges.answers import Answer
-from judges.typed import Typed, read_reply
+from judges.typed import ParsedReply, read_reply
 from lm_factuality.ground.errors import ConfigError
 from tests.factor_gen.audit.rows import row, synthetic
 from tests.judges.server import Act, JudgeServer
@@ -31,7 +31,7 @@ class _Rule:
         subjects: Sequence[Mapping[str, Any]],
         description: str,
         samples: int,
-    ) -> list[list[Typed[YesOrNo]]]:
+    ) -> list[list[ParsedReply[YesOrNo]]]:
         self.asked.append((prompt_name, len(subjects)))
         said = [
             json.dumps(

@@ -20,7 +20,7 @@ from factor_gen.records import (
 )
 from factor_gen.settings import GenerateSettings
 from factor_gen.stages import Stage
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from tests.judges.server import Act, JudgeServer
 
 PREFIX = "The mill was sold in 1903. Edwin wanted to tear the old wheel down. "
@@ -239,7 +239,7 @@ def test_requests_that_fail_stop_the_stage_and_only_they_are_asked_again(open_ge
         else recorded(prompt, attempt)
     )
     with pytest.raises(
-        BackendDown,
+        BackendDownError,
         match=r"1 of 4 requests failed, the first because: HTTP 503.*; what was answered is kept",
     ):
         open_generator().run(TWO)
@@ -267,7 +267,7 @@ def test_where_most_requests_are_refused_the_judge_is_at_fault(open_generator, s
         else Act(status=400, text="no such parameter")
     )
     with pytest.raises(
-        BackendDown, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
+        BackendDownError, match=r"3 of 4 requests failed, .* HTTP 400: .*; change the judge's YAML"
     ):
         open_generator().run(TWO)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from factor_gen.generate.rules import asserted
-from factor_gen.generate.rules.asserted import REASONS, unasserted
-from factor_gen.generate.rules.edits import edit
-from factor_gen.generate.rules.sentence import read
+from factor_gen.generate.rules.asserted import UNASSERTED_REASONS, unasserted_reason
+from factor_gen.generate.rules.edits import Replacement, make_edit
+from factor_gen.generate.rules.sentence import tag_sentence
 from tests.factor_gen.cases import table
 from tests.factor_gen.rules.support import TAGGER
 
@@ -21,8 +21,8 @@ CASES = [
 
 def why(text: str, operator: str, error_type: str, old: str, new: str) -> str | None:
     start = text.index(old)
-    change = edit(operator, error_type, (start, start + len(old), new))
-    return unasserted(read(TAGGER, "", text), change)
+    change = make_edit(operator, error_type, Replacement(start, start + len(old), new))
+    return unasserted_reason(tag_sentence(TAGGER, "", text), change)
 
 
 @pytest.mark.parametrize(("reason", "refused", "allowed"), CASES)
@@ -31,7 +31,9 @@ def test_what_is_not_asserted_is_not_changed(
 ) -> None:
     assert why(*refused) == reason
     assert why(*allowed) is None
-    monkeypatch.setattr(asserted, "REASONS", [name for name in REASONS if name != reason])
+    monkeypatch.setattr(
+        asserted, "UNASSERTED_REASONS", [name for name in UNASSERTED_REASONS if name != reason]
+    )
     assert why(*refused) is None, "another reason refuses it too, so that the case proves nothing"
 
 
@@ -41,4 +43,4 @@ def test_what_only_seems_so_is_a_denial() -> None:
 
 
 def test_every_reason_has_a_case() -> None:
-    assert set(table(TABLE)) == set(REASONS)
+    assert set(table(TABLE)) == set(UNASSERTED_REASONS)

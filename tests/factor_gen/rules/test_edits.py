@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from factor_gen.generate.rules.edits import apply, article_of, described, edit, finish
+from factor_gen.generate.rules.edits import (
+    Replacement,
+    adjust_articles_and_capitals,
+    apply_replacements,
+    describe_replacements,
+    indefinite_article,
+    make_edit,
+)
 
 
 def changed(text: str, old: str, new: str) -> str:
     start = text.index(old)
-    return apply(
-        text, finish(text, edit("x", "entity", (start, start + len(old), new)).replacements)
+    return apply_replacements(
+        text,
+        adjust_articles_and_capitals(
+            text, make_edit("x", "entity", Replacement(start, start + len(old), new)).replacements
+        ),
     )
 
 
@@ -59,12 +69,17 @@ def test_what_goes_with_an_edit(text: str, old: str, new: str, expected: str) ->
     ],
 )
 def test_articles(word: str, article: str) -> None:
-    assert article_of(word) == article
+    assert indefinite_article(word) == article
 
 
 def test_the_record_joins_several_replacements() -> None:
     text = "He sold his boat."
     assert (
-        described(text, edit("x", "coreference", (8, 11, "her"), (0, 2, "She")).replacements)
+        describe_replacements(
+            text,
+            make_edit(
+                "x", "coreference", Replacement(8, 11, "her"), Replacement(0, 2, "She")
+            ).replacements,
+        )
         == "He -> She; his -> her"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from factor_gen.generate.rules import pronouns
-from factor_gen.generate.rules.names import document_names
-from factor_gen.generate.rules.sentence import read
+from factor_gen.generate.rules.names import replace_names
+from factor_gen.generate.rules.sentence import tag_sentence
 from factor_gen.text.names import related
 from tests.factor_gen.rules.support import TAGGER, results
 
@@ -17,33 +17,33 @@ PREFIX = (
 
 
 def test_a_surname_is_the_person_named_before() -> None:
-    sentence = read(TAGGER, "Mary Hollis spoke.", "Then Hollis was brief.")
+    sentence = tag_sentence(TAGGER, "Mary Hollis spoke.", "Then Hollis was brief.")
     assert [(name.text, name.kind) for name in sentence.entities] == [("Hollis", "person")]
 
 
 def test_a_person_of_the_document() -> None:
-    found = results(document_names, "Peter Lund bought the mill.", PREFIX)
+    found = results(replace_names, "Peter Lund bought the mill.", PREFIX)
     assert found <= {"Mary Hollis bought the mill.", "Anna Berg bought the mill."}
     assert found
 
 
 def test_a_surname_for_a_surname() -> None:
-    assert "Berg bought the mill." in results(document_names, "Lund bought the mill.", PREFIX)
+    assert "Berg bought the mill." in results(replace_names, "Lund bought the mill.", PREFIX)
 
 
 def test_an_organisation_shares_no_word_with_another() -> None:
-    assert results(document_names, "Tarn Shipping Group bought the mill.", PREFIX) == set()
+    assert results(replace_names, "Tarn Shipping Group bought the mill.", PREFIX) == set()
 
 
 def test_all_mentions_change() -> None:
-    found = results(document_names, "Lund said Lund bought it.", PREFIX)
+    found = results(replace_names, "Lund said Lund bought it.", PREFIX)
     assert found
     assert all("Lund" not in each for each in found)
 
 
 def test_the_pronouns_of_the_sentence_rule_people_out() -> None:
     assert "Berg said he bought the mill." not in results(
-        document_names, "Lund said he bought the mill.", PREFIX
+        replace_names, "Lund said he bought the mill.", PREFIX
     )
 
 
@@ -61,14 +61,14 @@ def test_the_pronouns_of_the_sentence_rule_people_out() -> None:
     ],
 )
 def test_what_may_be_so_of_others_stays(stays: str, changes: str) -> None:
-    assert results(document_names, stays, PREFIX) == set()
-    assert results(document_names, changes, PREFIX)
+    assert results(replace_names, stays, PREFIX) == set()
+    assert results(replace_names, changes, PREFIX)
 
 
 def test_a_person_has_two_names() -> None:
-    assert results(document_names, "Mr. Lurk bought the mill.", PREFIX) == set()  # by no other name
-    assert results(document_names, "Mr. Lurk bought the mill.", f"Emma Lurk came. {PREFIX}")
-    assert results(document_names, "Mr. Lurk bought the mill.", f"Mrs. Quux Lurk came. {PREFIX}")
+    assert results(replace_names, "Mr. Lurk bought the mill.", PREFIX) == set()  # by no other name
+    assert results(replace_names, "Mr. Lurk bought the mill.", f"Emma Lurk came. {PREFIX}")
+    assert results(replace_names, "Mr. Lurk bought the mill.", f"Mrs. Quux Lurk came. {PREFIX}")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_no_first_name_after_a_title() -> None:
     prefix = "Mr Oakes met Anne. Mr Hollis met Bertha. "
     assert not {
         each
-        for each in results(document_names, "On Monday Mr Shepherd sold the mill.", prefix)
+        for each in results(replace_names, "On Monday Mr Shepherd sold the mill.", prefix)
         if "Mr Anne" in each
     }
 
@@ -137,8 +137,8 @@ def test_no_first_name_after_a_title() -> None:
 )
 def test_a_place_of_the_same_sort_where_it_is_one(stays: str, changes: str, expected: str) -> None:
     prefix = "They saw Ohio in May. They saw Paris in June. They saw Kenya in July. "
-    assert results(document_names, stays, prefix) == set()
-    assert expected in results(document_names, changes, prefix)
+    assert results(replace_names, stays, prefix) == set()
+    assert expected in results(replace_names, changes, prefix)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,11 @@ def test_a_place_of_the_same_sort_where_it_is_one(stays: str, changes: str, expe
     ],
 )
 def test_pronouns_agree_all_through(text: str, expected: str, always: None) -> None:
-    assert results(pronouns.other_sex, text, PREFIX) == {expected}
-    assert results(pronouns.other_sex, text, "A sailor had one. ") == set()  # nobody in particular
-    assert results(pronouns.other_sex, text, "Mr. Lurk had one. ") == set()
+    assert results(pronouns.swap_pronouns, text, PREFIX) == {expected}
+    assert (
+        results(pronouns.swap_pronouns, text, "A sailor had one. ") == set()
+    )  # nobody in particular
+    assert results(pronouns.swap_pronouns, text, "Mr. Lurk had one. ") == set()
 
 
 @pytest.mark.parametrize(
@@ -160,4 +162,4 @@ def test_pronouns_agree_all_through(text: str, expected: str, always: None) -> N
     ["He loved his wife.", "He met her.", "Peter Lund said he left.", "“He left,” they said."],
 )
 def test_pronouns_stay_where_something_else_tells(text: str, always: None) -> None:
-    assert results(pronouns.other_sex, text, PREFIX) == set()
+    assert results(pronouns.swap_pronouns, text, PREFIX) == set()

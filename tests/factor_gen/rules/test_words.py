@@ -7,8 +7,8 @@ import random
 import pytest
 
 from factor_gen.generate.rules import negation
-from factor_gen.generate.rules.sentence import TaggedSentence, read
-from factor_gen.generate.rules.words import DATA, frequency
+from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
+from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text.lists import rows
 from tests.factor_gen.cases import cases_by_key
 from tests.factor_gen.rules.support import TAGGER, operator, results
@@ -39,8 +39,8 @@ def test_a_noun_in_a_compound_stays() -> None:
 
 
 def test_denials_are_added_seldom() -> None:
-    sentence = read(TAGGER, "", "The mill will close.")
-    added = [list(negation.added(sentence, random.Random(seed))) for seed in range(400)]
+    sentence = tag_sentence(TAGGER, "", "The mill will close.")
+    added = [list(negation.add_negation(sentence, random.Random(seed))) for seed in range(400)]
     assert 0.08 < sum(map(bool, added)) / 400 < 0.22
 
 
@@ -48,8 +48,11 @@ def test_denials_are_added_seldom() -> None:
 def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
     text: str, verb: str, expected: bool
 ) -> None:
-    sentence = read(TAGGER, "", text)
-    assert sentence.place(sentence.small.index(verb)).meets("qualified") is expected
+    sentence = tag_sentence(TAGGER, "", text)
+    assert (
+        sentence.context_of_tokens(sentence.lowercase_words.index(verb)).matches("qualified")
+        is expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,9 +69,9 @@ def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
 def test_a_word_gives_way_to_another_as_often_as_that_is_met(
     old: str, other: str, every: bool, share: float | None
 ) -> None:
-    sentence = TaggedSentence("It is a mill.", (), (), (), every=every)
-    drawn = [sentence.drawn(random.Random(seed), old, [other]) for seed in range(4000)]
-    expected = min(1.0, frequency(other) / frequency(old)) if share is None else share
+    sentence = TaggedSentence("It is a mill.", (), (), (), offers_all_edits=every)
+    drawn = [sentence.draw_substitutes(random.Random(seed), old, [other]) for seed in range(4000)]
+    expected = min(1.0, word_frequency(other) / word_frequency(old)) if share is None else share
     assert drawn.count([other]) / 4000 == pytest.approx(expected, abs=0 if share else 0.03)
 
 

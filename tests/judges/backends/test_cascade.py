@@ -12,7 +12,7 @@ import pytest
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.verify import Pair, verify
-from lm_factuality.ground.errors import BackendDown, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.test_support import TEXT
 from tests.judges.server import Act, JudgeServer
@@ -101,9 +101,9 @@ def test_answers_of_both_are_on_disk_under_their_own_names(cascade, server, tmp_
 
 def test_a_plan_is_bounded_by_asking_the_second_everything(cascade, server, tmp_path):
     with Judge.open(load_judge_config(cascade()), tmp_path / "a.sqlite") as judge:
-        plan = judge.rehearse(lambda silent: verify(silent, PAIRS))
+        plan = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
     with Judge.open(load_judge_config(tmp_path / "gpt.yaml"), tmp_path / "b.sqlite") as judge:
-        most = judge.rehearse(lambda silent: verify(silent, PAIRS))
+        most = judge.plan(lambda offline_judge: verify(offline_judge, PAIRS))
     assert (plan.estimate.calls, plan.estimate.max_completion_tokens) == (
         len(PAIRS),
         77 * len(PAIRS),
@@ -127,7 +127,7 @@ def test_the_money_of_a_run_is_that_of_the_second(cascade, write_judge, server, 
     config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
     with (
         Judge.open(config, tmp_path / "a.sqlite") as judge,
-        pytest.raises(BackendDown, match=r"max_cost of \$0\.05 leaves no room"),
+        pytest.raises(BackendDownError, match=r"max_cost of \$0\.05 leaves no room"),
     ):
         verify(judge, PAIRS)
     assert not server.bodies

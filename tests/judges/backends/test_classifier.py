@@ -12,10 +12,10 @@ from judges.config import load_judge_config
 from judges.inference import EntailmentPair as Asked
 from judges.inference.models import SupportModel, load_model
 from judges.judge import Judge
-from judges.lexical.words import ReadPassage
+from judges.lexical.words import ParsedPassage
 from judges.verify import Pair, verify
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import BackendDown, ConfigError, ModelError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, ModelError
 from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.test_support import CLAIMS, TEXT
 
@@ -23,7 +23,7 @@ PAIRS = [Pair(claim, (f"Title: Ada Lind\n{TEXT}",)) for claim in CLAIMS]
 
 
 def expected(folder: Path) -> list[float]:
-    asked = [Asked(claim, (ReadPassage(TEXT, "Ada Lind"),)) for claim in CLAIMS]
+    asked = [Asked(claim, (ParsedPassage(TEXT, "Ada Lind"),)) for claim in CLAIMS]
     return [each.probability for each in load_model(str(folder), device="cpu").support(asked)]
 
 
@@ -140,7 +140,7 @@ def test_a_model_that_fails_is_a_judge_that_is_down(write_judge, folders, tmp_pa
     config = load_judge_config(write_judge(model=str(folders["roberta"]), family="nli"))
     with (
         Judge.open(config, tmp_path / "a.sqlite") as judge,
-        pytest.raises(BackendDown, match="judge minicheck: .*its labels are"),
+        pytest.raises(BackendDownError, match="judge minicheck: .*its labels are"),
     ):
         verify(judge, PAIRS)
 

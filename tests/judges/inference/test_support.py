@@ -15,7 +15,7 @@ from transformers import (
 
 from judges.inference import EntailmentPair, family_of, load_entailment
 from judges.inference.models import load_model
-from judges.lexical.words import ReadPassage
+from judges.lexical.words import ParsedPassage
 from lm_factuality.ground.errors import ConfigError, ModelError
 
 TEXT = "Ada Lind was a painter who taught at the school in the north."
@@ -26,7 +26,7 @@ CLAIMS = (
     "Ada",
 )
 PAIRS = [
-    EntailmentPair(claim, (ReadPassage(TEXT, title),))
+    EntailmentPair(claim, (ParsedPassage(TEXT, title),))
     for claim in CLAIMS
     for title in ("", "Ada Lind")
 ]
@@ -124,18 +124,20 @@ def test_of_a_long_text_the_highest_probability_of_a_window_counts(folders, kind
         f"Ada Lind was a {word} who taught at the school."
         for word in ("painter", "pilot", "mail", "school") * 12
     ]
-    long = ReadPassage(" ".join(sentences), "Ada Lind")
+    long = ParsedPassage(" ".join(sentences), "Ada Lind")
     model = load_model(str(folders[kind]), device="cpu", window=60, batch_size=4)
     (found,) = model.support([EntailmentPair(CLAIMS[0], (long,))])
     assert found.windows > 8
     each = [
-        model.support([EntailmentPair(CLAIMS[0], (ReadPassage(part, "Ada Lind"),))])[0]
+        model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[0]
         for part in sentences
     ]
     assert all(one.windows == 1 for one in each)
     windows = [" ".join(sentences[start : start + 5]) for start in range(len(sentences))]
     near = [
-        model.support([EntailmentPair(CLAIMS[0], (ReadPassage(part, "Ada Lind"),))])[0].probability
+        model.support([EntailmentPair(CLAIMS[0], (ParsedPassage(part, "Ada Lind"),))])[
+            0
+        ].probability
         for part in windows
     ]
     if found.probability is not None:
@@ -188,7 +190,7 @@ def test_entailment_is_support_that_is_likelier_than_not(folders):
 
 def test_a_claim_that_leaves_no_room_is_not_asked_about(folders):
     (found,) = load_model(str(folders["nli"]), device="cpu").support(
-        [EntailmentPair("Ada " * 2000, (ReadPassage(TEXT, ""),))]
+        [EntailmentPair("Ada " * 2000, (ParsedPassage(TEXT, ""),))]
     )
     assert (found.probability, found.windows) == (None, 0)
     assert found.problem.startswith("the claim leaves no room for passages in")

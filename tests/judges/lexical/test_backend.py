@@ -12,7 +12,7 @@ from judges.backends.lexical import LexicalBackend
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.typed import read_reply
-from judges.verify import SupportReply, combine
+from judges.verify import SupportReply, combine_samples
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
 from lm_factuality.ground.errors import ConfigError, DataError
 
@@ -34,7 +34,7 @@ def test_verify_says_what_the_prompt_asks_for():
         {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": PASSAGES}
     )
     assert (answer.finish_reason, answer.prompt_tokens, answer.error) == ("stop", None, None)
-    verification = combine([read_reply(answer, SupportReply, {})])
+    verification = combine_samples([read_reply(answer, SupportReply, {})])
     assert verification.verdict == "supported"
     assert verification.reason == "4 of 4 content words covered"
     assert verification.score > 0.9

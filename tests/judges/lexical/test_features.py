@@ -6,8 +6,8 @@ import pytest
 
 from bench.lexical.evaluate import split_passages
 from judges.lexical.comparison import Comparison
-from judges.lexical.model import FEATURES, common_order, vector
-from judges.lexical.words import ReadPassage, parse_passage, read
+from judges.lexical.model import FEATURES, common_order_share, feature_vector
+from judges.lexical.words import ParsedPassage, parse_passage, parse_text
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from judges.lexical.words import ReadPassage, parse_passage, read
 )
 def test_numbers(claim, passage, missing):
     assert [
-        word.text for word in Comparison(claim, [ReadPassage(passage)]).missing if word.is_number
+        word.text for word in Comparison(claim, [ParsedPassage(passage)]).missing if word.is_number
     ] == missing
 
 
@@ -39,7 +39,7 @@ def test_numbers(claim, passage, missing):
     ],
 )
 def test_names(claim, passage, missing):
-    found = Comparison(claim, [ReadPassage(passage)]).missing_names
+    found = Comparison(claim, [ParsedPassage(passage)]).missing_names
     assert [" ".join(word.text for word in name) for name in found] == missing
 
 
@@ -54,7 +54,7 @@ def test_names(claim, passage, missing):
     ],
 )
 def test_negation(claim, passage, differs):
-    assert Comparison(claim, [ReadPassage(passage)]).negation_differs is differs
+    assert Comparison(claim, [ParsedPassage(passage)]).negation_differs is differs
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_negation(claim, passage, differs):
 )
 def test_namesakes_are_titles_that_share_a_word(titles, are):
     pair = Comparison(
-        "She was born in 1990.", [ReadPassage("Born in 1990.", title) for title in titles]
+        "She was born in 1990.", [ParsedPassage("Born in 1990.", title) for title in titles]
     )
     assert bool(pair.namesakes) is are
 
 
 def test_words_of_one_family_are_related():
-    pair = Comparison("The Swedish spy had a secret.", [ReadPassage("A spy from Sweden")])
+    pair = Comparison("The Swedish spy had a secret.", [ParsedPassage("A spy from Sweden")])
     assert [word.text for word in pair.missing] == ["Swedish", "secret"]
     assert [word.text for word in pair.unrelated] == ["secret"]
 
@@ -90,12 +90,12 @@ def test_words_of_one_family_are_related():
     ],
 )
 def test_words_count_together_in_neighbouring_sentences(passages, share):
-    pair = Comparison("She won the prize in Lund.", [ReadPassage(text) for text in passages])
+    pair = Comparison("She won the prize in Lund.", [ParsedPassage(text) for text in passages])
     assert pair.together == pytest.approx(share)
 
 
 def test_a_life_in_brackets_reads_as_born_and_died():
-    words = read(
+    words = parse_text(
         "Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young."
     ).sequence
     assert words == (
@@ -116,7 +116,7 @@ def test_a_life_in_brackets_reads_as_born_and_died():
 
 
 def test_numbers_of_any_length_are_read():
-    assert [word.stem for word in read(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
+    assert [word.stem for word in parse_text(f"{'1' * 5000}st 03rd 21st 7,000,000").content] == [
         "1" * 5000,
         "third",
         "21",
@@ -125,15 +125,15 @@ def test_numbers_of_any_length_are_read():
 
 
 def test_citation_marks_are_no_words():
-    assert read("She won [1][2, 3].").sequence == ("won",)
+    assert parse_text("She won [1][2, 3].").sequence == ("won",)
 
 
 def test_passages_of_a_joined_text():
     assert split_passages("Title: A\nfirst\nline\nTitle: B\nsecond") == (
-        ReadPassage("first\nline", "A"),
-        ReadPassage("second", "B"),
+        ParsedPassage("first\nline", "A"),
+        ParsedPassage("second", "B"),
     )
-    assert parse_passage("no title\nhere") == ReadPassage("no title\nhere")
+    assert parse_passage("no title\nhere") == ParsedPassage("no title\nhere")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_passages_of_a_joined_text():
     ],
 )
 def test_words_count_that_stand_in_the_same_order(needles, haystack, share):
-    assert common_order(needles.split(), haystack.split()) == share
+    assert common_order_share(needles.split(), haystack.split()) == share
 
 
 def test_alignment_is_the_longest_common_subsequence():
@@ -167,7 +167,7 @@ def test_alignment_is_the_longest_common_subsequence():
                 else max(longest(i + 1, j), longest(i, j + 1))
             )
 
-        assert common_order(a, b) == longest(0, 0) / len(a)
+        assert common_order_share(a, b) == longest(0, 0) / len(a)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +186,6 @@ def test_alignment_is_the_longest_common_subsequence():
     [(), ("",), ("Title: \n",), ("Title: Ada Hill\nAda Hill won.", "Title: Otto Hill\nHe did.")],
 )
 def test_every_feature_is_a_share(claim, passages):
-    features = vector(Comparison(claim, [parse_passage(text) for text in passages]))
+    features = feature_vector(Comparison(claim, [parse_passage(text) for text in passages]))
     assert features.shape == (len(FEATURES),)
     assert ((features >= 0) & (features <= 1)).all()

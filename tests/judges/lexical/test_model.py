@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from bench.lexical import fit as fitting_command
 from bench.lexical.evaluate import assess, evaluate, read_citations
 from bench.lexical.fit import best_threshold, fit, regress
-from judges.lexical.model import COEFFICIENTS, FEATURES, load_model
+from judges.lexical.model import COEFFICIENTS, FEATURES, load_lexical_model
 from judges.lexical.words import parse_passage
 from lm_factuality.ground.errors import DataError
 
@@ -48,13 +48,13 @@ PASSAGE = (
     ],
 )
 def test_verdicts_with_reasons(claim, supported, reason):
-    support = load_model().judge(claim, [parse_passage(PASSAGE)])
+    support = load_lexical_model().judge(claim, [parse_passage(PASSAGE)])
     assert (support.is_supported, reason in support.reason) == (supported, True), support
     assert "\n" not in support.reason
 
 
 def test_namesakes_lower_the_probability_and_are_named():
-    model, claim = load_model(), "Ada Hill was born on May 5, 1990, in Lund."
+    model, claim = load_lexical_model(), "Ada Hill was born on May 5, 1990, in Lund."
     alone = model.judge(claim, [parse_passage(PASSAGE)])
     both = model.judge(
         claim, [parse_passage(PASSAGE), parse_passage("Title: Ada Hill (pilot)\nAda Hill flies.")]
@@ -86,7 +86,7 @@ def test_targets_on_the_citations_of_another_model(shared, tmp_path):
     ]
     np.testing.assert_allclose(*numbers, atol=2e-4)
 
-    result = evaluate(load_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
+    result = evaluate(load_lexical_model(out), folder / "chatgpt-0301__no-ambig.json.gz")
     assert result.num_pairs == 1607
     assert result.auc >= 0.88
     assert result.balanced_accuracy >= 0.77
@@ -167,7 +167,7 @@ def test_bad_coefficients_are_named(tmp_path, change, said):
     path = tmp_path / "coefficients.json"
     path.write_text(json.dumps({**json.loads(COEFFICIENTS.read_text()), **change}))
     with pytest.raises(DataError, match=said) as caught:
-        load_model(path)
+        load_lexical_model(path)
     assert str(path) in str(caught.value)
 
 
@@ -177,5 +177,5 @@ def test_identity_follows_coefficients_and_threshold(tmp_path):
     identities = set()
     for change in ({}, {"threshold": 0.5}, {"intercept": 0.0}, {"fitted_on": {}}):
         path.write_text(json.dumps({**content, **change}))
-        identities.add(load_model(path).identity)
+        identities.add(load_lexical_model(path).identity)
     assert len(identities) == 3  # where the numbers come from is not what they do

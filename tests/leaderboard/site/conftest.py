@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lm_factuality.benchmarks.chosen import Figure
+from lm_factuality.benchmarks.chosen import ScoreFigure
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.site.board import Board, to_board
 from lm_factuality.leaderboard.site.entries import LeaderboardEntry, RankedScore, RefusedEntry
@@ -43,7 +43,7 @@ def score(
         "counted": 100,
     }
     values.update((name, changes[name]) for name in values.keys() & changes.keys())
-    figure = Figure(result, changes.get("metric", "factor_acc"), **values)
+    figure = ScoreFigure(result, changes.get("metric", "factor_acc"), **values)
     return RankedScore(
         task=task,
         kind=changes.get("kind", "factor"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lm_factuality.benchmarks.chosen import Figure, figure
+from lm_factuality.benchmarks.chosen import ScoreFigure, score_figure
 from lm_factuality.benchmarks.factor.metrics import SCORES as FACTOR
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN as METHOD
 from lm_factuality.benchmarks.felm_gen.judging import SCORES as FELM_GEN
@@ -72,11 +72,11 @@ def aggregated(
     stderrs = {metric: by_name[metric].stderr(values[metric])}
     count = len(next(iter(values.values())))
     task = task_result("sample_factor", kind, count, metrics=metrics, stderrs=stderrs)
-    found = figure(task, metric)
+    found = score_figure(task, metric)
     return None if found is None else _scored(found, task, higher)
 
 
-def _scored(found: Figure, task: TaskResult, higher: bool) -> RankedScore:
+def _scored(found: ScoreFigure, task: TaskResult, higher: bool) -> RankedScore:
     return RankedScore(
         task="sample_factor",
         kind=task.kind,

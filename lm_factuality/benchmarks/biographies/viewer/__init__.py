@@ -7,14 +7,14 @@ from typing import Any
 from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
-    attributed,
-    counts_of,
-    entity_by_fact,
-    of_any,
+    attributed_entities,
+    count_responses,
+    linked_entities,
+    outcome_by_any_page,
     row_metrics,
 )
-from lm_factuality.benchmarks.biographies.types import JudgedBiography, from_record
-from lm_factuality.benchmarks.judged import figures_of
+from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
+from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
@@ -22,7 +22,7 @@ from lm_factuality.harness.generation import JsonObject, Verdict
 _SCRIPTS = ("marks", "facts", "response", "summary", "list", "main")
 
 
-def align(output: str, sentences: Sequence[str]) -> list[tuple[str, int]]:
+def align_sentences(output: str, sentences: Sequence[str]) -> list[tuple[str, int]]:
     """Cut a response into pieces that together are the response again.
 
     Citations belong to the sentence that they stand in or behind.
@@ -66,7 +66,7 @@ def _bare(text: str) -> tuple[str, list[int]]:
     return "".join(blanked.split()), places
 
 
-def statuses(judged: JudgedBiography) -> list[str]:
+def fact_statuses(judged: JudgedBiography) -> list[str]:
     """Return what a reader should think of each fact.
 
     ``supported`` by the page of its individual's entity; ``elsewhere``: only by that of another, so
@@ -74,11 +74,11 @@ def statuses(judged: JudgedBiography) -> list[str]:
     group, so that it is in FActScore alone; else what the page of the entity says, or all pages
     where there is no group or entity.
     """
-    entities = entity_by_fact(judged)
+    entities = linked_entities(judged)
     status_by_fact: list[str] = []
     for fact, row in enumerate(judged.matrix):
         entity = entities.get(fact)
-        anywhere = of_any(row)
+        anywhere = outcome_by_any_page(row)
         outcome = None if entity is None else row[entity].outcome
         if anywhere != "supported" or outcome in ("supported", "unscored"):
             status_by_fact.append(outcome or anywhere)
@@ -100,8 +100,8 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
         "title": title,
         "settings": {name: records[0][name] for name in ("protocol", "linking")},
         "summary": {
-            **figures_of([*map(row_metrics, records)], SCORES),
-            **counts_of(records),
+            **score_figures([*map(row_metrics, records)], SCORES),
+            **count_responses(records),
         },
         "responses": [{**record, **_shown(record)} for record in records],
     }
@@ -116,9 +116,9 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
 
 def _shown(record: Verdict) -> JsonObject:
     """Return what the page draws of a record besides what stands there."""
-    judged = from_record(record)
+    judged = biography_from_record(record)
     return {
-        "pieces": align(judged.generation.output, judged.sentences),
-        "statuses": statuses(judged),
-        "attributed": attributed(judged, record["protocol"]),
+        "pieces": align_sentences(judged.generation.output, judged.sentences),
+        "statuses": fact_statuses(judged),
+        "attributed": attributed_entities(judged, record["protocol"]),
     }

@@ -9,9 +9,9 @@ import pytest
 
 from factor_gen import pipeline
 from factor_gen.config import load_build
-from factor_gen.generate.rules.contexts import gather, load
-from factor_gen.generate.rules.edits import apply
-from factor_gen.generate.rules.sentence import read
+from factor_gen.generate.rules.collocations import gather_collocations, load_collocations
+from factor_gen.generate.rules.edits import apply_replacements
+from factor_gen.generate.rules.sentence import tag_sentence
 from factor_gen.records import Example
 from factor_gen.shards import ShardFolder
 from tests.factor_gen.corpora import write_corpus
@@ -30,7 +30,7 @@ TOWN = [
 
 def fits(corpus: list[str], text: str, old: str, new: str) -> bool:
     start = text.index(old)
-    return gather(corpus).fit(text, start, start + len(old), new)
+    return gather_collocations(corpus).allow(text, start, start + len(old), new)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,11 @@ def test_what_the_corpus_allows(
     ],
 )
 def test_a_word_in_its_very_place(text: str, expected: bool) -> None:
-    corpus = gather(CODE)
+    corpus = gather_collocations(CODE)
     assert (
-        corpus.fit(text, text.index("summer"), text.index("summer") + 6, "winter", in_slot=True)
+        corpus.allow(
+            text, text.index("summer"), text.index("summer") + 6, "winter", must_be_in_slot=True
+        )
         is expected
     )
 
@@ -108,9 +110,9 @@ def test_nouns_keep_their_sense() -> None:
         (CODE, set()),
         (TOWN, {"It is a small school for people who like dates."}),
     ):
-        sentence = read(TAGGER, "", text, gather(corpus))
+        sentence = tag_sentence(TAGGER, "", text, gather_collocations(corpus))
         found = {
-            apply(text, each.replacements)
+            apply_replacements(text, each.replacements)
             for seed in range(8)
             for each in operator("noun")(sentence, random.Random(seed))
         }
@@ -128,11 +130,13 @@ def test_nouns_keep_their_sense() -> None:
 def test_a_corpus_or_parts_of_a_large_one_are_read(
     most: int, read_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "_CONTEXT_BYTES", most)
+    monkeypatch.setattr(pipeline, "_COLLOCATION_BYTES", most)
     folder = ShardFolder(tmp_path / "documents")
     folder.path.mkdir()
     for number, text in enumerate(CODE):
-        folder.write(number, [Example(str(number), text)])
-    path = pipeline._with_contexts(load_build(write_corpus(tmp_path)), folder, range(3)).contexts
+        folder.write_shard(number, [Example(str(number), text)])
+    path = pipeline._with_collocations(
+        load_build(write_corpus(tmp_path)), folder, range(3)
+    ).contexts
     assert path is not None
-    assert load(path) == gather(read_texts)
+    assert load_collocations(path) == gather_collocations(read_texts)
