@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from factor_gen.records import COREFERENCE, Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
-from judges.backends.lm_eval_model import fingerprint
+from judges.backends.lm_eval_model import fingerprint_checkpoint
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def model_identity(name: str, revision: str | None) -> dict[str, Any]:
     Raises:
         ModelError: The model is neither on this machine nor available on the Hub.
     """
-    identity = fingerprint(name)
+    identity = fingerprint_checkpoint(name)
     # Only the name of a folder is changed, by adding the hash.
     if identity != name:
         return {"model": identity}

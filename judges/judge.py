@@ -219,8 +219,8 @@ class Judge(AbstractContextManager["Judge"]):
         self._stored += count
 
     def _schema(self, reply: type[Reply]) -> str:
-        takes_schema = self.config.capabilities.takes_schema and self.config.schema
-        return json_schema_of(reply) if takes_schema else ""
+        accepts_schema = self.config.capabilities.accepts_schema and self.config.schema
+        return json_schema_of(reply) if accepts_schema else ""
 
     def _requests(
         self,

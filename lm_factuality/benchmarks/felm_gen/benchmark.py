@@ -1,4 +1,7 @@
-"""FELM-gen as the rest of the suite knows it."""
+"""The declaration of FELM-gen to the rest of the suite, which finds `BENCHMARK` here.
+
+The report shows each answer with the judge's marks on its segments.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +18,26 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import responses_of, verdict_of
 
 
-def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
-    doc, record = sample["doc"], verdict_of(sample)
+def report_row(result: TaskResult, sample: Sample) -> SampleRow:
+    """Make the row of the report that shows a model's answer and the judge's marks on it.
+
+    Args:
+        result: The run, which does not matter here.
+        sample: A line of lm_eval's samples file.
+
+    Returns:
+        The row. Its outcome is ``none`` if the model gave no answer.
+    """
+    doc = sample["doc"]
+    record = verdict_of(sample)
     errors = record["errors"]
+    has_error = None
+    if errors is not None:
+        has_error = [error_type is not None for error_type in errors]
+
     row = segments_row(
         sample,
-        errors and [error is not None for error in errors],
+        has_error,
         SCORES,
         doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={
@@ -47,7 +64,7 @@ BENCHMARK = judged_benchmark(
         lead="How many segments of the model's own answers to FELM's prompts have errors?",
         name="felm",
         samples=SampleDisplay(
-            sample_row,
+            report_row,
             ("no error", "has errors", "unscored", "no answer"),
             margin_label="share of errors",
             facet_label="Domain",
