@@ -19,6 +19,8 @@ from judges.verify import (
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
+    PageQuestion,
+    PageReply,
     ask_by_page,
     page_subject,
     score_and_reason,
@@ -55,7 +57,7 @@ class NumberedFact(Reply):
     verdict: FactVerdict
 
 
-class FactsOfPage(Reply):
+class FactsOfPage(PageReply):
     """What a page says of the facts of a list."""
 
     verdicts: list[NumberedFact]
@@ -204,11 +206,12 @@ def _judge_pairs_by_page(
 ) -> dict[PairKey, Judgement]:
     """Judge all pairs on the same page with one question, and singly the facts it leaves out."""
     judgements: dict[PairKey, Judgement] = {}
-    pages = _group_pairs_by_page(pairs)
-    replies = ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, pages, _PROGRESS)
-    for key, subject, verdicts, _ in replies:
-        samples = [_to_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
-        judgements[key] = majority_judgement(tuple(subject["evidence"]), samples)
+    questions = _group_pairs_by_page(pairs)
+    prompt_name = f"{folder}/verify_page"
+    for answer in ask_by_page(judge, prompt_name, FactsOfPage, questions, _PROGRESS):
+        samples = [_to_judgement(verdict.verdict, verdict.reason) for verdict in answer.verdicts]
+        evidence = tuple(answer.subject["evidence"])
+        judgements[answer.key] = majority_judgement(evidence, samples)
 
     missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
     if judge.is_offline:
@@ -218,17 +221,7 @@ def _judge_pairs_by_page(
     return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
 
-class _PageQuestion(NamedTuple):
-    """A question about several facts on one page."""
-
-    keys: Sequence[PairKey]
-    """The pairs of the facts and the page."""
-
-    subject: dict[str, Any]
-    """The variables of the prompt."""
-
-
-def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[_PageQuestion]:
+def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:
     """Group the pairs of a response and a page into questions about several facts.
 
     Each question shows all passages that any of its facts would be shown if it were asked singly.
@@ -246,7 +239,7 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[_PageQuestio
         del shared_variables["claim"]
         facts = [pair.fact for pair in pairs_on_page]
         subject = page_subject(facts, passages, evidence=list(evidence), **shared_variables)
-        questions.append(_PageQuestion(keys, subject))
+        questions.append(PageQuestion(keys, subject))
     return questions
 
 
@@ -299,8 +292,8 @@ def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
 
 def _to_judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
     """Make a judgement from a judge's verdict and, if it stated one, its probability of support."""
-    score, short_reason = score_and_reason(probability, verdict == SUPPORTED, reason)
-    return Judgement(verdict, score, short_reason)
+    support = score_and_reason(probability, verdict == SUPPORTED, reason)
+    return Judgement(verdict, support.score, support.reason)
 
 
 def judgement_from_logprobs(answer: Answer) -> Judgement:
