@@ -105,7 +105,8 @@ def _split_statement(text: str) -> list[str]:
     """Split a statement about one subject into facts, without periods.
 
     Example:
-        ``Ada, a painter, sang and danced`` → ``Ada was a painter``, ``Ada sang``, ``Ada danced``
+        ``Ada, a painter, wrote plays and taught art`` → ``Ada was a painter``, ``Ada wrote plays``,
+        ``Ada taught art``
 
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
@@ -224,8 +225,9 @@ def _split_predicate(subject: str, predicate: str) -> list[str]:
     """Split a predicate into its verb phrases, and these into facts.
 
     Example:
-        ``Ada`` and ``was fined and imprisoned`` → ``Ada was fined``, ``Ada was imprisoned``;
-        ``directed and presented a play`` stays whole, since both verbs share the object.
+        ``Ada`` and ``was fined in Oslo and imprisoned in Rome`` → ``Ada was fined in Oslo``, ``Ada
+        was imprisoned in Rome``. ``directed and presented a play`` stays whole, since both verbs
+        share the object.
 
     Args:
         subject: The subject of the facts.
@@ -233,7 +235,7 @@ def _split_predicate(subject: str, predicate: str) -> list[str]:
     """
     pieces = [piece.strip(" ,") for piece in _GRAMMAR["between_verbs"].split(predicate)]
     facts: list[str] = []
-    passive_auxiliary = ""  # "was" in "was fined and imprisoned"
+    passive_auxiliary = ""  # "was" in "was fined in Oslo and imprisoned in Rome"
     verbs_without_object = ""  # "directed and " in "directed and presented a play"
     for piece in pieces:
         if not piece:
