@@ -267,8 +267,10 @@ def _find_beginnings(row_texts: Sequence[_RowText]) -> set[_RowText]:
     Returns:
         These texts. Empty texts are never among them.
     """
-    # Sorting puts a text right before one that begins with it. Of equal texts, the first is last.
-    order = sorted(row_texts[::-1], key=lambda item: item.plain_text)
+    # Sorting puts a text right before one that begins with it. Since sorting keeps the order of
+    # equal texts, the list is reversed first, and the first of equal texts comes last.
+    order = list(reversed(row_texts))
+    order.sort(key=lambda item: item.plain_text)
     beginnings = set()
     for row_text, next_text in pairwise(order):
         beginning = row_text.plain_text
