@@ -31,6 +31,7 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.metrics import SCORES, metric_floor
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, task_sections
 from lm_factuality.benchmarks.factor.rows import Row as FactorRow
+from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.tables import FORMATS
@@ -88,12 +89,11 @@ def make_rescorer(task: TaskResult, rows: KeptRows) -> Rescorer:
         rows: All rows of the task, as `keep_scores` kept them. Each error type that occurs in any
             of them has metrics of its own.
     """
-    error_types = {error_type for row in rows for error_type in row["doc"]["error_types"]}
-    named_types = sorted(error_types - {""})
+    error_types = named_error_types(row["doc"]["error_types"] for row in rows)
     protocol = str(task.metadata.get("protocol", "paper"))
 
     def score_again(row: KeptRow) -> JsonObject:
-        return metrics.row_metrics(row["doc"], row["scores"], protocol, named_types)
+        return metrics.row_metrics(row["doc"], row["scores"], protocol, error_types)
 
     return Rescorer(score_again)
 
@@ -174,22 +174,18 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
     """
     context = (("The true sentence", row.choices[row.gold]), ("Text before", row.prefix.strip()))
     items = []
-    error_types = set()
     for index, contradiction in enumerate(row.choices):
         if index == row.gold:
             continue
         error_type = row.error_types[index]
-        error_types.add(error_type)
         for question in _QUESTIONS:
             # People's answers are compared with the error type that the file names.
             is_answered = question == "error_type" and error_type in _ERROR_TYPES
             verdict = error_type if is_answered else None
             items.append(Item(f"{question}:{index}", question, contradiction, context, verdict))
 
-    strata = {}
-    named_types = sorted(error_types - {""})
-    if named_types:
-        strata["error type"] = " + ".join(named_types)
+    error_types = named_error_types([row.error_types])
+    strata = {"error type": " + ".join(error_types)} if error_types else {}
     return Unit(str(row_index), row.doc_id, tuple(items), strata)
 
 

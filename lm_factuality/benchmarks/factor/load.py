@@ -325,10 +325,10 @@ def _render_rows(
         ConfigError: The table has no such column, or a template fails.
     """
     doc_ids = document_ids(where, doc_id_column, table)
-    rows = []
-    for record, doc_id in zip(table.records, doc_ids, strict=True):
-        rows.append(_render_row(where, renderers, doc_id, record))
-    return rows
+    return [
+        _render_row(where, renderers, doc_id, record)
+        for record, doc_id in zip(table.records, doc_ids, strict=True)
+    ]
 
 
 def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableRow) -> Row:

@@ -26,6 +26,7 @@ from lm_factuality.benchmarks.factor.metrics import (
     SCORES,
     completion_bytes,
 )
+from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.benchmarks.factor.scoring import NORMALISATIONS
 from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
@@ -254,7 +255,7 @@ def row_of_choices(
         },
         outcome=outcome,
         margin=margin,
-        facets=sorted(set(doc["error_types"]) - {""}),
+        facets=named_error_types([doc["error_types"]]),
         detail=detail,
         score_counts=parts,
     )

@@ -5,8 +5,9 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -152,6 +153,15 @@ def normalise_spacing(row: Row) -> Row:
     # Two choices that differed only in spacing are the same now.
     problem = row.problem or _find_problem(prefix, choices, row.gold)
     return replace(row, prefix=prefix, choices=choices, problem=problem)
+
+
+def named_error_types(rows_types: Iterable[Sequence[str]]) -> list[str]:
+    """Return all error types that any row names, sorted.
+
+    Args:
+        rows_types: The error types of each row's choices. Empty ones are left out.
+    """
+    return sorted(set(chain.from_iterable(rows_types)) - {""})
 
 
 def spaces_before_punctuation(text: str) -> int:

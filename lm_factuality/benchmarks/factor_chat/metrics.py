@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -248,6 +248,10 @@ class ChoiceProbabilities(list[float]):
         self.cluster = cluster
 
 
+Rows: TypeAlias = Sequence[ChoiceProbabilities | None]
+"""The probabilities of many rows, None for a row without a score."""
+
+
 def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -> JsonObject:
     """Return every metric of one row.
 
@@ -376,7 +380,7 @@ class ClusteredValue(NamedTuple):
     value: float
 
 
-def auroc(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def auroc(rows: Rows) -> float:
     """Return how often a true completion of any row is likelier than a false one of any row.
 
     Args:
@@ -391,7 +395,7 @@ def auroc(rows: Sequence[ChoiceProbabilities | None]) -> float:
     return sum(placement.value for placement in true_placements) / len(true_placements)
 
 
-def auroc_stderr(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def auroc_stderr(rows: Rows) -> float:
     """Return the standard error of `auroc`, clustered by document.
 
     It is DeLong's standard error, with the residuals of a document summed before they are squared.
@@ -416,7 +420,7 @@ def auroc_stderr(rows: Sequence[ChoiceProbabilities | None]) -> float:
 
 
 def _placements(
-    rows: Sequence[ChoiceProbabilities | None],
+    rows: Rows,
 ) -> tuple[list[ClusteredValue], list[ClusteredValue]]:
     """Return DeLong's placements of all choices, from which the AUROC and its error follow.
 
@@ -462,7 +466,7 @@ def _shares_below(
     ]
 
 
-def expected_calibration_error(rows: Sequence[ChoiceProbabilities | None]) -> float:
+def expected_calibration_error(rows: Rows) -> float:
     """Return how far the probabilities are from the share of choices that are true.
 
     Args:
@@ -478,7 +482,7 @@ def expected_calibration_error(rows: Sequence[ChoiceProbabilities | None]) -> fl
     return _calibration_error(sums.tolist())
 
 
-def _calibration_sums(rows: Sequence[ChoiceProbabilities | None]) -> list[Floats]:
+def _calibration_sums(rows: Rows) -> list[Floats]:
     """Sum what the calibration error needs over the rows of each document.
 
     Returns:

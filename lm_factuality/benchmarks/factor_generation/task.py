@@ -15,7 +15,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
 from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
-from lm_factuality.benchmarks.factor.rows import Row, row_document
+from lm_factuality.benchmarks.factor.rows import Row, named_error_types, row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
@@ -172,8 +172,7 @@ class FactorGenerationTask(JudgedTask):
         Raises:
             ConfigError: It does not. The message lists the error types of the data.
         """
-        error_types = {error_type for row in rows for error_type in row.error_types}
-        choices = [FIRST, *sorted(error_types - {""})]
+        choices = [FIRST, *named_error_types(row.error_types for row in rows)]
         if self._contradiction_type in choices:
             return
         named_types = ", ".join(choices[1:]) or "the data names none"
