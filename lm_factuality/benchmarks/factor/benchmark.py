@@ -57,6 +57,7 @@ class FactorAudit:
     def request_problem(self, sample: Sample) -> str | None:
         """Return what is wrong with the requests of a sample, or None if nothing is."""
         doc = sample["doc"]
+        # lm_eval records a request as its context, its continuation and the window.
         expected_requests = [
             [*self._join(doc["prefix"], choice), self._window] for choice in doc["choices"]
         ]
@@ -76,6 +77,7 @@ def keep_scores(sample: Sample) -> KeptRow:
         key: sample["doc"][key] for key in ("choices", "gold", "problem", "doc_id", "error_types")
     }
     scores = results_in(sample, ScoredContinuation)
+    # A file from elsewhere may have lost responses.
     if len(scores) != len(doc["choices"]):
         raise ValueError(f"{len(scores)} responses for {len(doc['choices'])} choices")
     return {"doc": doc, "scores": scores}
@@ -114,17 +116,20 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     Yields:
         A note, such as ``window of 2048 tokens, the paper's is 1024``.
     """
+    # A results file has these keys only if the run set them.
     for key in ("chat_template", "system_instruction"):
         if file.content.get(key):
             yield f"with a {key.replace('_', ' ')}, which the paper's runs did not have"
 
     window = task.metadata.get("window")
+    # Without token counts no window is applied.
     if "factor_acc" not in task.metrics:
         yield "factor_acc is absent: the backend shows no tokenizer"
     elif window != PAPER_WINDOW:
         size = "no window" if window is None else f"window of {window} tokens"
         yield f"{size}, the paper's is {PAPER_WINDOW}"
 
+    # The protocol `paper` needs no note.
     protocol = str(task.metadata.get("protocol"))
     if protocol in _PROTOCOLS:
         yield f"protocol {protocol}: {_PROTOCOLS[protocol]}"
@@ -155,6 +160,7 @@ def read_units(path: Path) -> list[Unit]:
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
+    # The file is read as if a YAML without any settings named it.
     config = {
         "task": path.stem,
         "dataset_path": str(path.resolve()),
@@ -184,6 +190,7 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
             verdict = error_type if is_answered else None
             items.append(Item(f"{question}:{index}", question, contradiction, context, verdict))
 
+    # Sheets can be drawn by the error types that a row has.
     error_types = named_error_types([row.error_types])
     strata = {"error type": " + ".join(error_types)} if error_types else {}
     return Unit(str(row_index), row.doc_id, tuple(items), strata)
@@ -202,6 +209,7 @@ def _published_file(corpus: str, blob: str, licence: str, rows: int) -> Source:
         licence: The licence of the texts that the file was made from (table 5 of the paper).
         rows: The number of rows (section 3.3 of the paper).
     """
+    # All three files are in one commit of the authors' repository.
     path = f"data/{corpus}_factor.csv"
     return Source(f"{corpus}_factor", _REPOSITORY, _COMMIT, path, blob, licence, rows)
 

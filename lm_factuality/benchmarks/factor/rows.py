@@ -127,6 +127,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
         if not choice.strip():
             return f"choice {index} is empty"
         texts.append(choice.strip())
+    # Such a text cannot be sent to a model or written to a file.
     if SURROGATE_PATTERN.search("".join([prefix, *texts])):
         return LONE_SURROGATE
 
@@ -135,6 +136,7 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
             f"the gold is no choice (found {gold}), expected an index from 0 to {len(texts) - 1} or"
             " the text of a choice"
         )
+    # Texts that differ only in white space at their ends are the same.
     if len(set(texts)) < 2:
         return f"{len(set(texts))} distinct choice, expected at least 2"
     if texts.count(texts[gold]) > 1:
@@ -179,6 +181,7 @@ def row_document(row: Row) -> JsonObject:
         The fields of the row by name. ``location`` has no folder, so that the document is the same
         on every machine. ``gold`` is -1 if it is the index of no choice.
     """
+    # A copy, since the row itself does not change.
     document = dict(vars(row))
     document["location"] = Path(row.location).name
     document["choices"] = list(row.choices)
@@ -211,6 +214,7 @@ def compile_cell_template(
             column to the model as it is.
     """
     if isinstance(template, list):
+        # Each item of a list is a template of its own.
         parts = [
             compile_cell_template(where, f"{key}[{index}]", part, columns)
             for index, part in enumerate(template)
@@ -232,6 +236,7 @@ def compile_cell_template(
 def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) -> CellRenderer:
     """Compile a Jinja template over columns. A single ``{{ expression }}`` keeps its type."""
     try:
+        # An unknown name is an error now, and not in the middle of the data.
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
         unknown = variables.difference(columns, _ENVIRONMENT.globals)
         if unknown:

@@ -119,12 +119,14 @@ class FactorTask(SuiteTask):
             # A chat template ends as its model expects it, so nothing is put behind it.
             join = replace(join, delimiter="")
 
-        instances = []
         arguments = without_chat(kwargs)
-        for index, choice in enumerate(doc["choices"]):
-            request = (*join(ctx, choice), corpus.metadata.window)
-            instances.append(Instance(requests.REQUEST_TYPE, doc, request, index, **arguments))
-        return instances
+        texts = [join(ctx, choice) for choice in doc["choices"]]
+        return [
+            Instance(
+                requests.REQUEST_TYPE, doc, (*text, corpus.metadata.window), index, **arguments
+            )
+            for index, text in enumerate(texts)
+        ]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, by name.

@@ -72,6 +72,7 @@ class RowTally(NamedTuple):
 
     def to_array(self) -> Floats:
         """Return the numbers of the row in the order of `Sums`, so that rows can be added."""
+        # A row adds to its own group alone.
         counts_by_group = np.zeros((len(GROUPS), len(self.counts)))
         counts_by_group[GROUPS.index(self.group)] = self.counts
         return np.append(counts_by_group, (self.pairs_right, self.pairs))
@@ -85,6 +86,7 @@ def tally_row(doc: Doc, verdict: Verdict) -> RowTally:
         verdict: The judge's marks of its generations.
     """
     pairs_won = _compare_pairs(doc)
+    # The pair that generations are about decides the group of the row.
     group = UNSPLIT
     if doc["contradiction"] in pairs_won:
         group = RIGHT if pairs_won[doc["contradiction"]] else WRONG
@@ -186,6 +188,7 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
         if not weight_of_group:
             continue
         marks = marks_of_subset(sums, group)
+        # Shares are of the generations that have a mark.
         total = sum(marks.values())
         for mark, number in marks.items():
             shares[mark] += weight_of_group * ratio(number, total)
@@ -228,6 +231,7 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         *groups[UNSPLIT],
         *sums[12:],
     ]
+    # It is not defined if all generations are neutral, or no pair has scores.
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     return float(mark == TRUE) if math.isnan(accuracy) else accuracy
 
@@ -280,6 +284,7 @@ def pooled_counts(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     Returns:
         The numbers of the row, in the order of `Sums`, by the name of the score.
     """
+    # Every score of marks holds the same tally.
     row = RowTally(*sample[ACCURACY])
     counts = tuple(row.to_array().tolist())
     return {score.name: counts for score in _MARK_SCORES}
