@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import t
 from tqdm import tqdm
 
-from lm_factuality.scores.statistics import Value, defined, pooled_interval, ratio
+from lm_factuality.scores.statistics import ScoreOfSums, defined, pooled_interval, ratio
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -138,7 +138,7 @@ def agreeing(answers: Answers) -> float:
 
 
 def coefficient(
-    items: Sequence[Item], clusters: Sequence[str], value: Callable[[Sequence[Item]], float]
+    items: Sequence[Item], clusters: Sequence[str], compute: Callable[[Sequence[Item]], float]
 ) -> Measure:
     """Measure a coefficient of all items, with a 95% interval by the delete-a-group jackknife.
 
@@ -149,13 +149,13 @@ def coefficient(
     Args:
         items: The items, such as the answers to each of them.
         clusters: The cluster of each item.
-        value: Computes the coefficient of some of the items.
+        compute: Computes the coefficient of some of the items.
 
     Returns:
         The coefficient. It has no interval if fewer than two groups can be left out, or if that
         never changes it.
     """
-    measured = value(items)
+    measured = compute(items)
     if math.isnan(measured):
         return Measure(None, None, None, len(items))
 
@@ -164,7 +164,7 @@ def coefficient(
     values = []
     for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
         remaining = [item for item, group in zip(items, groups, strict=True) if group != left_out]
-        values.append(value(remaining))
+        values.append(compute(remaining))
 
     jackknife = np.array(values)
     jackknife = jackknife[~np.isnan(jackknife)]
@@ -177,7 +177,9 @@ def coefficient(
     return Measure(measured, low, high, len(items))
 
 
-def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Value) -> Measure:
+def share(
+    rows: Sequence[Sequence[float]], clusters: Sequence[str], score_of_sums: ScoreOfSums
+) -> Measure:
     """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
 
     If all clusters have the same share of 0 or 1, where a bootstrap shows no spread, the interval
@@ -186,19 +188,19 @@ def share(rows: Sequence[Sequence[float]], clusters: Sequence[str], value: Value
     Args:
         rows: The counts of each item, such as (agreements, pairs).
         clusters: The cluster of each row.
-        value: The share as a function of the column sums of the rows.
+        score_of_sums: The share as a function of the column sums of the rows.
 
     Returns:
         The share, which is not defined without rows.
     """
-    measured = value(np.sum(rows, axis=0).tolist()) if rows else math.nan
+    measured = score_of_sums(np.sum(rows, axis=0).tolist()) if rows else math.nan
     if math.isnan(measured):
         return Measure(None, None, None, len(rows))
 
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     columns = np.array(rows, dtype=float).T
     cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
-    interval = pooled_interval(cluster_sums.tolist(), value, resamples=2000)
+    interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
     low = defined(interval[0])
     high = defined(interval[1])
     if low == high:
