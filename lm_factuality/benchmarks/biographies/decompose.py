@@ -15,7 +15,7 @@ from typing import Any
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
+from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, why_no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.harness.generation import JsonObject
@@ -59,7 +59,7 @@ def is_abstention(output: str) -> bool:
     and then states anything is no abstention: the judge decides about what it states.
     """
     text = output.replace("\u2019", "'").strip()
-    if no_answer(text) == EMPTY:
+    if why_no_answer(text) == EMPTY:
         return True
 
     has_declined = False
@@ -90,7 +90,7 @@ def _is_declining(clause: str) -> bool:
     """Return whether a clause declines to answer or says that nothing was found."""
     if _DECLINES.match(clause) or _NOTHING_FOUND.search(clause):
         return True
-    return no_answer(clause) == REFUSAL
+    return why_no_answer(clause) == REFUSAL
 
 
 def response_sentences(output: str) -> tuple[str, ...]:
