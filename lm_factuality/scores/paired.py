@@ -211,7 +211,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return list(adjusted[ranks].tolist())
 
 
-def detectable(stderr: float) -> float:
+def minimum_detectable_difference(stderr: float) -> float:
     """Compute the minimum detectable effect, (z_0.975 + z_0.8) * stderr = 2.80 * stderr.
 
     A two-sided test at the level of 5% finds a true difference of this size in 80% of all cases.

@@ -1,6 +1,6 @@
 """Scores of a judge, corrected by people's labels of some units (prediction-powered inference).
 
-`lm_factuality.people.correct` calls `estimate`.
+`lm_factuality.people.correct` calls `correct_by_labels`.
 
 Units are the rows that a score is summed over. A score is a function of the column sums of their
 counts: a mean (value * weight, weight), an error rate (errors, segments), or more. With the judge's
@@ -98,7 +98,7 @@ class _CommonLabel(NamedTuple):
     """The largest share of all units that may have another score."""
 
 
-def estimate(
+def correct_by_labels(
     units: Units,
     score_of_sums: ScoreOfSums,
     low: float = -math.inf,
@@ -131,7 +131,7 @@ def estimate(
         # The gradient depends on lambda, so lambda is tuned again with the gradient it leads to.
         judge_weight = 1.0
         for _ in range(2):
-            judge_weight = sample.tuned_weight(
+            judge_weight = sample.tuned_judge_weight(
                 score_gradient(score_of_sums, sample.sums(judge_weight))
             )
     judge_weight = judge_weight or 0.0
@@ -252,7 +252,7 @@ class _LabelledSample:
             + judge_weight * (total - self.weights @ self.judge_counts)
         )
 
-    def tuned_weight(self, gradient: Floats) -> float:
+    def tuned_judge_weight(self, gradient: Floats) -> float:
         """Compute the lambda of the smallest variance (power tuning of PPI++).
 
         It is sum(c_s * cov_s(y, f)) / sum(c_s * var_s(f)) over strata s of N_s units and n_s

@@ -300,12 +300,12 @@ def average(values: Iterable[float | None]) -> float | None:
     return sum(defined_values) / len(defined_values) if defined_values else None
 
 
-def defined(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     """Convert a number for JSON, which has no NaN: NaN becomes None."""
     return None if math.isnan(value) else value
 
 
-def interval_of(ends: tuple[float, float]) -> list[float] | None:
+def interval_or_none(ends: tuple[float, float]) -> list[float] | None:
     """Convert an interval for JSON: ``(0.2, 0.4)`` becomes ``[0.2, 0.4]``, and NaN ends None."""
     return None if math.isnan(ends[0]) else list(ends)
 
@@ -391,6 +391,6 @@ def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[f
     return [row for row in rows if row is not None and any(row)]
 
 
-def how_many(reasons: Sequence[object]) -> float:
+def count_present(reasons: Sequence[object]) -> float:
     """Count the rows that have a value, such as a reason why they are unscored."""
     return float(sum(reason is not None for reason in reasons))

@@ -36,7 +36,7 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
-from lm_factuality.scores.statistics import defined, interval_of, pooled_interval, ratio
+from lm_factuality.scores.statistics import interval_or_none, none_if_nan, pooled_interval, ratio
 
 SAME_FACT = 0.7
 """Twice the common content words over those of both, from which two facts are the same."""
@@ -300,7 +300,7 @@ class StepTrial:
         intervals = {}
         for name in self._about["scores"]:
             value = partial(_score_called, name)
-            intervals[name] = interval_of(pooled_interval(rows, value, _RESAMPLES))
+            intervals[name] = interval_or_none(pooled_interval(rows, value, _RESAMPLES))
         return {
             "scores": {"ALL": self._scores(rows), "unscored": unscored},
             "intervals": intervals,
@@ -362,7 +362,7 @@ class StepTrial:
         scores = scores_from_counts(totals)
         return {
             **dict(zip(_OUTCOMES, totals, strict=True)),
-            **{name: defined(scores[name]) for name in self._about["scores"]},
+            **{name: none_if_nan(scores[name]) for name in self._about["scores"]},
         }
 
 
