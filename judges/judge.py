@@ -20,9 +20,9 @@ from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import (
     ParsedReply,
-    R,
     Reply,
     ReplyCheck,
+    ReplyT,
     is_worth_retrying,
     json_schema_of,
     longest_retry_request,
@@ -128,13 +128,13 @@ class Judge(AbstractContextManager["Judge"]):
     def ask_typed(
         self,
         prompt_name: str,
-        reply: type[R],
+        reply: type[ReplyT],
         subjects: Subjects,
         description: str,
-        check: ReplyCheck[R] | None = None,
+        check: ReplyCheck[ReplyT] | None = None,
         samples: int | None = None,
         **decoding: Any,
-    ) -> list[list[ParsedReply[R]]]:
+    ) -> list[list[ParsedReply[ReplyT]]]:
         """As `ask`, with the replies read.
 
         A reply that cannot be used is asked for once more, with the reason.

@@ -18,6 +18,8 @@ from judges.verify import (
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
+    PageQuestion,
+    PageReply,
     ask_by_page,
     page_subject,
     score_and_reason,
@@ -53,7 +55,7 @@ class NumberedFact(Reply):
     verdict: FactVerdict
 
 
-class FactsOfPage(Reply):
+class FactsOfPage(PageReply):
     """What a page says of the facts of a list."""
 
     verdicts: list[NumberedFact]
@@ -152,11 +154,12 @@ def judge_pairs(
         return judgements
 
     if judge.config.verify == "page":
-        pages = ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, _pages(asked), _DOING)
-        for key, subject, verdicts, _ in pages:
-            samples = [_judgement(verdict.verdict, verdict.reason) for verdict in verdicts]
-            judgements[key] = majority_judgement(tuple(subject["evidence"]), samples)
-            del asked[key]
+        questions = _page_questions(asked)
+        for page in ask_by_page(judge, f"{folder}/verify_page", FactsOfPage, questions, _DOING):
+            samples = [_judgement(verdict.verdict, verdict.reason) for verdict in page.verdicts]
+            evidence = tuple(page.subject["evidence"])
+            judgements[page.key] = majority_judgement(evidence, samples)
+            del asked[page.key]
         if judge.is_offline:
             # A real judge leaves out few facts of a page. Plans add what asking singly may cost.
             return judgements | dict.fromkeys(asked, Judgement(UNSCORED))
@@ -175,12 +178,12 @@ def judge_pairs_singly(
     }
 
 
-def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[str, Any]]]:
+def _page_questions(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:
     """Return the facts of a response that one question can hold, and what the question is about.
 
     The passages are all that any of the facts would be shown singly.
     """
-    pages = []
+    questions = []
     for keys in split_by_page(pairs, lambda key: (key[0], pairs[key].page)):
         together = [pairs[key] for key in keys]
         evidence = dict.fromkeys(text for pair in together for text in pair.evidence)
@@ -188,8 +191,9 @@ def _pages(pairs: Mapping[PairKey, FactPair]) -> list[tuple[list[PairKey], dict[
         passages = shared.pop("passages")
         del shared["kind"], shared["claim"]
         facts = [pair.fact for pair in together]
-        pages.append((keys, page_subject(facts, passages, evidence=list(evidence), **shared)))
-    return pages
+        subject = page_subject(facts, passages, evidence=list(evidence), **shared)
+        questions.append(PageQuestion(keys, subject))
+    return questions
 
 
 def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
@@ -213,7 +217,8 @@ def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
 
 
 def _judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
-    return Judgement(verdict, *score_and_reason(probability, verdict == SUPPORTED, reason))
+    support = score_and_reason(probability, verdict == SUPPORTED, reason)
+    return Judgement(verdict, support.score, support.reason)
 
 
 def judgement_from_logprobs(answer: Answer) -> Judgement:
