@@ -111,6 +111,7 @@ def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
     }
+    # The tables look at these texts alone, and at no tokens.
     context = TokenContext(change, _TABLES, 0, 0, facts)
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
@@ -164,11 +165,13 @@ def _value_range(before: str, after: str) -> ValueRange | None:
     quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
     if quantity is None:
         return None
+    # The number is in digits or in words.
     number = quantity.group(1).lower()
     is_in_words = number in _VALUES
     value = _VALUES[number] if is_in_words else float(number.replace(",", ""))
     value = value or _ALMOST_ZERO
 
+    # A comparator such as "over" stands right before the quantity, and "or more" right after it.
     text_before = text[max(0, quantity.start() - _QUANTITY_NEAR) : quantity.start()]
     for comparator in _COMPARATORS:
         if comparator.is_before:
@@ -219,6 +222,7 @@ def _parts_of_date(date: str) -> dict[str, str]:
     # A number without a month is no day.
     if "month" not in parts:
         parts.pop("day", None)
+    # 1985 is in the decade 198, which is in the 20th century.
     if "year" in parts:
         parts["decade"] = parts["year"][:3]
     if "decade" in parts:

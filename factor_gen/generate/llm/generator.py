@@ -74,6 +74,7 @@ class LLMGenerator:
             )
         self._settings = settings
         self._store = store
+        # A judge is named by a YAML file, or is one of those that come with the package.
         path = folder / settings.judge
         self._config = load_judge_config(path if path.is_file() else settings.judge)
         if not self._config.capabilities.reads_prompts:
@@ -153,6 +154,7 @@ class LLMGenerator:
         suitable = [
             example for example in examples if not example.unused and error_type in example.types
         ]
+        # The judge is not opened for nothing.
         if not suitable:
             return {}
         subjects = [self._template_variables(example, error_type) for example in suitable]
@@ -208,6 +210,7 @@ class LLMGenerator:
                     else:
                         candidates[candidate.text] = candidate
 
+        # An example without candidates gives no row.
         if not candidates:
             is_refused = set(lost) == {REFUSED}
             reason = (
@@ -222,6 +225,7 @@ class LLMGenerator:
 
     def close(self) -> None:
         """Close the model and the store of its answers, if they were opened."""
+        # The property keeps its value there once it was used.
         if "_judge" in self.__dict__:
             self._judge.close()
             del self._judge
@@ -247,6 +251,7 @@ def _check_answers(answers: Sequence[Answer]) -> None:
     are_few = len(errors) <= _MOST_REFUSED * len(answers)
     if not passing_errors and are_few:
         return
+    # An overloaded server is more urgent than a refusal.
     first_error = (passing_errors or errors)[0]
     advice = "" if passing_errors else "; change the judge's YAML, or leave these documents out"
     raise BackendDownError(

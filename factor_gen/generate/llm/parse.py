@@ -108,6 +108,7 @@ def candidates_of_reply(
         error_type: The error type that it was asked for.
         most: How many candidates are taken; None takes all.
     """
+    # The reply itself cannot be read, or the server refused the request.
     if reply.value is None:
         reason = REFUSED if reply.answer.error else f"llm: {reply.problem}"
         return ReplyCandidates((), {reason: 1})
@@ -117,6 +118,7 @@ def candidates_of_reply(
         lost["llm: none to be made"] += 1
 
     for entry in reply.value.contradictions:
+        # Models sometimes plan an edit of nothing.
         edits = [edit for edit in entry.edits if edit.old.strip()]
         text = entry.contradiction.strip()
         problem = _plan_problem(edits, text, completion)
@@ -181,6 +183,7 @@ def _contradiction_problem(edits: Sequence[Edit], contradiction: str, completion
         return "planned words not in the contradiction"
     if not _has_planned_pairs(contradiction, completion, edits):
         return "quotes or brackets changed without a plan"
+    # Long completions may be edited more, but not rewritten.
     most_by_share = _MOST_EDITED_SHARE * len(spaced(completion).split())
     if token_distance(completion, contradiction) > max(_MOST_EDITED_TOKENS, most_by_share):
         return "too far from the completion"
@@ -240,6 +243,7 @@ def _has_planned_pairs(contradiction: str, completion: str, edits: Sequence[Edit
     old_tokens = plain_tokens(completion)
     planned_new = plain_tokens("".join(edit.new for edit in edits))
     planned_old = plain_tokens("".join(edit.old for edit in edits))
+    # Every mark is counted by itself, so that a lost bracket is noticed.
     for mark in _QUOTES_AND_BRACKETS:
         added = new_tokens.count(mark) - old_tokens.count(mark)
         planned = planned_new.count(mark) - planned_old.count(mark)

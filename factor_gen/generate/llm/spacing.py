@@ -42,6 +42,7 @@ def split_tokens(text: str) -> list[SpacedToken]:
     """
     tokens = []
     for match in _TOKEN.finditer(text):
+        # The match begins with the white space.
         word = match[0].lstrip()
         tokens.append(SpacedToken(word, match[0][: -len(word)]))
     return tokens
@@ -80,6 +81,7 @@ def copy_spacing(contradiction: str, completion: str) -> str:
     for index, token in enumerate(new_tokens):
         word = token.text
         space = _usual_space(new_tokens, index, old_tokens)
+        # A token that the model did not edit is copied from the completion.
         source = sources.get(index)
         if source is not None:
             word = old_tokens[source].text
@@ -105,6 +107,7 @@ def _unedited_tokens(completion: str, contradiction: str) -> Mapping[int, int]:
         contradiction.
     """
     sources: dict[int, int] = {}
+    # Blocks of equal tokens alternate with blocks of edited ones.
     for block in Levenshtein.opcodes(plain_tokens(completion), plain_tokens(contradiction)):
         if block.tag == "equal":
             offset = block.src_start - block.dest_start
@@ -133,6 +136,7 @@ def _usual_space(
     if token.text not in _PUNCTUATION or not ends_word:
         return " " if token.space else ""
 
+    # "He ran , then sat ." has a space before each mark, and so has a new mark.
     marks = [old_token for old_token in old_tokens if old_token.text in _PUNCTUATION]
     same_marks = [mark for mark in marks if mark.text == token.text] or marks
     are_spaced = bool(same_marks) and all(mark.space for mark in same_marks)
