@@ -1,6 +1,6 @@
-"""What a judge is asked, what comes back, and what it costs.
+"""Requests to a judge's model, its answers, and the tokens and money that they take.
 
-Tokens are counted before they are sent.
+`judges.judge` makes the requests, the backends answer them, and `judges.budget` counts their cost.
 """
 
 from __future__ import annotations
@@ -10,42 +10,67 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import pydantic.dataclasses
 from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass as settings
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import FORBID, Integer, Number, Text
 
-# White space in a token, also as tokenizers write it where a server does not decode it.
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# White space in a token, including the signs that tokenizers write for a space or a line break.
+# Some servers send them undecoded.
 BLANKS = " \t\r\n\u2581\u0120\u010a"
 
+# UTF-8 bytes in an average token, for estimates without a tokenizer.
+BYTES_PER_TOKEN = 3.5
 
-def _as_tuple(stop: Any) -> Any:
-    return (stop,) if isinstance(stop, str) else stop or ()
+# The most tokens that a chat template puts around a system message and a prompt.
+_MAX_TEMPLATE_TOKENS = 32
 
 
-@settings(frozen=True, config=FORBID)
+def _strings_to_tuple(stop: object) -> object:
+    """Return a single stop string as a tuple, and nothing (None or "") as an empty tuple.
+
+    Example:
+        ``"END"`` → ``("END",)``
+    """
+    if isinstance(stop, str):
+        return (stop,)
+    return stop or ()
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=FORBID)
 class Decoding:
-    """How a model chooses its words."""
+    """The settings by which a model generates an answer."""
 
     temperature: Annotated[Number, Field(ge=0, le=10)] = 0.0
+    """The sampling temperature. 0 takes the most probable token each time."""
+
     top_p: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """The share of the probability mass from which tokens are sampled."""
+
     max_tokens: Annotated[Integer, Field(ge=1)] = 512
-    stop: Annotated[tuple[Text, ...], BeforeValidator(_as_tuple)] = ()
+    """The most tokens that an answer may have."""
+
+    stop: Annotated[tuple[Text, ...], BeforeValidator(_strings_to_tuple)] = ()
+    """Texts at which an answer ends."""
 
     seed: Annotated[Integer, Field(ge=0)] | None = None
-    """Of the first sample. Later ones count up from it."""
+    """The seed of the first sample. The second sample has the next number, and so on."""
 
     top_logprobs: Annotated[Integer, Field(ge=0)] = 0
-    """Alternatives of the first token to ask for, with their log-probabilities."""
+    """The number of alternatives to the first token to ask for, with their log-probabilities."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as they are hashed and shown.
+        """Return the fields by name, as they are hashed into store keys and shown in results.
 
-        ``top_logprobs`` is there only where it asks for some, so that what has none keeps the key
-        that it had before there was such a field.
+        Returns:
+            All fields, except ``top_logprobs`` if it is 0. Keys of stored answers are older than
+            that field, so it may not change the hash of a request that does not use it.
         """
         fields = asdict(self)
         if not self.top_logprobs:
@@ -55,29 +80,36 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt."""
+    """One prompt that is sent to a model."""
 
     prompt: str
+    """The text of the prompt."""
+
     decoding: Decoding = field(default_factory=Decoding)
+    """How the answer is generated."""
 
     sample: int = 0
-    """Tells apart several answers to the same prompt."""
+    """The number of the sample, from 0, if several answers to one prompt are wanted."""
 
     system: str = ""
+    """The system message. Empty if there is none."""
 
     subject: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What was rendered into the prompt, for backends that read no prose."""
+    """The variables of the prompt's template, for backends that do not read the prompt itself."""
 
     schema: str = ""
-    """The JSON schema that the answer is held to, if it is to any."""
+    """The JSON schema that the answer has to follow. Empty if there is none."""
 
     def key(self, identity: str, with_subject: bool = False) -> str:
-        """The name of its answer in a store: a hash of everything that can change it.
+        """Return the key of the answer in a store: a hash of everything that can change it.
 
         Args:
-            identity: The model's.
-            with_subject: Whether the backend reads the subject. Another one may be rendered into
-                the same prompt.
+            identity: The identity of the backend's model.
+            with_subject: Whether the backend reads the subject. Two subjects may have the same
+                prompt, so the subject is then hashed too.
+
+        Returns:
+            A SHA-256 in hexadecimal digits.
         """
         parts: list[Any] = [
             identity,
@@ -96,107 +128,131 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a text, or the ``error`` why there is none."""
+    """The answer of a model to a request: a text, or the error because of which there is none."""
 
-    __pydantic_config__ = FORBID  # where a store reads one
+    # Stored answers are read with pydantic. An unknown field shows that a file is damaged.
+    __pydantic_config__ = FORBID
 
     text: str | None
+    """The text. None if there is an error."""
 
     finish_reason: str | None = None
-    """``stop``, ``length`` (cut off), ``content_filter``, or what the server says."""
+    """Why the text ends: ``stop``, ``length`` (cut off), ``content_filter``, or a server's word."""
 
     prompt_tokens: int | None = None
-    """As the server reports them, like ``completion_tokens``."""
+    """The tokens of the prompt, as the server counted them. None if it did not."""
 
     completion_tokens: int | None = None
+    """The tokens of the text, as the server counted them. None if it did not."""
+
     error: str | None = None
+    """Why there is no text. None if there is one."""
 
     first_token_logprobs: tuple[tuple[str, float], ...] | None = None
-    """Alternatives of the first token that is not white space, most likely first.
+    """The alternatives to the first token that is not white space, most probable first.
 
-    Each has its natural log-probability. None if they were not asked for or there are none.
+    Each has its natural log-probability. None if the server gave none.
     """
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the answer was longer than ``max_tokens``."""
+        """Whether the text reached ``max_tokens`` before its end."""
         return self.finish_reason == "length"
 
 
-@settings(frozen=True, config=FORBID)
+@pydantic.dataclasses.dataclass(frozen=True, config=FORBID)
 class Prices:
-    """USD for a million tokens."""
+    """The prices of a server, in USD for a million tokens."""
 
     prompt: Annotated[Number, Field(ge=0)]
+    """The price of a million tokens in prompts."""
+
     completion: Annotated[Number, Field(ge=0)]
+    """The price of a million tokens in answers."""
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """USD for so many tokens."""
+        """Return the cost of a number of tokens in USD."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What asking took."""
+    """The calls, tokens and money that a judge has used."""
 
     calls: int = 0
-    """Sent, tries that failed included."""
+    """The calls that were sent, including those that failed and were repeated."""
 
     stored: int = 0
-    """Answers that were on disk already."""
+    """The answers that were in the store already."""
 
     errors: int = 0
-    """Requests that got no answer."""
+    """The requests that got no answer."""
 
     prompt_tokens: int = 0
-    """As the server counts them, those of answers that were thrown away included."""
+    """The tokens of prompts as the server counted them, also of answers that were rejected."""
 
     completion_tokens: int = 0
+    """The tokens of answers as the server counted them, also of those that were rejected."""
 
     cost: float | None = None
-    """USD. None without prices."""
+    """The cost in USD. None if the judge has no prices."""
 
-    def plus(self, **more: Any) -> Usage:
-        """With so much more of each."""
-        sums = {name: (getattr(self, name) or 0) + number for name, number in more.items()}
-        return replace(self, **sums)
+    def plus(self, **increments: float) -> Usage:
+        """Return a copy with amounts added to some fields.
+
+        Example:
+            ``usage.plus(calls=1, cost=0.02)`` has one call and 2 cents more. A cost of None counts
+            as 0.
+        """
+        changes: dict[str, Any] = {}
+        for name, increment in increments.items():
+            changes[name] = (getattr(self, name) or 0) + increment
+        return replace(self, **changes)
 
     def __str__(self) -> str:
+        """Return the tokens and the cost for a progress line: ``1,200 tokens, $0.0300``."""
         tokens = f"{self.prompt_tokens + self.completion_tokens:,} tokens"
         return tokens if self.cost is None else f"{tokens}, ${self.cost:.4f}"
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What requests take if each succeeds at once."""
+    """The calls, tokens and money that requests will take if each succeeds at once."""
 
     calls: int
+    """The number of calls."""
 
     prompt_tokens: int
-    """About so many."""
+    """The expected tokens of the prompts."""
 
     max_completion_tokens: int
+    """The tokens of the answers if each is as long as it may be."""
 
     estimated_cost: float | None
-    """USD with ``prompt_tokens`` and all tokens that may be generated. None without prices."""
+    """The cost in USD of ``prompt_tokens`` and ``max_completion_tokens``. None without prices."""
 
     max_cost: float | None
-    """USD with the most that the prompts can have, which a judge's ``max_cost`` sets aside."""
+    """The cost in USD with the most tokens that the prompts can have. None without prices.
+
+    A judge sets this amount aside before it sends a request.
+    """
 
     counted_by: str
-    """How the prompt's tokens were counted."""
+    """How the tokens of the prompts were counted, such as ``tokenizer gpt2``."""
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
+        """Return the estimate of both sets of requests together."""
         return CostEstimate(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.max_completion_tokens + other.max_completion_tokens,
-            _sum(self.estimated_cost, other.estimated_cost),
-            _sum(self.max_cost, other.max_cost),
+            _add_costs(self.estimated_cost, other.estimated_cost),
+            _add_costs(self.max_cost, other.max_cost),
             self.counted_by,
         )
 
     def __mul__(self, times: int) -> CostEstimate:
+        """Return the estimate of asking the same requests several times."""
         return CostEstimate(
             self.calls * times,
             self.prompt_tokens * times,
@@ -207,27 +263,36 @@ class CostEstimate:
         )
 
 
-def _sum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
-
-
-BYTES_IN_TOKEN = 3.5  # of UTF-8, where there is no tokenizer
-_WRAPPING = 32  # tokens that a chat template puts around two messages, at most
+def _add_costs(first: float | None, second: float | None) -> float | None:
+    """Return the sum of two costs in USD, or None if one is not known."""
+    if first is None or second is None:
+        return None
+    return first + second
 
 
 class TokenCounter:
-    """Counts by a tokenizer of transformers, or by length in UTF-8 where none is named."""
+    """Counts the tokens of requests before they are sent.
+
+    Attributes:
+        method: How it counts, for a user: ``tokenizer gpt2`` or ``1 token per 3.5 bytes``.
+    """
 
     def __init__(self, tokenizer: str | None) -> None:
-        """Load the tokenizer of this name or in this folder.
+        """Load a tokenizer of transformers.
+
+        Args:
+            tokenizer: Its name on the Hub or its folder. None or an empty name estimates the number
+                of tokens from the length of the text.
 
         Raises:
             ConfigError: The tokenizer cannot be loaded.
         """
-        self._tokenizer: Any = None
-        self.method = f"1 token per {BYTES_IN_TOKEN} bytes"
+        self._tokenizer: PreTrainedTokenizerBase | None = None
+        self.method = f"1 token per {BYTES_PER_TOKEN} bytes"
         if not tokenizer:
             return
+
+        # Importing transformers takes seconds, so it waits until a tokenizer is needed.
         from transformers import AutoTokenizer
 
         self.method = f"tokenizer {tokenizer}"
@@ -239,38 +304,53 @@ class TokenCounter:
             ) from error
 
     def expected_tokens(self, request: Request) -> int:
-        """The tokens of a request's prompt, about."""
-        return sum(map(self._count, (request.system, request.prompt)))
+        """Return the tokens that the system message and the prompt probably have."""
+        return self._count(request.system) + self._count(request.prompt)
 
     def max_tokens(self, request: Request) -> int:
-        """No fewer tokens than the server will count.
+        """Return the most tokens that the server may count for the system message and the prompt.
 
-        A byte has at most one, and a chat template adds a few.
+        The tokens that a chat template adds are included.
         """
         if self._tokenizer is not None:
-            return self.expected_tokens(request) + _WRAPPING
-        return len((request.system + request.prompt).encode()) + _WRAPPING
+            return self.expected_tokens(request) + _MAX_TEMPLATE_TOKENS
+
+        # No tokenizer makes more than one token of a byte.
+        num_bytes = len((request.system + request.prompt).encode())
+        return num_bytes + _MAX_TEMPLATE_TOKENS
 
     def estimate(
         self, requests: Sequence[Request], cost: Callable[[float, float], float] | None = None
     ) -> CostEstimate:
-        """Estimate asking each request once, every answer being as long as it may be.
+        """Estimate the tokens and the cost of asking each request once.
 
         Args:
-            requests: What is to be asked.
-            cost: Of prompt and completion tokens, in USD. None without prices.
+            requests: The requests. Each answer is assumed to be as long as it may be.
+            cost: Returns the USD for numbers of prompt and completion tokens. None without prices.
+
+        Returns:
+            The estimate. Its costs are None without prices.
         """
-        expected = sum(map(self.expected_tokens, requests))
-        completion = sum(request.decoding.max_tokens for request in requests)
-        estimated_cost = max_cost = None
-        if cost:
-            estimated_cost = cost(expected, completion)
-            max_cost = cost(sum(map(self.max_tokens, requests)), completion)
+        prompt_tokens = sum(self.expected_tokens(request) for request in requests)
+        completion_tokens = sum(request.decoding.max_tokens for request in requests)
+
+        estimated_cost: float | None = None
+        max_cost: float | None = None
+        if cost is not None:
+            max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
+            estimated_cost = cost(prompt_tokens, completion_tokens)
+            max_cost = cost(max_prompt_tokens, completion_tokens)
         return CostEstimate(
-            len(requests), expected, completion, estimated_cost, max_cost, self.method
+            calls=len(requests),
+            prompt_tokens=prompt_tokens,
+            max_completion_tokens=completion_tokens,
+            estimated_cost=estimated_cost,
+            max_cost=max_cost,
+            counted_by=self.method,
         )
 
     def _count(self, text: str) -> int:
+        """Return the tokens of a text: by the tokenizer, or by its length in UTF-8 without one."""
         if self._tokenizer is None:
-            return ceil(len(text.encode()) / BYTES_IN_TOKEN)
+            return ceil(len(text.encode()) / BYTES_PER_TOKEN)
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])

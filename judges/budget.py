@@ -1,6 +1,6 @@
-"""What a judge may spend in USD, and how much it may send in a minute.
+"""The limits of a judge behind a server: USD in a run, and requests and tokens in a minute.
 
-A judge behind a server (`judges.backends.openai_http`) draws on one `Budget` from all its threads.
+The threads of `judges.backends.openai_http` share one `Budget` and wait here before each call.
 """
 
 from __future__ import annotations
@@ -15,96 +15,130 @@ from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.config import JudgeConfig
 from lm_factuality.ground.errors import BackendDownError
 
-_LOOK_AGAIN = 0.05  # seconds until a thread asks again whether there is money for its call
+# Seconds until a thread asks again whether there is money for its call.
+_RETRY_SECONDS = 0.05
 
 
 class SpendingLimit:
-    """Money that is never overspent. The judges of a run share one, from any thread."""
+    """A limit in USD that is never exceeded. Judges and threads of a run share one.
+
+    Attributes:
+        limit: The limit in USD. None means that there is no limit.
+        spent: The USD that finished calls have cost.
+    """
 
     def __init__(self, limit: float | None) -> None:
-        """Open a spending_limit that holds ``limit`` USD. None means that there is no limit."""
+        """Start with nothing spent and a limit in USD. None means that there is no limit."""
         self.limit = limit
         self.spent = 0.0
         self._reserved = 0.0
         self._calls_under_way = 0
         self._lock = threading.Lock()
 
-    def reserve(self, worst: float) -> bool:
-        """Set aside what a call costs at worst, in USD.
+    def reserve(self, max_cost: float) -> bool:
+        """Set money aside for a call, if enough is left.
+
+        Args:
+            max_cost: The most that the call can cost, in USD.
 
         Returns:
-            Whether there was room. If not, calls under way will mostly cost less than was set
-            aside for them, so it is worth asking again.
+            Whether the money was set aside. If not, try again later: calls under way mostly cost
+            less than was set aside for them.
 
         Raises:
-            BackendDownError: There is no room, and no call is under way that could make any.
+            BackendDownError: Too little is left, and no call is under way that could free some.
         """
         with self._lock:
-            if self.limit is not None and self.spent + self._reserved + worst > self.limit:
+            committed = self.spent + self._reserved
+            if self.limit is not None and committed + max_cost > self.limit:
                 if self._calls_under_way:
                     return False
                 raise BackendDownError(
                     f"max_cost of ${self.limit:g} leaves no room for another call: "
-                    f"${self.spent:.6f} is spent, and the next may cost ${worst:.6f}; what was"
+                    f"${self.spent:.6f} is spent, and the next may cost ${max_cost:.6f}; what was"
                     " answered is kept: run the same command again to go on with a fresh budget"
                 )
-            self._reserved += worst
+            self._reserved += max_cost
             self._calls_under_way += 1
             return True
 
-    def settle(self, worst: float, cost: float) -> None:
-        """Record that a call, for which ``worst`` was set aside, has cost ``cost`` USD."""
+    def settle(self, max_cost: float, cost: float) -> None:
+        """Record the cost of a finished call and free the rest of the money set aside for it.
+
+        Args:
+            max_cost: The USD that `reserve` set aside.
+            cost: The USD that the call has cost.
+        """
         with self._lock:
             self.spent += cost
             self._calls_under_way -= 1
-            # No call under way means nothing reserved: sums of floats would leave a remainder.
-            self._reserved = self._reserved - worst if self._calls_under_way else 0.0
+            if self._calls_under_way:
+                self._reserved -= max_cost
+            else:
+                # Subtracting floats would leave a remainder of about 1e-17.
+                self._reserved = 0.0
 
 
 class RateLimiter:
-    """Spaces out requests, or tokens, so that no minute sees more than ``per_minute`` of them.
+    """Spreads requests, or tokens, evenly over time.
 
-    This is a token bucket that holds nothing: whoever comes is given the next free moment, in the
-    order of coming.
+    It is a token bucket without a reserve: callers get the next free moment in the order in which
+    they come, and unused time is not saved up.
     """
 
     def __init__(self, per_minute: float | None) -> None:
-        self._seconds_for_one = 60.0 / per_minute if per_minute else 0.0
+        """Allow a number of requests or tokens per minute. None means that there is no limit."""
+        self._seconds_per_unit = 60.0 / per_minute if per_minute else 0.0
         self._next_free = 0.0
         self._lock = threading.Lock()
 
     def reserve(self, amount: float = 1.0) -> float:
-        """Take the next free moment for so many requests or tokens. Returns the seconds to it."""
+        """Reserve the next free moment.
+
+        Args:
+            amount: The number of requests or tokens that will be sent then.
+
+        Returns:
+            The seconds to wait until that moment.
+        """
         with self._lock:
             now = time.monotonic()
             moment = max(now, self._next_free)
-            self._next_free = moment + amount * self._seconds_for_one
+            self._next_free = moment + amount * self._seconds_per_unit
             return moment - now
 
     def release(self, amount: float) -> None:
-        """Free the time of what was booked and not used."""
+        """Free the time of requests or tokens that were reserved but not used."""
         with self._lock:
-            self._next_free -= amount * self._seconds_for_one
+            self._next_free -= amount * self._seconds_per_unit
 
 
 @dataclass
 class Bill:
-    """What is known about the use of one call, which counts at its worst case without it."""
+    """What the sender of a call reports about its use.
+
+    If it reports nothing, the call is charged at the most that it could cost.
+    """
 
     answer: Answer | None = None
-    """The tokens as the server has counted them, if it has."""
+    """An answer with the numbers of tokens that the server counted, if it did."""
 
     is_free: bool = False
+    """Whether the call cost nothing, such as one that never reached the server."""
 
 
 class Budget:
-    """The limits of one judge, and what it has used of them."""
+    """The limits of one judge, and what it has used of them.
+
+    Attributes:
+        usage: The calls, tokens and USD used until now.
+    """
 
     def __init__(self, config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> None:
         """Open the budget of a judge.
 
         Args:
-            config: The judge, with its prices and limits.
+            config: The settings of the judge, with its prices and limits.
             spending_limit: The limit that several judges share. By default the judge has
                 ``max_cost`` to itself.
 
@@ -115,55 +149,74 @@ class Budget:
         self.usage = Usage(cost=0.0 if config.prices else None)
         self._prices = config.prices
         self._counter = TokenCounter(config.tokenizer)
-        self._requests = RateLimiter(config.requests_per_minute)
-        self._tokens = RateLimiter(config.tokens_per_minute)
+        self._request_rate = RateLimiter(config.requests_per_minute)
+        self._token_rate = RateLimiter(config.tokens_per_minute)
         self._lock = threading.Lock()
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """Estimate tokens and cost of asking each request once, with the longest answers."""
+        """Estimate the tokens and the cost of asking each request once, with longest answers."""
         return self._counter.estimate(requests, self._prices.cost if self._prices else None)
 
-    def add_usage(self, **more: float) -> None:
-        """Add to the fields of ``usage``."""
+    def add_usage(self, **increments: float) -> None:
+        """Add amounts to fields of ``usage``, as in ``add_usage(calls=1)``. Safe in threads."""
         with self._lock:
-            self.usage = self.usage.plus(**more)
+            self.usage = self.usage.plus(**increments)
 
     @contextmanager
     def metered_call(self, request: Request, pause: Callable[[float], None]) -> Iterator[Bill]:
-        """Wait until a request may be sent, and charge for it when the block is over.
+        """Wait until a request may be sent, and charge for it at the end of the ``with`` block.
 
         Args:
-            request: What is to be sent.
-            pause: Sleeps so many seconds. It raises an exception if the call is to be given up.
+            request: The request that the block sends.
+            pause: Sleeps for a number of seconds. It raises an exception to give the call up.
 
         Yields:
-            The bill, in which the caller notes what it knows.
+            The bill, in which the block notes what the server reported. Without a note the call is
+            charged at the most that it could cost.
 
         Raises:
             BackendDownError: The call could cost more than is left.
         """
-        longest = request.decoding.max_tokens
-        expected = self._counter.expected_tokens(request) + longest
-        prices = self._prices
-        worst = prices.cost(self._counter.max_tokens(request), longest) if prices else 0.0
-        pause(self._requests.reserve())
-        pause(self._tokens.reserve(expected))
-        while not self._spending_limit.reserve(worst):
-            pause(_LOOK_AGAIN)
+        max_completion_tokens = request.decoding.max_tokens
+        expected_tokens = self._counter.expected_tokens(request) + max_completion_tokens
+        max_cost = self._cost(self._counter.max_tokens(request), max_completion_tokens)
+
+        pause(self._request_rate.reserve())
+        pause(self._token_rate.reserve(expected_tokens))
+        while not self._spending_limit.reserve(max_cost):
+            pause(_RETRY_SECONDS)
+
         self.add_usage(calls=1)
         bill = Bill()
         try:
             yield bill
         finally:
-            used: float = 0 if bill.is_free else expected
-            cost = 0.0 if bill.is_free else worst
-            if bill.answer is not None and bill.answer.prompt_tokens is not None:
-                prompt_tokens = bill.answer.prompt_tokens
-                completion_tokens = bill.answer.completion_tokens or 0
-                self.add_usage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
-                used = prompt_tokens + completion_tokens
-                cost = prices.cost(prompt_tokens, completion_tokens) if prices else 0.0
-            self._spending_limit.settle(worst, cost)
-            self._tokens.release(expected - used)
-            if prices:
-                self.add_usage(cost=cost)
+            self._charge(bill, expected_tokens, max_cost)
+
+    def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
+        return self._prices.cost(prompt_tokens, completion_tokens) if self._prices else 0.0
+
+    def _charge(self, bill: Bill, expected_tokens: int, max_cost: float) -> None:
+        """Charge for a finished call, and free what was reserved for it but not used.
+
+        Args:
+            bill: What is known about the use of the call.
+            expected_tokens: The tokens that were reserved for it.
+            max_cost: The USD that were reserved for it.
+        """
+        used_tokens = 0 if bill.is_free else expected_tokens
+        cost = 0.0 if bill.is_free else max_cost
+
+        answer = bill.answer
+        if answer is not None and answer.prompt_tokens is not None:
+            # The counts of the server replace the worst case.
+            completion_tokens = answer.completion_tokens or 0
+            self.add_usage(prompt_tokens=answer.prompt_tokens, completion_tokens=completion_tokens)
+            used_tokens = answer.prompt_tokens + completion_tokens
+            cost = self._cost(answer.prompt_tokens, completion_tokens)
+
+        self._spending_limit.settle(max_cost, cost)
+        self._token_rate.release(expected_tokens - used_tokens)
+        if self._prices:
+            self.add_usage(cost=cost)

@@ -1,4 +1,7 @@
-"""What each way to reach a model can do, and the one table of them, ``backends.yaml``."""
+"""The capabilities of each backend, i.e. of each way to reach a judge's model.
+
+`judges.config`, the backends and the benchmarks look them up in the table ``backends.yaml``.
+"""
 
 from dataclasses import dataclass
 
@@ -9,48 +12,49 @@ from lm_factuality.ground.packages import load_yaml
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a backend can do, known before it is opened.
+    """The abilities of a backend, which are known before it is opened.
 
-    The defaults are those of a language model behind HTTP.
+    The defaults are those of a language model behind a server.
     """
 
     reads_prompts: bool = True
-    """Whether a model reads the prompt. Otherwise the subject of a request decides."""
+    """Whether a model reads the prompt. Otherwise the request's subject alone is read."""
 
     kinds: tuple[str, ...] | None = None
-    """The kinds of subjects that get an answer. None: any."""
+    """The kinds of subjects (``verify``, ``segments``) that it can judge. None means all."""
 
     needs_evidence: bool = False
     """Whether a claim without passages gets no verdict."""
 
-    takes_schema: bool = False
-    """Whether answers can have a JSON schema."""
+    accepts_schema: bool = False
+    """Whether a request may contain the JSON schema that the answer has to follow."""
 
     matches_words: bool = False
-    """Whether it sees content words."""
+    """Whether it only compares words, so that texts with the same words look the same to it."""
 
     caution: str = ""
-    """What goes with its scores."""
+    """A warning that is printed with its scores. Empty if there is none."""
 
     def can_answer(self, kind: str) -> bool:
-        """Whether requests about subjects of a kind (``verify``, ``segments``) get an answer."""
+        """Return whether requests about a kind of subject, such as ``verify``, get an answer."""
         return self.kinds is None or kind in self.kinds
 
 
 @dataclass(frozen=True)
 class BackendEntry:
-    """A backend in the table."""
+    """The entry of a backend in the table ``backends.yaml``."""
 
     backend: str
-    """Its class."""
+    """The class, such as ``judges.backends.lexical:LexicalBackend``."""
 
     keys: tuple[str, ...]
-    """The keys of its YAML beside those that all have."""
+    """The keys that the YAML of its judges may have in addition to those of every judge."""
 
-    model_is: str = ""
-    """What its ``model`` names."""
+    model_description: str = ""
+    """What its key ``model`` has to name. Empty if it has no such key."""
 
     capabilities: Capabilities = Capabilities()
+    """Its abilities."""
 
 
 BACKENDS = TypeAdapter(dict[str, BackendEntry]).validate_python(
@@ -59,5 +63,10 @@ BACKENDS = TypeAdapter(dict[str, BackendEntry]).validate_python(
 
 
 def capabilities_of(backend: str) -> Capabilities:
-    """What the backend of this name can do; of an unknown name, what a language model can."""
-    return BACKENDS[backend].capabilities if backend in BACKENDS else Capabilities()
+    """Return the capabilities of a backend, by its name in ``backends.yaml``.
+
+    An unknown name gets the capabilities of a language model.
+    """
+    if backend not in BACKENDS:
+        return Capabilities()
+    return BACKENDS[backend].capabilities

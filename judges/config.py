@@ -1,4 +1,7 @@
-"""A judge as a YAML file: which model answers, how it is asked and within which limits."""
+"""The configuration of a judge, i.e. the settings in its YAML file.
+
+`load_judge_config` reads a file. The harness, the command line and the backends use the result.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
@@ -26,39 +37,59 @@ from lm_factuality.ground.settings import (
 )
 from lm_factuality.ground.suite import find_config, read_config
 
-FOLDER = Path("configs/judges")
-_COMMON = ("backend", "decoding", "samples", "prompts", "system")
-_MORE_TOKENS = (
-    "n",
-    "best_of",
-    "max_tokens",
-    "max_completion_tokens",
-)  # would cost more than is set aside
+CONFIG_FOLDER = Path("configs/judges")
+
+# The keys that the YAML of every backend may have.
+_COMMON_KEYS = ("backend", "decoding", "samples", "prompts", "system")
+
+# Keys of a request that can raise its tokens above `decoding.max_tokens`.
+_KEYS_THAT_ADD_TOKENS = ("n", "best_of", "max_tokens", "max_completion_tokens")
 
 
-def _is_known(backend: str) -> str:
+def _check_backend(backend: str) -> str:
+    """Return the name of a backend if it is in ``backends.yaml``; raise a ValueError otherwise."""
     if backend not in BACKENDS:
         raise ValueError(f"expected one of {', '.join(BACKENDS)}{did_you_mean(backend, BACKENDS)}")
     return backend
 
 
-def _is_variable(name: str) -> str:
-    # The value is not shown, for it may be the key.
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or secrets_in_text(name):
+def _check_variable_name(name: str) -> str:
+    """Return the name of an environment variable if it is valid and does not look like a key.
+
+    Raises:
+        ValueError: The name is not valid. The message leaves it out, since it may be a secret.
+    """
+    is_identifier = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    if not is_identifier or secrets_in_text(name):
         raise ValueError("must be the name of an environment variable, not the key itself")
     return name
 
 
-def _is_address(base_url: str) -> str:
-    # The value is not shown, for it may hold a password.
+def _check_base_url(base_url: str) -> str:
+    """Return the base URL of a server if it is a plain ``http`` or ``https`` address.
+
+    Args:
+        base_url: The URL, such as ``http://localhost:8000/v1``.
+
+    Returns:
+        The same URL.
+
+    Raises:
+        ValueError: It is not a web address, or it contains a user, a password, a query or a
+            fragment. The message leaves the URL out, since it may hold a password.
+    """
     try:
         url = urlsplit(base_url)
-        is_web = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        # Reading the port raises a ValueError if it is not a number.
+        is_web_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
-        is_web = False
-    if not is_web:
+        is_web_address = False
+
+    if not is_web_address:
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
-    if url.username is not None or url.password is not None or url.query or url.fragment:
+
+    has_credentials = url.username is not None or url.password is not None
+    if has_credentials or url.query or url.fragment:
         raise ValueError(
             "must hold no user, password or ?query (keys included); keys come from the environment"
             " only: name the variable by api_key_env"
@@ -67,13 +98,16 @@ def _is_address(base_url: str) -> str:
 
 
 String = Annotated[str, Strict()]
-Positive = Annotated[Number, Field(gt=0)]
+PositiveNumber = Annotated[Number, Field(gt=0)]
 Count = Annotated[Integer, Field(ge=1)]
-Address = Annotated[String, AfterValidator(_is_address)]
-Share = Annotated[Number, Field(ge=0, le=1)]
-Band = Annotated[tuple[Share, Share], Field(description="two probabilities, such as [0.2, 0.8]")]
-# A cascade has these from its second judge.
-_OF_SECOND = frozenset(
+BaseUrl = Annotated[String, AfterValidator(_check_base_url)]
+Probability = Annotated[Number, Field(ge=0, le=1)]
+ProbabilityBand = Annotated[
+    tuple[Probability, Probability], Field(description="two probabilities, such as [0.2, 0.8]")
+]
+
+# A cascade takes these settings from its second judge, so its own YAML may not have them.
+_SETTINGS_OF_SECOND_JUDGE = frozenset(
     {
         "decoding",
         "samples",
@@ -89,75 +123,85 @@ _OF_SECOND = frozenset(
 
 @dataclass(frozen=True, config=FORBID)
 class ModelSettings:
-    """Which model decides, and what answers for it."""
+    """Which model decides, and which backend reaches it."""
 
     name: String
-    """The name of the judge's file."""
+    """The name of the judge, which is that of its file without ``.yaml``."""
 
-    backend: Annotated[String, AfterValidator(_is_known)]
+    backend: Annotated[String, AfterValidator(_check_backend)]
     """How the model is reached: a key of ``backends.yaml``."""
 
     model: String = ""
-    """openai: as the server calls it. lm_eval: the name of the model class (hf, vllm, ...)."""
+    """openai: the model's name on the server. lm_eval: the name of the model class (hf, ...)."""
 
 
 @dataclass(frozen=True, config=FORBID)
 class ServerSettings:
     """The server of an ``openai`` judge."""
 
-    base_url: Address = "https://api.openai.com/v1"
+    base_url: BaseUrl = "https://api.openai.com/v1"
+    """The address of the API, to which the path of the endpoint is added."""
 
-    api_key_env: Annotated[String, AfterValidator(_is_variable)] | None = None
-    """The environment variable that holds the key; see `judges.backends.server`."""
+    api_key_env: Annotated[String, AfterValidator(_check_variable_name)] | None = None
+    """The environment variable that holds the API key; see `judges.backends.server`."""
 
     endpoint: Literal["chat", "completions"] = "chat"
+    """Whether prompts are sent as chat messages or as plain text."""
 
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the server calls the limit of an answer."""
+    """The server's name for the limit on the tokens of an answer."""
 
     schema: Truth = True
-    """Whether the server is sent the JSON schema that answers are held to."""
+    """Whether the server is sent the JSON schema that answers have to follow."""
 
 
 @dataclass(frozen=True, config=FORBID)
 class RequestLimits:
-    """How much an ``openai`` judge may send at once, in a minute and in a run."""
+    """How much an ``openai`` judge may send at once, per minute and per run."""
 
     concurrency: Count = 16
-    """Requests under way at once."""
+    """The number of requests that may be under way at once."""
 
-    timeout: Positive = 120.0
-    """Seconds for one try."""
+    timeout: PositiveNumber = 120.0
+    """Seconds until one try of a request is given up."""
 
-    total_timeout: Positive | None = None
-    """Seconds for all requests of one step."""
+    total_timeout: PositiveNumber | None = None
+    """Seconds for all requests of one step. None means no limit."""
 
     max_retries: Annotated[Integer, Field(ge=0)] = 6
-    """Tries of a request after the first."""
+    """How often a request is tried again after its first try failed."""
 
-    requests_per_minute: Positive | None = None
-    tokens_per_minute: Positive | None = None
+    requests_per_minute: PositiveNumber | None = None
+    """The rate limit in requests. None means no limit."""
+
+    tokens_per_minute: PositiveNumber | None = None
+    """The rate limit in tokens of prompts and answers. None means no limit."""
+
     prices: Prices | None = None
+    """The prices of tokens. None if the cost is not of interest."""
 
-    max_cost: Positive | None = None
-    """USD a run."""
+    max_cost: PositiveNumber | None = None
+    """The most that a run may cost, in USD. None means no limit."""
 
     tokenizer: String | None = None
-    """The tokenizer of transformers that counts tokens beforehand."""
+    """The tokenizer of transformers that counts tokens before they are sent.
+
+    None estimates the number of tokens from the length of the text.
+    """
 
 
 @dataclass(frozen=True, config=FORBID)
 class ModelArguments:
-    """What a server or a model class is passed as it stands."""
+    """Arguments that a server or a model class is passed unchanged."""
 
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    """openai: what is sent with every request. A null takes a field away."""
+    """openai: fields that are added to every request. A null removes a field."""
 
     model_args: Mapping[str, Any] = field(default_factory=dict)
-    """lm_eval: arguments of the model."""
+    """lm_eval: the arguments of the model class."""
 
     apply_chat_template: Truth = False
-    """lm_eval: whether the prompt goes through the chat template of the model."""
+    """lm_eval: whether the prompt is put into the chat template of the model."""
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -165,21 +209,22 @@ class ClassifierSettings:
     """How a ``classifier`` is loaded and asked."""
 
     family: String | None = None
-    """How it is asked (`judges.inference`), if not as what it is recognised as."""
+    """The format of its input (`judges.inference`). None recognises it by the model's name."""
 
     revision: String | None = None
-    """A commit of the Hub."""
+    """The commit on the Hub to load. None loads the newest."""
 
     window: Annotated[Integer, Field(ge=16)] | None = None
-    """Tokens of passages at a time. None: as the family has it."""
+    """The tokens of passages that it reads at a time. None takes the default of its family."""
 
     threshold: Annotated[Number, Field(ge=0.1, le=0.9)] = 0.5
-    """The probability from which a claim is supported."""
+    """The lowest probability of support at which a claim counts as supported."""
 
     batch_size: Count = 16
+    """The number of windows that are scored at once."""
 
     device: String | None = None
-    """cuda or cpu. None: the GPU if there is one."""
+    """``cuda`` or ``cpu``. None takes the GPU if there is one."""
 
 
 @dataclass(frozen=True, config=FORBID)
@@ -187,17 +232,17 @@ class CascadeSettings:
     """The two judges of a ``cascade``."""
 
     first: "JudgeConfig | None" = None
-    """The judge that is asked first, for probabilities."""
+    """The judge that is asked about every claim and gives probabilities."""
 
     then: "JudgeConfig | None" = None
-    """The judge that is asked where the first is unsure."""
+    """The second judge, which is asked if the first is unsure."""
 
-    unsure: Band | None = None
-    """From which probability to below which the first judge is unsure."""
+    unsure: ProbabilityBand | None = None
+    """The first judge is unsure from the first probability (included) to the second (excluded)."""
 
 
-# The fields of a base come before those of the classes to its left, so results list the keys of
-# a judge in the order in which the classes stand above.
+# A dataclass lists the fields of its last base first. Results therefore list the keys of a judge
+# in the order in which the classes stand above.
 @dataclass(frozen=True, config=FORBID)
 class JudgeConfig(
     CascadeSettings,
@@ -207,107 +252,145 @@ class JudgeConfig(
     ServerSettings,
     ModelSettings,
 ):
-    """What a judge's YAML says. `load_judge_config` reads one.
+    """All settings of a judge, as `load_judge_config` reads them from its YAML.
 
-    Which backend reads which key is in ``backends.yaml``.
+    Which backend reads which key is stated in ``backends.yaml``.
 
     Raises:
-        ConfigError: Values cannot be used.
+        ConfigError: A value cannot be used, or two values contradict each other.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """lexical: see its backend."""
+    """lexical: the options of `judges.backends.lexical`."""
 
     decoding: Decoding = field(default_factory=Decoding)
+    """How the model generates its answers."""
 
     thinking_tokens: Annotated[Integer, Field(ge=0)] | None = None
-    """Tokens to think, beside max_tokens. None: 4,096 where it runs short."""
+    """Tokens for thinking, in addition to ``decoding.max_tokens``.
+
+    None gives 4,096 tokens to a request whose answer was cut off in a thought.
+    """
 
     samples: Count = 1
-    """Answers to each prompt."""
+    """The number of answers to each prompt."""
 
     prompts: Mapping[str, Path] = field(default_factory=dict)
-    """Own templates by the name of the prompt."""
+    """The user's own templates, by the name of the prompt that each replaces."""
 
     system: String = ""
     """The system message."""
 
     verdicts: Literal["text", "logprobs"] = "text"
-    """Whether a fact is true: as the text says, or by the logprobs of True and False (ambigbio)."""
+    """Whether a verdict is read from the text, or from the logprobs of True and False."""
 
     verify: Literal["fact", "page"] = "fact"
-    """One fact a question, as in the paper, or all facts of a response against a page at once."""
+    """Whether a question is about one fact, as in the paper, or all facts and one page."""
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explained(cls, values: Any, validate: Any) -> Any:
-        """Refuse an object made in Python, or by ``dataclasses.replace``, in words of ours too."""
+    def _raise_config_error(
+        cls, values: object, validate: ModelWrapValidatorHandler["JudgeConfig"]
+    ) -> "JudgeConfig":
+        """Validate a config; raise a ConfigError if Python code passed values that are wrong.
+
+        Args:
+            values: The settings: a mapping if they come from a YAML file, or the arguments of
+                ``JudgeConfig(...)`` or ``dataclasses.replace``.
+            validate: Makes a config of the settings.
+
+        Returns:
+            The config.
+
+        Raises:
+            ConfigError: Arguments in Python are wrong. Each problem has a line of its own.
+            ValidationError: Values of a file are wrong. `read_settings` makes a ConfigError of it,
+                which names the file.
+        """
         try:
             return validate(values)
         except ValidationError as error:
-            if not isinstance(values, ArgsKwargs):
+            is_made_in_python = isinstance(values, ArgsKwargs)
+            if not is_made_in_python:
                 raise
             name = values.args[0] if values.args else (values.kwargs or {}).get("name")
-            problems = problems_of(cls, error)
-            lines = [f"judge {name}: {problem}" for problem in problems]
+            lines = [f"judge {name}: {problem}" for problem in problems_of(cls, error)]
             raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
-        wrong = [*self._contradictions(), *self._wrong_cascade(), *self._wrong_costs()]
-        if wrong:
-            # pydantic passes a ValueError on, so that the error can name the file.
-            raise ValueError("; ".join(wrong))
+        """Check that the settings do not contradict each other."""
+        problems = [
+            *self._contradictions(),
+            *self._cascade_problems(),
+            *self._cost_problems(),
+        ]
+        if problems:
+            # Pydantic turns a ValueError into a ValidationError, to which the file is added.
+            raise ValueError("; ".join(problems))
 
     def _contradictions(self) -> Iterator[str]:
-        model_is = BACKENDS[self.backend].model_is
-        if model_is and not self.model:
-            yield f"model is missing: {model_is}"
+        """Yield a sentence for each setting that others rule out."""
+        model_description = BACKENDS[self.backend].model_description
+        if model_description and not self.model:
+            yield f"model is missing: {model_description}"
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
-        if self.thinking_tokens and self.verdicts == "logprobs":
-            yield (
-                "verdicts: logprobs reads the first token of an answer, which is of a thought where"
-                " there are thinking_tokens"
-            )
-        if self.verdicts == "logprobs" and (self.verify == "page" or self.backend != "openai"):
-            yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
         if self.samples > 1 and not self.capabilities.reads_prompts:
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
-    def _wrong_costs(self) -> Iterator[str]:
-        if self.max_cost is None:
+        if self.verdicts != "logprobs":
             return
-        if self.prices is None:
-            yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
-        loose = [key for key in self.extra_body if key in _MORE_TOKENS]
-        if loose:
+        if self.thinking_tokens:
             yield (
-                "max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds"
-                f" {', '.join(loose)}; take it out of extra_body, or max_cost out of the judge"
+                "verdicts: logprobs reads the first token of an answer, which belongs to a thought"
+                " if there are thinking_tokens; take one of the two out"
             )
+        if self.verify == "page" or self.backend != "openai":
+            yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
 
-    def _wrong_cascade(self) -> Iterator[str]:
+    def _cascade_problems(self) -> Iterator[str]:
+        """Yield a sentence for each wrong setting of a cascade."""
         if self.backend != "cascade":
             return
         if self.first is None or self.then is None or self.unsure is None:
             yield "a cascade has first: JUDGE.yaml, then: JUDGE.yaml, and unsure: [0.2, 0.8]"
             return
+
         if "cascade" in (self.first.backend, self.then.backend):
             yield "a cascade cannot be part of another cascade"
         elif self.first.capabilities.reads_prompts:
+            # A language model gives a verdict without a reliable probability.
             yield "a cascade has a classifier or lexical as first, which gives probabilities"
         if self.then.verdicts != "text" or self.then.verify != "fact":
             yield "a cascade decides on one fact by its text; take verdicts and verify out of then"
-        if self.unsure[0] > self.unsure[1]:
+
+        lowest, highest = self.unsure
+        if lowest > highest:
             yield f"unsure: expected the lower probability first, found {list(self.unsure)}"
+
+    def _cost_problems(self) -> Iterator[str]:
+        """Yield a sentence for each setting without which ``max_cost`` cannot be kept."""
+        if self.max_cost is None:
+            return
+        if self.prices is None:
+            yield "max_cost needs prices: {prompt: USD, completion: USD} for a million tokens"
+
+        unlimited_keys = [key for key in self.extra_body if key in _KEYS_THAT_ADD_TOKENS]
+        if unlimited_keys:
+            yield (
+                "max_cost bounds the tokens of a call by decoding.max_tokens, and extra_body holds"
+                f" {', '.join(unlimited_keys)}; take it out of extra_body, or max_cost out of the"
+                " judge"
+            )
 
     @property
     def capabilities(self) -> Capabilities:
-        """What its backend can do. A cascade can do what its second judge can."""
+        """The capabilities of the backend; those of the second judge for a cascade."""
         if self.first is None or self.then is None:
             return capabilities_of(self.backend)
         first = self.first.capabilities
         then = self.then.capabilities
+        # The first judge's weaknesses show in the scores of the cascade too.
         return replace(
             then,
             matches_words=then.matches_words or first.matches_words,
@@ -315,85 +398,130 @@ class JudgeConfig(
         )
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
-        """The judge for a results file.
+        """Describe the judge for a results file.
 
-        That is what its backend reads, as JSON has it, and the hashes of the prompts named.
+        Args:
+            prompt_names: The prompts whose hashes are included.
+
+        Returns:
+            The settings that the backend reads, as JSON values by their keys in the YAML, and
+            under ``prompt_hashes`` the hashes by prompt.
         """
         from judges.templates import Prompts
 
-        keys = {"name", *known_keys(self.backend)} - {"prompts"}
-        about: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
+        keys = {"name", *allowed_keys(self.backend)} - {"prompts"}
+        description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
             self, mode="json", include=keys
         )
-        for role, judge in (("first", self.first), ("then", self.then)):
-            if judge is not None:
-                about[role] = judge.describe()
-        about["decoding"] = {name: about["decoding"][name] for name in self.decoding.to_dict()}
-        about["prompts"] = {name: path.name for name, path in self.prompts.items()}
-        about["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
-        return about
+        if self.first is not None:
+            description["first"] = self.first.describe()
+        if self.then is not None:
+            description["then"] = self.then.describe()
+
+        # `to_dict` leaves out fields that are not in use.
+        decoding = description["decoding"]
+        description["decoding"] = {name: decoding[name] for name in self.decoding.to_dict()}
+        description["prompts"] = {name: path.name for name, path in self.prompts.items()}
+        description["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)
+        return description
 
 
-def known_keys(backend: str) -> frozenset[str]:
-    """What the YAML of a judge with this backend may say. Empty if there is no such backend."""
-    return frozenset((*_COMMON, *BACKENDS[backend].keys)) if backend in BACKENDS else frozenset()
+def allowed_keys(backend: str) -> frozenset[str]:
+    """Return the keys that the YAML of a judge may have, by the name of its backend.
+
+    An unknown backend has none.
+    """
+    if backend not in BACKENDS:
+        return frozenset()
+    return frozenset((*_COMMON_KEYS, *BACKENDS[backend].keys))
 
 
 def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
-    """Read the judge in a YAML file.
+    """Read the settings of a judge from a YAML file.
 
-    A bare name, such as ``lexical``, stands for ``configs/judges/lexical.yaml``.
+    Args:
+        path_or_name: The file, or a bare name: ``lexical`` means ``configs/judges/lexical.yaml``.
+
+    Returns:
+        The settings, checked.
 
     Raises:
-        ConfigError: There is no such file, it holds a credential, or it says what cannot be used,
-            a line each.
+        ConfigError: There is no such file, it holds a credential, or values cannot be used. Each
+            problem has a line of its own.
     """
-    path = _find(Path(path_or_name))
+    path = _find_file(Path(path_or_name))
     content = read_config(path)
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
+
     backend = str(content.get("backend"))
-    keys = known_keys(backend) or frozenset(content)
+    # If the backend is unknown, that is the only problem to report: all keys are let through.
+    keys = allowed_keys(backend) or frozenset(content)
     if backend == "cascade":
-        keys -= _OF_SECOND
-    wrong = [
-        f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
-        for key in content
-        if key not in keys
-    ]
-    values = {key: _value_in(path, key, value) for key, value in content.items() if key in keys}
-    second = values.get("then")
-    if isinstance(second, JudgeConfig):
-        values |= {key: getattr(second, key) for key in _OF_SECOND}
+        keys -= _SETTINGS_OF_SECOND_JUDGE
+
+    problems: list[str] = []
+    values: dict[str, object] = {}
+    for key, value in content.items():
+        if key in keys:
+            values[key] = _load_referenced_files(path, key, value)
+        else:
+            problem = unknown_key(str(key), sorted(keys))
+            problems.append(f"{path}: backend {backend}: {problem}")
+    values["name"] = path.stem
+
+    second_judge = values.get("then")
+    if isinstance(second_judge, JudgeConfig):
+        for key in _SETTINGS_OF_SECOND_JUDGE:
+            values[key] = getattr(second_judge, key)
+
     try:
-        config = read_settings(JudgeConfig, {**values, "name": path.stem}, str(path))
+        config = read_settings(JudgeConfig, values, str(path))
     except ConfigError as error:
-        wrong.append(str(error))
-    if wrong:
-        raise ConfigError("\n".join(wrong))
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
     return config
 
 
-def _value_in(path: Path, key: str, value: Any) -> Any:
-    """The value of a key of the YAML at ``path``, to which the files in it are relative."""
+def _load_referenced_files(path: Path, key: str, value: object) -> object:
+    """Return the value of a key, with the files that it names found.
+
+    Args:
+        path: The YAML, to whose folder the names of files are relative.
+        key: The key.
+        value: Its value in the YAML.
+
+    Returns:
+        The config of the judge for ``first`` and ``then``, whole paths for the files in ``prompts``
+        and ``options``, and the unchanged value for all other keys.
+    """
     if key in ("first", "then") and isinstance(value, str):
         neighbour = path.parent / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
+
     if key in ("prompts", "options") and isinstance(value, dict):
-        return {
-            name: str(path.parent / file) if isinstance(file, str) else file
-            for name, file in value.items()
-        }
+        resolved: dict[object, object] = {}
+        for name, file in value.items():
+            resolved[name] = str(path.parent / file) if isinstance(file, str) else file
+        return resolved
     return value
 
 
-def _find(path: Path) -> Path:
-    is_name = path.suffix not in (".yaml", ".yml") and len(path.parts) == 1 and not path.is_file()
-    file = find_config(FOLDER / f"{path}.yaml" if is_name else path)
+def _find_file(path: Path) -> Path:
+    """Return the YAML file of a judge, given its path or a bare name such as ``lexical``.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    has_yaml_suffix = path.suffix in (".yaml", ".yml")
+    is_bare_name = not has_yaml_suffix and len(path.parts) == 1 and not path.is_file()
+    file = find_config(CONFIG_FOLDER / f"{path}.yaml" if is_bare_name else path)
     if file.is_file():
         return file
-    known = sorted(judge.stem for judge in find_config(FOLDER).glob("*.yaml"))
+
+    names = sorted(judge_file.stem for judge_file in find_config(CONFIG_FOLDER).glob("*.yaml"))
     raise ConfigError(
-        f"no judge is called {str(path)!r}{did_you_mean(path.name, known)}; expected a YAML file,"
-        f" or one of {', '.join(known)}"
+        f"no judge is called {str(path)!r}{did_you_mean(path.name, names)}; expected a YAML file,"
+        f" or one of {', '.join(names)}"
     )

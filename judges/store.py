@@ -1,6 +1,6 @@
-"""Every answer on disk before it is used.
+"""The store of judges' answers: an SQLite file that several threads and processes may share.
 
-An SQLite file holds the answers. Several threads and processes may share it.
+`judges.judge.answer_requests` looks answers up here, and keeps each new one before it is used.
 """
 
 import json
@@ -21,37 +21,51 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
 
-_BUSY = 60.0  # seconds to wait for another process's transaction
-_APPLICATION = 0x6C6D6661  # marks the file as ours
+# Seconds to wait for the transaction of another process.
+_BUSY_SECONDS = 60.0
+
+# The number in the file's header ("lmfa" in ASCII) that marks an SQLite file as an answer store.
+_APPLICATION_ID = 0x6C6D6661
+
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL,"
     " time TEXT NOT NULL, model TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID",
 )
-_LEASE = (
+
+# Adds a lease (?1 key, ?2 owner) unless the key has an answer or a lease already.
+_ADD_LEASE = (
     "INSERT OR IGNORE INTO leases SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM answers WHERE key"
     " = ?1)"
 )
 
 
 def default_store() -> Path:
-    """The file that judges use if none is named."""
+    """Return the store that judges use if none is named: a file in the user's cache folder."""
     return cache_folder() / "answers.sqlite"
 
 
 class AnswerStore:
-    """Answers by the key of their request (`judges.answers.Request.key`), and leases.
+    """Answers on disk by the key of their request (`judges.answers.Request.key`).
 
-    A lease says who is asking for an answer just now. Its owner holds a lock on a file beside the
-    store, which the system releases when the process ends, however it ends.
+    Processes that share the store do not ask the same request twice: each claims the keys that it
+    will ask, which adds a lease per key. The owner of leases holds a lock on a file next to the
+    store. The system releases that lock when the process ends, even if it is killed, and other
+    processes then take the leases over.
 
-    An answer is committed when ``put`` returns, so a killed process loses none. A power failure may
-    take the last few, never the file. It must lie on a local disk: SQLite's write-ahead log does
-    not work on network file systems.
+    An answer is committed when `put` returns, so a killed process loses none. A power failure may
+    lose the last few answers but does not damage the file. The file must be on a local disk, since
+    SQLite's write-ahead log does not work on network file systems.
+
+    Attributes:
+        path: The SQLite file.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Open the store in a file, which is made if it is missing.
+        """Open a store, and create the file if it is missing.
+
+        Args:
+            path: The SQLite file. By default the store in the user's cache folder.
 
         Raises:
             DataError: The file cannot be opened, or is not an answer store.
@@ -60,104 +74,157 @@ class AnswerStore:
         self._owner = uuid.uuid4().hex
         self._owner_lock = self._lock_of(self._owner)
         self._lock = threading.RLock()
-        with self._guarded():
+
+        with self._exclusive_access():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(
-                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
-                self._make_tables()
-                # A process that was killed with nothing claimed left a lock that no lease names.
-                for lock in self.path.parent.glob(f"{self.path.name}.*.lock"):
-                    self._is_gone(lock.suffixes[-2].removeprefix("."))
+                self._create_tables()
+                self._delete_stale_lock_files()
             except BaseException:
                 self._database.close()
                 raise
 
     def close(self) -> None:
-        """Give back what is still claimed and close the file."""
+        """Give up the keys that are still claimed, and close the file."""
         if self._owner_lock.is_locked:
-            with self._guarded():
-                self._disown(self._owner)
+            with self._exclusive_access():
+                self._delete_leases_of(self._owner)
             self._owner_lock.release()
             Path(self._owner_lock.lock_file).unlink(missing_ok=True)
         self._database.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The answers that the store has.
+        """Return the stored answers of requests.
+
+        Args:
+            keys: The keys of the requests.
+
+        Returns:
+            The answers by key. Keys without an answer are left out.
 
         Raises:
             DataError: An answer is damaged, or the store cannot be used.
         """
-        with self._guarded():
+        with self._exclusive_access():
             query = "SELECT key, answer FROM answers WHERE key IN (SELECT value FROM json_each(?))"
             rows = self._database.execute(query, [json.dumps(list(keys))])
-            return {key: self._read(key, answer) for key, answer in rows}
+            return {key: self._parse_answer(key, text) for key, text in rows}
 
     def put(self, key: str, answer: Answer, model: str = "") -> Answer:
-        """Keep an answer.
+        """Store an answer, unless it is an error.
 
-        An answer with an error is not kept: its request is free to be asked again.
+        Args:
+            key: The key of its request.
+            answer: The answer. An error is not stored, and its request may be asked again.
+            model: The identity of the model, for people who look into the file.
 
         Returns:
-            The answer, or the one that another process was first to keep under the same key.
+            The answer, or the one that another process stored first under the same key.
+
+        Raises:
+            DataError: The store cannot be used.
         """
         if answer.error is not None:
             self.release([key])
             return answer
+
         fields = {name: value for name, value in asdict(answer).items() if value is not None}
         text = json.dumps(fields, ensure_ascii=False)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        with self._guarded():
-            done = self._database.execute(
+        with self._exclusive_access():
+            inserted = self._database.execute(
                 "INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", (key, text, now, model)
             )
-        return answer if done.rowcount else self.get_many([key])[key]
+
+        is_first = inserted.rowcount == 1
+        return answer if is_first else self.get_many([key])[key]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Claim what the caller is now to ask for.
+        """Claim requests that the caller is about to ask.
+
+        Args:
+            keys: The keys of the requests.
 
         Returns:
-            Those of ``keys`` that nobody else is asking for and that have no answer yet. They stay
-            claimed until there is an answer, ``release`` or ``close``, or this process ends.
+            The keys that have no answer yet and that no other process has claimed. They stay
+            claimed until there is an answer, until `release` or `close`, or until this process
+            ends.
+
+        Raises:
+            DataError: The store cannot be used.
         """
-        with self._guarded(), self._transaction():
+        with self._exclusive_access(), self._transaction():
             if not self._owner_lock.is_locked:
                 self._owner_lock.acquire()
-            for (owner,) in self._database.execute("SELECT DISTINCT owner FROM leases").fetchall():
-                if owner != self._owner and self._is_gone(owner):
-                    self._disown(owner)
-            return {
-                key for key in keys if self._database.execute(_LEASE, (key, self._owner)).rowcount
-            }
+
+            rows = self._database.execute("SELECT DISTINCT owner FROM leases").fetchall()
+            for (owner,) in rows:
+                if owner != self._owner and self._has_ended(owner):
+                    self._delete_leases_of(owner)
+
+            claimed = set()
+            for key in keys:
+                if self._database.execute(_ADD_LEASE, (key, self._owner)).rowcount:
+                    claimed.add(key)
+            return claimed
 
     def release(self, keys: Collection[str]) -> None:
-        """Give back what ``claim`` gave to this store."""
-        with self._guarded(), self._transaction():
+        """Give up keys that `claim` returned. Keys that another process has claimed stay so."""
+        with self._exclusive_access(), self._transaction():
             self._database.executemany(
                 "DELETE FROM leases WHERE key = ? AND owner = ?",
                 [(key, self._owner) for key in keys],
             )
 
-    def _make_tables(self) -> None:
+    def _create_tables(self) -> None:
+        """Create the tables in a new file, and set how SQLite writes.
+
+        Raises:
+            DataError: The file is an SQLite database of another program.
+        """
         with self._transaction():
-            (mark,) = self._database.execute("PRAGMA application_id").fetchone()
-            (tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            if mark != _APPLICATION:
-                if tables:
+            (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
+            (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            if application_id != _APPLICATION_ID:
+                if num_tables:
                     raise DataError(
                         f"{self.path}: an SQLite database, but not of judges' answers; name another"
                         " file"
                     )
                 for statement in _TABLES:
                     self._database.execute(statement)
-                self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
-        # If another process is at it, SQLite does not wait here, and the mode stays with the file.
+                self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+        # This fails at once if another process is setting the mode. The file keeps the mode, so it
+        # is enough that one of them succeeds.
         with suppress(sqlite3.OperationalError):
             self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
 
-    def _read(self, key: str, text: str) -> Answer:
+    def _delete_stale_lock_files(self) -> None:
+        """Delete the lock files of processes that were killed.
+
+        `claim` deletes those of owners with leases. A process that was killed without leases leaves
+        a file that nothing else would delete.
+        """
+        for lock_file in self.path.parent.glob(f"{self.path.name}.*.lock"):
+            # answers.sqlite.OWNER.lock
+            owner = lock_file.suffixes[-2].removeprefix(".")
+            self._has_ended(owner)
+
+    def _parse_answer(self, key: str, text: str) -> Answer:
+        """Parse an answer as it is stored.
+
+        Args:
+            key: The key of its request, for errors.
+            text: Its fields as JSON, such as ``{"text": "yes", "finish_reason": "stop"}``.
+
+        Raises:
+            DataError: It is not an answer with a text.
+        """
         try:
             answer = to_model(Answer, parse_json(text))
             if answer.text is None:
@@ -171,30 +238,39 @@ class AnswerStore:
         return answer
 
     def _lock_of(self, owner: str) -> FileLock:
+        """Return the file lock that the process of an owner holds while it runs."""
         return FileLock(f"{self.path}.{owner}.lock", thread_local=False)
 
-    def _is_gone(self, owner: str) -> bool:
-        """Whether the process that has claimed something has ended."""
+    def _has_ended(self, owner: str) -> bool:
+        """Return whether the process of an owner has ended, and delete its lock file if so."""
         lock = self._lock_of(owner)
         try:
             with lock.acquire(timeout=0):
                 Path(lock.lock_file).unlink(missing_ok=True)
         except Timeout:
+            # A running process holds its lock.
             return False
         return True
 
-    def _disown(self, owner: str) -> None:
+    def _delete_leases_of(self, owner: str) -> None:
+        """Delete all leases of an owner, so that others can claim its keys."""
         self._database.execute("DELETE FROM leases WHERE owner = ?", (owner,))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._database:  # which commits, or rolls back after an error
+        """Run the ``with`` block in one transaction, which is rolled back after an exception."""
+        with self._database:
+            # The write lock is taken now, so that no other process writes between two statements.
             self._database.execute("BEGIN IMMEDIATE")
             yield
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """One thread at a time, and errors of SQLite with the name of the file."""
+    def _exclusive_access(self) -> Iterator[None]:
+        """Run the ``with`` block in one thread at a time.
+
+        Raises:
+            DataError: SQLite or the file system failed. The message names the file.
+        """
         with self._lock:
             try:
                 yield

@@ -1,4 +1,7 @@
-"""The words that judges are asked in: Jinja2 files, rendered in a sandbox and known by hashes."""
+"""The prompts of judges: Jinja2 templates, rendered in a sandbox and identified by hashes.
+
+`judges.judge` renders them, benchmarks register their own, and results record the hashes.
+"""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -11,86 +14,109 @@ from jinja2.sandbox import SandboxedEnvironment
 from lm_factuality.ground.errors import ConfigError, did_you_mean
 
 _SUFFIX = ".jinja"
-# The folders of prompts by prefix. The engine's own have none.
-_registered: dict[str, Path] = {"": Path(__file__).resolve().parent / "prompts"}
+
+# The folders of prompts, by the prefix of their names. The judges' own prompts have no prefix.
+_registered_folders: dict[str, Path] = {"": Path(__file__).resolve().parent / "prompts"}
 
 
 def register_prompts(prefix: str, folder: Path) -> None:
-    """Make every prompt in a folder known as ``prefix/NAME``.
+    """Make the prompts in a folder known to all judges under the name ``prefix/NAME``.
+
+    Args:
+        prefix: The prefix, such as ``felm``. Registering the same folder again does nothing.
+        folder: The folder with the templates.
 
     Raises:
-        ConfigError: The prompts of another folder have this prefix.
+        ConfigError: Another folder has this prefix.
     """
     folder = folder.resolve()
-    if _registered.setdefault(prefix, folder) != folder:
+    registered_folder = _registered_folders.get(prefix, folder)
+    if registered_folder != folder:
         raise ConfigError(
-            f"{folder}: prompts called {prefix}/NAME are those of {_registered[prefix]}; take"
+            f"{folder}: prompts called {prefix}/NAME are those of {registered_folder}; take"
             " another prefix"
         )
+    _registered_folders[prefix] = folder
 
 
 def prompt_names(folder: Path | None = None) -> list[str]:
-    """All registered prompts, or those in ``folder``.
+    """List the names of prompts.
 
-    Files whose name begins with an underscore are parts of others.
+    Args:
+        folder: The folder to look in. By default all registered folders.
+
+    Returns:
+        The names in order, such as ``felm/segment_cot`` for ``segment_cot.jinja`` in the folder
+        that is registered as ``felm``. Files whose names begin with an underscore are parts that
+        other templates include, so they are left out.
     """
     names = []
-    for prefix, place in _folders(folder).items():
-        for file in place.rglob(f"*{_SUFFIX}"):
-            if not file.name.startswith("_"):
-                name = file.relative_to(place).with_suffix("").as_posix()
-                names.append(f"{prefix}/{name}".lstrip("/"))
+    for prefix, prompt_folder in _folders_by_prefix(folder).items():
+        for file in prompt_folder.rglob(f"*{_SUFFIX}"):
+            if file.name.startswith("_"):
+                continue
+            name = file.relative_to(prompt_folder).with_suffix("").as_posix()
+            names.append(f"{prefix}/{name}" if prefix else name)
     return sorted(names)
 
 
-def _folders(folder: Path | None) -> dict[str, Path]:
-    return _registered if folder is None else {"": folder.resolve()}
+def _folders_by_prefix(folder: Path | None) -> dict[str, Path]:
+    """Return all registered folders by prefix, or one folder without a prefix."""
+    return _registered_folders if folder is None else {"": folder.resolve()}
 
 
 class Prompts:
-    """Prompts by name (``verify``, ``felm/segment_cot``), some replaced by a user's own files."""
+    """Prompts by name (``verify``, ``felm/segment_cot``), of which a user may replace some."""
 
     def __init__(
         self, overrides: Mapping[str, Path | str] | None = None, folder: Path | None = None
     ) -> None:
-        """Find the prompts.
+        """Find the prompts and check that those that are replaced exist.
 
         Args:
-            overrides: Files, or templates themselves, by the name of the prompt they replace.
-            folder: The prompts of a package that keeps its own to itself. By default all that are
-                registered.
+            overrides: Files, or the texts of templates, by the name of the prompt they replace.
+            folder: The folder with the prompts. By default all registered folders.
 
         Raises:
-            ConfigError: An override is of no prompt, or its file is missing.
+            ConfigError: An override replaces no prompt, or its file is missing.
         """
         self._folder = folder
         self._overrides = dict(overrides or {})
-        for name, path in self._overrides.items():
-            known = prompt_names(folder)
-            if name not in known:
+
+        for name, override in self._overrides.items():
+            names = prompt_names(folder)
+            if name not in names:
                 raise ConfigError(
-                    f"prompts: no prompt is called {name!r}{did_you_mean(name, known)}; known:"
-                    f" {', '.join(known)}"
+                    f"prompts: no prompt is called {name!r}{did_you_mean(name, names)}; known:"
+                    f" {', '.join(names)}"
                 )
-            if isinstance(path, Path) and not path.is_file():
-                raise ConfigError(f"prompts: {name}: {path}: no such file")
+            if isinstance(override, Path) and not override.is_file():
+                raise ConfigError(f"prompts: {name}: {override}: no such file")
+
         self._environment = SandboxedEnvironment(
-            loader=FunctionLoader(self._source),
+            loader=FunctionLoader(self._read_template),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
 
     def render(self, name: str, subject: Mapping[str, Any]) -> str:
-        """The prompt about a subject, which has the template's variables.
+        """Render a prompt.
+
+        Args:
+            name: The prompt, such as ``verify``.
+            subject: The variables of its template, such as ``claim`` and ``passages``.
+
+        Returns:
+            The text, without white space around it.
 
         Raises:
-            ConfigError: There is no such prompt, or it fails.
+            ConfigError: There is no such prompt, or its template fails.
         """
         try:
             return self._environment.get_template(name).render(**subject).strip()
         except TemplateNotFound as error:
-            raise self._unknown(error) from error
+            raise self._unknown_prompt(error) from error
         except (
             TemplateError,
             TypeError,
@@ -102,7 +128,13 @@ class Prompts:
             raise ConfigError(f"prompt {name}: {type(error).__name__}: {error}") from error
 
     def hash(self, name: str) -> str:
-        """A hash of the prompt's file, what it includes, and its demonstrations.
+        """Hash everything that a prompt is rendered from, except its variables.
+
+        That is its template, the templates that it includes, and the YAML files next to it, which
+        hold demonstrations.
+
+        Args:
+            name: The prompt, such as ``verify``.
 
         Returns:
             The first 16 hexadecimal digits of the SHA-256.
@@ -112,57 +144,74 @@ class Prompts:
         """
         digest = hashlib.sha256()
         try:
-            for path in sorted(self._file(name).parent.glob("*.yaml")):
-                digest.update(path.read_bytes() + b"\0")
-            for part in sorted(self._with_parts(name)):
-                digest.update(part.encode() + b"\0" + self._source(part).encode() + b"\0")
+            for yaml_file in sorted(self._default_file(name).parent.glob("*.yaml")):
+                digest.update(yaml_file.read_bytes() + b"\0")
+            for template_name in sorted(self._names_with_includes(name)):
+                template = self._read_template(template_name)
+                digest.update(template_name.encode() + b"\0" + template.encode() + b"\0")
         except TemplateNotFound as error:
-            raise self._unknown(error) from error
+            raise self._unknown_prompt(error) from error
         return digest.hexdigest()[:16]
 
     def hashes(self, names: Iterable[str]) -> dict[str, str]:
-        """The hash of each prompt."""
+        """Return the hash of each prompt, by its name."""
         return {name: self.hash(name) for name in names}
 
-    def _unknown(self, error: TemplateNotFound) -> ConfigError:
+    def _unknown_prompt(self, error: TemplateNotFound) -> ConfigError:
+        """Return the error for a prompt that does not exist, with a similar name as a hint."""
         hint = did_you_mean(str(error.name), prompt_names(self._folder))
         return ConfigError(f"no prompt is called {error.name!r}{hint}")
 
-    def _file(self, name: str) -> Path:
-        """The file of a prompt unless it is replaced.
+    def _default_file(self, name: str) -> Path:
+        """Return the file that holds a prompt if the user does not replace it.
+
+        Args:
+            name: The prompt, such as ``felm/segment_cot``: ``segment_cot.jinja`` in the folder that
+                is registered as ``felm``. Without a registered prefix it is a path in the folder
+                that has no prefix.
 
         Raises:
-            TemplateNotFound: It would lie outside the folders of prompts.
+            TemplateNotFound: The name, such as ``../secret``, leads out of the folder of prompts.
         """
-        folders = _folders(self._folder)
-        prefix, _, rest = name.partition("/")
-        if not rest or prefix not in folders:
-            prefix, rest = "", name
-        path = (folders[prefix] / f"{rest}{_SUFFIX}").resolve()
-        if not path.is_relative_to(folders[prefix]):
+        folders = _folders_by_prefix(self._folder)
+        prefix, _, name_in_folder = name.partition("/")
+        if not name_in_folder or prefix not in folders:
+            prefix = ""
+            name_in_folder = name
+
+        folder = folders[prefix]
+        path = (folder / f"{name_in_folder}{_SUFFIX}").resolve()
+        if not path.is_relative_to(folder):
             raise TemplateNotFound(name)
         return path
 
-    def _source(self, name: str) -> str:
-        """The template: the user's, or that of the folder with its prefix."""
-        path = self._overrides.get(name) or self._file(name)
-        if isinstance(path, str):
-            return path
+    def _read_template(self, name: str) -> str:
+        """Return the text of a template: the user's, or the one in the folder of prompts.
+
+        Raises:
+            TemplateNotFound: There is no such template.
+            ConfigError: Its file cannot be read.
+        """
+        source = self._overrides.get(name) or self._default_file(name)
+        if isinstance(source, str):
+            return source
         try:
-            return path.read_text(encoding="utf-8")
+            return source.read_text(encoding="utf-8")
         except FileNotFoundError as error:
             raise TemplateNotFound(name) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}") from error
+            raise ConfigError(f"{source}: cannot be read as UTF-8 text: {error}") from error
 
-    def _with_parts(self, name: str) -> set[str]:
-        """The prompt and the templates that it includes, directly or not."""
+    def _names_with_includes(self, name: str) -> set[str]:
+        """Return the name of a template and of all templates that it includes, also indirectly."""
         names: set[str] = set()
-        waiting = [name]
-        while waiting:
-            current = waiting.pop()
-            names.add(current)
-            template = self._environment.parse(self._source(current))
-            parts = meta.find_referenced_templates(template)
-            waiting += [part for part in parts if part is not None and part not in names]
+        unread_names = [name]
+        while unread_names:
+            current_name = unread_names.pop()
+            names.add(current_name)
+            template = self._environment.parse(self._read_template(current_name))
+            for included_name in meta.find_referenced_templates(template):
+                # Jinja2 gives None for an include whose name is computed.
+                if included_name is not None and included_name not in names:
+                    unread_names.append(included_name)
         return names

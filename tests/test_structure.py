@@ -4,12 +4,15 @@ it."""
 from __future__ import annotations
 
 import ast
+import hashlib
+import importlib
 import subprocess
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
 import pytest
 
+from judges.typed import Reply, json_schema_of
 from lm_factuality.benchmarks import all_benchmarks
 from tests.conftest import REPOSITORY
 
@@ -100,3 +103,44 @@ def named_benchmarks(path: str) -> set[str]:
 def test_no_benchmark_is_named_outside_its_folder(path):
     """Commands about one benchmark take its name from its folder (``AmbigBio.name``)."""
     assert not named_benchmarks(path)
+
+
+# The schema of each reply, which servers are sent and which is part of the key of each answer in a
+# store: the first 16 hexadecimal digits of its SHA-256. Pydantic takes the docstring of a reply as
+# its description, so a new docstring (or a new name of a reply within another) changes it.
+SCHEMAS = {
+    "Kind": "c32bd035e4fd4f6a",
+    "YesOrNo": "efa50b272653950a",
+    "Contradiction": "65f5b8e6133336ec",
+    "Contradictions": "02f65bd27704cf15",
+    "Edit": "49661f34e841f1de",
+    "SupportReply": "60ebe20205e806cc",
+    "FactsReply": "f53b9a6f1f9dfb15",
+    "GroupsReply": "abe6344746c29929",
+    "FactReply": "5e03d86074c38c4e",
+    "FactsOfPage": "cce4b22f20e1bf65",
+    "NumberedFact": "407e9c57a24def37",
+    "MarkReply": "35ca564444776dee",
+    "ClaimsReply": "a96d3a71f2fa68db",
+    "SegmentClaims": "b37ee30cb7a67fa1",
+    "CutReply": "70ded95d8772cde9",
+    "MarksReply": "2a93d04ea3a3b28f",
+    "WrongSegment": "762bf940ed7d71af",
+    "Grading": "e728288a42bbd17d",
+}
+
+
+def test_the_schemas_of_replies_stay_what_they_were():
+    for path in PATHS:
+        if "judges.typed" in (REPOSITORY / path).read_text(encoding="utf-8"):
+            importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    replies = list(Reply.__subclasses__())
+    hashes = {}
+    for reply in replies:
+        replies += reply.__subclasses__()
+        is_sent = not reply.__subclasses__() and not reply.__module__.startswith("tests.")
+        if is_sent:
+            schema = json_schema_of(reply)
+            hashes[reply.__name__] = hashlib.sha256(schema.encode()).hexdigest()[:16]
+    changed = {name for name, digest in hashes.items() if digest not in SCHEMAS.values()}
+    assert not changed, f"restore the docstrings of {changed}: they are part of stored keys"

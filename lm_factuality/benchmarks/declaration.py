@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -28,6 +28,9 @@ from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
 from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
+
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.judged import JudgedMethod
 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
@@ -367,7 +370,7 @@ class Data:
 class JudgeRole:
     """What a judge decides in the tasks of a benchmark."""
 
-    make_method: Callable[[Mapping[str, Any]], Any]
+    make_method: Callable[[Mapping[str, Any]], JudgedMethod]
     """Makes the `JudgedMethod` from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()

@@ -36,7 +36,7 @@ def test_it_imports_nothing_else_of_the_project():
 
 
 def test_prompts_are_known_by_the_prefix_of_whoever_registers_them(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(templates, "_registered", {"": templates._registered[""]})
+    monkeypatch.setattr(templates, "_registered_folders", {"": templates._registered_folders[""]})
     assert prompt_names() == ["verify", "verify_true_false"]
     prompts = Prompts()
     (tmp_path / "ask.jinja").write_text(

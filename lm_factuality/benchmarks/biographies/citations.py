@@ -213,10 +213,10 @@ def judge_citations(
     missing: list[EntailmentPair] = []
 
     def entails(pair: EntailmentPair) -> bool | None:
-        if pair not in entailment.known:
+        if pair not in entailment.verdicts:
             missing.append(pair)
             return None
-        verdict = entailment.known[pair]
+        verdict = entailment.verdicts[pair]
         return bool(verdict) if protocol == "code" else verdict
 
     while True:

@@ -1,13 +1,15 @@
-"""Decision files as D-FActScore's authors released them.
+"""Readers of the decision files that the authors of D-FActScore released.
 
-They say which facts of each response were supported, and by whose page. ``decisions`` has the facts
-as they were decomposed, ``global_decisions`` those that came back from grouping, verified by the
-page of their group's entity; both are lists with an entry a name, null where the model declined.
-Of groups the files state the mean number only (``num_groups``). But the facts of a group follow
-each other, and those supported are supported by the group's entity: a group is a run of facts with
-one entity (2.20 runs a response of ChatGPT's for 2.27 groups, 1.096 of Llama-2-13b's for 1.098).
-Not known is the group of an unsupported fact between two runs, and of the first fact, which
-grouping lost. Files that have only the first letter of each group's entity say nothing of groups.
+``lm-factuality score ambigbio`` scores these files, and `certify` measures judges on them.
+
+A file has two lists with one entry per name, which is null if the model declined. ``decisions`` has
+the facts as they were decomposed. ``global_decisions`` has the facts that grouping returned, each
+verified by the page of its group's entity.
+
+The files state only the mean number of groups (``num_groups``), not where a group ends. But the
+facts of a group follow each other, and all supported ones are supported by the group's entity. We
+therefore take a run of facts with one entity as a group: ChatGPT's responses have 2.20 runs on
+average for 2.27 groups, and those of Llama-2-13b-chat have 1.096 for 1.098.
 """
 
 import re
@@ -16,9 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
@@ -32,26 +33,33 @@ _EXPECTED = (
     " 'decisions' and 'global_decisions'"
 )
 MIN_SHARED_WORDS = 0.6
-"""The share of common words (of all words of both) from which facts are those of a text."""
+"""The share of common words, of all words of both, above which facts belong to a text."""
 
 _WORD = re.compile(r"\w+")
 
 
-def _only(topic: Any) -> Any:
-    """Return the one element of a list; None of an empty list."""
-    if isinstance(topic, list) and len(topic) < 2:
-        return topic[0] if topic else None
-    return topic
+def _unwrap_title(title: object) -> object:
+    """Return the only element of a list, as some files have titles, or None for an empty list.
+
+    Any other value is returned as it is: pydantic checks it next.
+    """
+    if isinstance(title, list) and len(title) < 2:
+        return title[0] if title else None
+    return title
 
 
 @dataclass(frozen=True)
 class DecidedFact:
-    """A fact, with the files' names for its fields."""
+    """A fact with its released decision. The fields have the names of the files."""
 
     atom: str
+    """The text of the fact."""
+
     is_supported: StrictBool
-    supporting_topic: Annotated[str | None, BeforeValidator(_only)]
-    """The title of the page that supports it. Of some files only its first letter is left."""
+    """Whether a page supports it."""
+
+    supporting_topic: Annotated[str | None, BeforeValidator(_unwrap_title)]
+    """The title of the page that supports it. Some files have only the first letter."""
 
 
 Facts: TypeAlias = tuple[DecidedFact, ...]
@@ -59,171 +67,258 @@ Facts: TypeAlias = tuple[DecidedFact, ...]
 
 @dataclass(frozen=True)
 class DecidedResponse:
-    """The decisions on a response."""
+    """The released decisions on one response."""
 
     facts: Facts
-    """The facts as decomposed, at least one."""
+    """The facts as they were decomposed, at least one."""
 
     grouped: Facts
-    """Those that came back from grouping. It may be empty."""
+    """The facts that grouping returned. It may have lost or invented facts."""
 
     @cached_property
-    def numbers(self) -> list[int]:
-        """The number of each grouped fact among those as decomposed; -1 if it was made up."""
-        waiting: dict[str, list[int]] = defaultdict(list)
+    def grouped_numbers(self) -> list[int | None]:
+        """For each grouped fact its number in ``facts``, or None if grouping invented it.
+
+        Facts with the same text are matched in order.
+        """
+        unmatched_numbers: dict[str, list[int]] = defaultdict(list)
         for number, fact in enumerate(self.facts):
-            waiting[fact.atom].append(number)
-        return [waiting[fact.atom].pop(0) if waiting[fact.atom] else -1 for fact in self.grouped]
+            unmatched_numbers[fact.atom].append(number)
+
+        numbers: list[int | None] = []
+        for fact in self.grouped:
+            candidates = unmatched_numbers[fact.atom]
+            numbers.append(candidates.pop(0) if candidates else None)
+        return numbers
 
     @cached_property
     def grouped_verdicts(self) -> list[bool | None]:
-        """For each fact as decomposed the verdict on it after grouping, if there is one."""
+        """For each of ``facts`` whether it is supported after grouping, or None if it was lost."""
         verdicts: list[bool | None] = [None] * len(self.facts)
-        for number, fact in zip(self.numbers, self.grouped, strict=True):
-            if number >= 0:
+        for number, fact in zip(self.grouped_numbers, self.grouped, strict=True):
+            if number is not None:
                 verdicts[number] = fact.is_supported
         return verdicts
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions on the responses of one model."""
+    """The released decisions on the responses of one model."""
 
     responses: tuple[DecidedResponse | None, ...]
-    """An entry a name, None where the model declined."""
+    """One entry per name. None if the model declined."""
 
     num_groups: float | None
     """The mean number of groups that the file states."""
 
 
 class _DecisionFile(BaseModel):
+    """The content of a decision file."""
+
     decisions: list[Annotated[Facts, Field(min_length=1)] | None]
     global_decisions: list[Facts | None]
     num_groups: float | None = None
 
 
 def read_decisions(path: Path) -> Decisions:
-    """Read the decisions of one model.
+    """Read the released decisions on the responses of one model.
+
+    Args:
+        path: A JSON file, plain or gzipped.
 
     Raises:
-        DataError: The file cannot be read, or is not as expected.
+        DataError: The file cannot be read, its two lists do not fit together, or it has no
+            response.
     """
     file = read_model(path, _DecisionFile, _EXPECTED)
-    pairs = list(zip_longest(file.decisions, file.global_decisions))
-    problems = [
-        f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
-        for number, (facts, grouped) in enumerate(pairs)
-        if (facts is None) != (grouped is None)
-    ]
+    responses: list[DecidedResponse | None] = []
+    problems = []
+    entries = zip_longest(file.decisions, file.global_decisions)
+    for number, (facts, grouped_facts) in enumerate(entries):
+        if (facts is None) != (grouped_facts is None):
+            problems.append(
+                f"{path}: entry {number}: expected facts in both lists, or null in both if declined"
+            )
+        responses.append(DecidedResponse(facts, grouped_facts or ()) if facts else None)
     refuse(problems, "entries", advice="Restore the file as it was released.")
-    responses = tuple(
-        DecidedResponse(facts, grouped or ()) if facts else None for facts, grouped in pairs
-    )
     if not any(responses):
         raise DataError(f"{path}: no responses in its {len(responses)} entries; {_EXPECTED}")
-    return Decisions(responses, file.num_groups)
+    return Decisions(tuple(responses), file.num_groups)
+
+
+class ReleasedGroup(NamedTuple):
+    """A fact group as the released decisions show it."""
+
+    entity: str
+    """The title of the page that supports the facts of the group."""
+
+    facts: tuple[int, ...]
+    """The numbers of the facts, in ascending order."""
+
+
+@dataclass
+class _Run:
+    """Successive facts that one entity supports, while they are being collected."""
+
+    entity: str
+    fact_numbers: list[int | None]
 
 
 @dataclass(frozen=True)
 class ReleasedResponse:
-    """A response with its released decisions."""
+    """A released response with the decisions on it."""
 
     generation: GeneratedText
     decided: DecidedResponse
 
     @cached_property
     def judged(self) -> JudgedBiography:
-        """The response with its released facts.
-
-        Each is beside a sentence, in order, so that they share as many words as can be.
-        """
-        begun = AMBIGBIO.prepare(self.generation)
-        bags = [distinct_words(sentence) for sentence in begun.sentences]
-        by_shared = itemgetter(0)
-        # By the last fact's sentence: how many words are shared, and the sentences of all facts.
-        best: list[tuple[float, list[int]]] = [(0.0, []) for _ in bags]
-        for fact in self.decided.facts:
-            of_fact = distinct_words(fact.atom)
-            longer = []
-            reached: tuple[float, list[int]] = (-1.0, [])
-            for number, bag in enumerate(bags):
-                reached = max(reached, best[number], key=by_shared)
-                shared, sentences = reached
-                share = len(of_fact & bag) / (len(of_fact) or 1)
-                longer.append((shared + share, [*sentences, number]))
-            best = longer
-        _, sentences = max(best, key=by_shared, default=(0.0, []))
-        facts = [
-            Fact(fact.atom, number)
-            for fact, number in zip(self.decided.facts, sentences, strict=False)
-        ]
-        return replace(begun, facts=tuple(facts))
+        """The response with its released facts, each assigned to the sentence that states it."""
+        prepared = AMBIGBIO.prepare(self.generation)
+        texts = [fact.atom for fact in self.decided.facts]
+        sentence_numbers = _align_facts(texts, prepared.sentences)
+        # A response without sentences has no numbers, and so no facts.
+        facts = map(Fact, texts, sentence_numbers)
+        return replace(prepared, facts=tuple(facts))
 
     @cached_property
-    def groups(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """The entity and the facts of each group whose entity supports anything.
+    def groups(self) -> tuple[ReleasedGroup, ...]:
+        """The fact groups whose entity supports at least one fact, in the order of the text.
 
-        Facts whose group is not known are left out.
+        Facts that may belong to either of two groups are left out. There are no groups if the file
+        has only the first letters of titles.
         """
-        topics = [fact.supporting_topic for fact in self.decided.grouped]
-        if any(topic is not None and len(topic) == 1 for topic in topics):
+        titles = [fact.supporting_topic for fact in self.decided.grouped]
+        if any(title is not None and len(title) == 1 for title in titles):
             return ()
-        runs: list[tuple[str, list[int]]] = []
-        waiting: list[int] = []  # unsupported facts since the last supported one
-        for number, topic in zip(self.decided.numbers, topics, strict=True):
-            waiting.append(number)
-            if topic is None:
-                continue
-            if runs and runs[-1][0] == topic:
-                runs[-1][1].extend(waiting)
-            else:
-                runs.append((topic, [number] if runs else waiting))
-            waiting = []
-        if runs:
-            runs[-1][1].extend(waiting)
-        return tuple(
-            (entity, tuple(sorted(number for number in run if number >= 0))) for entity, run in runs
-        )
+
+        groups = []
+        for run in _split_into_runs(self.decided.grouped_numbers, titles):
+            numbers = sorted(number for number in run.fact_numbers if number is not None)
+            groups.append(ReleasedGroup(run.entity, tuple(numbers)))
+        return tuple(groups)
 
     @cached_property
     def verdicts(self) -> Mapping[tuple[int, str], bool]:
-        """Whether the page of an entity supports a fact, by the fact's number and the entity.
+        """Whether the page of an entity supports a fact, as far as the files tell.
 
-        A fact is supported by the entity that it is released with and, if by none, not supported by
-        any candidate; and it is supported by its group's entity or not. Of a fact and another
-        entity the files say nothing. Pairs that they contradict are left out.
+        The keys are pairs of the number of a fact and the title of a candidate. Pairs on which the
+        two lists of the file contradict each other are left out.
         """
         candidates = self.generation.entities
         decisions: dict[tuple[int, str], set[bool | None]] = defaultdict(set)
         for number, fact in enumerate(self.decided.facts):
-            topic = fact.supporting_topic
-            for entity in candidates if topic is None else (topic,):
+            title = fact.supporting_topic
+            # A fact without a title is supported by none of the candidates.
+            for entity in candidates if title is None else (title,):
                 decisions[number, entity].add(fact.is_supported)
-        for entity, numbers in self.groups:
-            for number in numbers:
-                decisions[number, entity].add(self.decided.grouped_verdicts[number])
-        return {
-            (number, entity): bool(values.pop())
-            for (number, entity), values in decisions.items()
-            if len(values) == 1 and entity in candidates
-        }
+        for group in self.groups:
+            for number in group.facts:
+                decisions[number, group.entity].add(self.decided.grouped_verdicts[number])
+
+        verdicts = {}
+        for (number, entity), values in decisions.items():
+            if len(values) == 1 and entity in candidates:
+                verdicts[number, entity] = bool(values.pop())
+        return verdicts
+
+
+class _Alignment(NamedTuple):
+    """An assignment of the first facts of a response to its sentences."""
+
+    similarity: float
+    """The sum over facts of the share of a fact's words that its sentence has."""
+
+    sentence_numbers: list[int]
+    """The sentence of each fact, in ascending order."""
+
+
+def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
+    """Assign each fact to the sentence that states it, by dynamic programming.
+
+    Facts follow the order of the text. Of all assignments in this order, the one is chosen in which
+    facts share most words with their sentences.
+
+    Returns:
+        The number of the sentence of each fact, or an empty list if there are no sentences.
+    """
+    words_by_sentence = [distinct_words(sentence) for sentence in sentences]
+    # The best alignment of the facts so far, for each sentence that may hold the last of them.
+    alignments = [_Alignment(0.0, []) for _ in sentences]
+    for fact in facts:
+        fact_words = distinct_words(fact)
+        extended_alignments = []
+        best = _Alignment(-1.0, [])
+        for number, sentence_words in enumerate(words_by_sentence):
+            # The fact before stands in this sentence or in an earlier one.
+            best = max(best, alignments[number], key=_similarity)
+            share = len(fact_words & sentence_words) / (len(fact_words) or 1)
+            extended = _Alignment(best.similarity + share, [*best.sentence_numbers, number])
+            extended_alignments.append(extended)
+        alignments = extended_alignments
+    return max(alignments, key=_similarity).sentence_numbers if alignments else []
+
+
+def _similarity(alignment: _Alignment) -> float:
+    """Return the number by which alignments are compared."""
+    return alignment.similarity
+
+
+def _split_into_runs(
+    fact_numbers: Sequence[int | None], titles: Sequence[str | None]
+) -> list[_Run]:
+    """Split the grouped facts of a response into runs that one entity supports.
+
+    Args:
+        fact_numbers: The number of each grouped fact, or None if grouping invented it.
+        titles: For each grouped fact the title of the page that supports it, or None if none does.
+
+    Returns:
+        The runs in order, each with its unsupported facts. Unsupported facts between two runs are
+        left out, since they may belong to either.
+    """
+    runs: list[_Run] = []
+    pending: list[int | None] = []  # unsupported facts since the last supported one
+    for number, title in zip(fact_numbers, titles, strict=True):
+        pending.append(number)
+        if title is None:
+            continue
+        if not runs:
+            # Nothing comes before the first run, so the facts before it belong to it.
+            runs.append(_Run(title, pending))
+        elif runs[-1].entity == title:
+            runs[-1].fact_numbers.extend(pending)
+        else:
+            runs.append(_Run(title, [number]))
+        pending = []
+    if runs:
+        runs[-1].fact_numbers.extend(pending)
+    return runs
 
 
 def match_texts(
-    decided: Sequence[DecidedResponse | None], texts: Sequence[GeneratedText]
+    responses: Sequence[DecidedResponse | None], texts: Sequence[GeneratedText]
 ) -> Iterator[tuple[DecidedResponse, GeneratedText]]:
-    """Yield each response with the text that its facts are from.
+    """Find the generated text that the facts of each response were taken from.
 
-    The files have no common key, and one may lack what the other has.
+    Decision files and generation files have no common key, and one may lack entries of the other.
+    The text that shares most words with the facts is therefore taken, if more than 60% of all
+    words of both are common.
+
+    Yields:
+        Each response with its text. Responses without a text are left out.
     """
-    by_words = [distinct_words(text.output) for text in texts]
-    for response in filter(None, decided):
-        wanted = distinct_words(" ".join(fact.atom for fact in response.facts))
-        shares = [len(wanted & of_text) / len(wanted | of_text) for of_text in by_words]
-        share, text = max(zip(shares, texts, strict=True), key=itemgetter(0))
-        if share > MIN_SHARED_WORDS:
-            yield response, text
+    words_by_text = [distinct_words(text.output) for text in texts]
+    for response in responses:
+        if response is None:
+            continue
+        fact_words = distinct_words(" ".join(fact.atom for fact in response.facts))
+        shares = [len(fact_words & words) / len(fact_words | words) for words in words_by_text]
+        best_share = max(shares)
+        if best_share > MIN_SHARED_WORDS:
+            yield response, texts[shares.index(best_share)]
 
 
 def distinct_words(text: str) -> set[str]:
+    """Return the distinct words of a text in lower case, such as {"ada", "sang"}."""
     return set(_WORD.findall(text.lower()))

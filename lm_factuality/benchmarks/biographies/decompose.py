@@ -1,26 +1,21 @@
-"""Steps 1 and 2, of a response that does not decline: the atomic facts of it, sentence by sentence
-(Min et al., 2023, as section 5.1 takes it over), and the individuals that a reader without prior
-knowledge sees, among whom they are split (section 4.1).
+"""Steps 1 and 2 of D-FActScore: the facts of a response, and the individuals that it tells of.
 
-Like the published code, it asks for facts that name whom they are about (``standalone``);
-``as_written`` leaves pronouns as they are. That code shows the judge the sentence alone, here it
-sees the text before it; and it splits the judge's text at every "- ", also in "1990- 1995", where
-here the reply is a list.
+`method` asks the judge and reads its replies with the functions of this module.
 
-A judge replies with the numbers of the facts of each individual; each is in exactly one group. In
-table 8 of the paper it repeats the facts, and the published code loses the first of every response,
-because its prompt ends with that fact's hyphen."""
+Two things differ from the published code. The judge sees the text before a sentence, where the
+code shows the sentence alone. The judge replies with JSON, where the code splits a reply at every
+"- ", also in "1990- 1995", and loses the first fact of nearly every response.
+"""
 
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import chain
 from typing import Any
 
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, no_answer
+from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, why_no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.harness.generation import JsonObject
@@ -28,94 +23,133 @@ from lm_factuality.retrieval.bm25 import Searcher
 
 _WORDS = load_words(__package__)
 _SORRY = r"(?:i'?m|i am)(?: \w+){0,2} sorry|(?:my )?(?:sorry|apologies)|i (?:\w+ )?apologi[sz]e"
+# Such as "Unfortunately, but that ".
 _OPENING = (
     rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*"
 )
-# In the first person; or an apology that is all.
+# Either "I" declines, or an apology is the whole text.
 _DECLINES = re.compile(rf"{_OPENING}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE)
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
-_ASKS = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
+_ASKS_FOR_MORE = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
+# Where a sentence may turn from an apology to a statement.
 _TURN = re.compile(
     r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart"
     r" from)\b[\s,]*(?:that\b\s*)?",
     re.I,
 )
 
+MAX_GROUPING_TOKENS = 2048  # of a reply with the numbers of all facts, with room for white space
+_FIXED_DEMONSTRATIONS = 7  # The first ones are in every prompt.
+
+# The lookbehind lets white space match from its beginning only. Without it, a long stretch of white
+# space takes quadratic time.
+CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
+# The end of an output that was cut off, such as " [1, 2".
+_UNCLOSED_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")
+
+Groups = tuple[tuple[int, ...], ...]
+"""The fact groups of a response: the numbers of the facts of each individual."""
+
 
 def is_abstention(output: str) -> bool:
-    """Whether the response is empty, or every sentence of it declines ("I'm sorry, I cannot ..."),
-    says that nothing was found, or asks for more, and not all only ask. One that complains of scant
-    information, or is sorry, and then tells something of anybody is no abstention: what it tells is
-    judged."""
+    """Return whether a response declines to answer, or is empty.
+
+    Every clause of an abstention declines ("I'm sorry, I cannot ..."), says that nothing was found,
+    or asks for more information, and at least one does not only ask. A response that apologises
+    and then states anything is no abstention: the judge decides about what it states.
+    """
     text = output.replace("\u2019", "'").strip()
-    if no_answer(text) == EMPTY:
+    if why_no_answer(text) == EMPTY:
         return True
-    parts = list(chain.from_iterable(map(_parts, split_sentences(text))))
-    declining = [part for part in parts if _is_declining(part)]
-    return bool(declining) and all(part in declining or _ASKS.match(part) for part in parts)
+
+    has_declined = False
+    for sentence in split_sentences(text):
+        for clause in _split_clauses(sentence):
+            if _is_declining(clause):
+                has_declined = True
+            elif not _ASKS_FOR_MORE.match(clause):
+                return False
+    return has_declined
 
 
-def _is_declining(part: str) -> bool:
-    if _DECLINES.match(part) or _NOTHING_FOUND.search(part):
-        return True
-    return no_answer(part) == REFUSAL
+def _split_clauses(sentence: str) -> list[str]:
+    """Split a sentence where it may turn from an apology to a statement, and drop the apology.
 
-
-def _parts(sentence: str) -> list[str]:
-    """A sentence, cut where it turns ("..., but he was a painter"), without the words it opens
-    with."""
+    Example:
+        "Sorry, I know little, but he was a painter." becomes "I know little" and "he was a
+        painter.". A sentence that only apologises is returned whole.
+    """
     opening = re.match(_OPENING, sentence, re.IGNORECASE)
-    start = opening.end() if opening else 0
-    if not re.search(r"\w", sentence[start:]):
+    statement = sentence[opening.end() :] if opening else sentence
+    if not re.search(r"\w", statement):
         return [sentence]
-    return [part for part in _TURN.split(sentence[start:]) if re.search(r"\w", part)]
+    return [clause for clause in _TURN.split(statement) if re.search(r"\w", clause)]
 
 
-MAX_GROUPING_TOKENS = (
-    2048  # that a judge may write: the numbers of all facts, with room for white space
-)
-_FIXED = 7  # demonstrations that are in every prompt
-# White space is looked at from its beginning alone: from each place in it, a long one would take
-# the square of its length.
-CITATION = re.compile(r"(?<!\s)\s*\[\s*\d+(?:\s*[,;\u2013-]\s*\d+)*\s*\]")
-_HALF_CITATION = re.compile(r"(?<!\s)\s*\[[\d,;\s\u2013'-]*$")  # of an output that was cut off
-
-
-def remove_citations(text: str) -> str:
-    """``text`` without [1], [1, 2], [1][2] and a bracket at its end that was never closed."""
-    return re.sub(r"[ \t]{2,}", " ", _HALF_CITATION.sub("", CITATION.sub("", text))).strip()
+def _is_declining(clause: str) -> bool:
+    """Return whether a clause declines to answer or says that nothing was found."""
+    if _DECLINES.match(clause) or _NOTHING_FOUND.search(clause):
+        return True
+    return why_no_answer(clause) == REFUSAL
 
 
 def response_sentences(output: str) -> tuple[str, ...]:
-    """The sentences of a response that hold a word, citations removed first."""
-    lines = (line.strip() for line in remove_citations(output).splitlines())
-    return tuple(
-        sentence
-        for line in lines
-        for sentence in split_sentences(line)
-        if len(words_in(sentence)) > 1
-    )
+    """Split a response into sentences, after removing its citations.
+
+    Sentences of fewer than two words are left out. A sentence does not go on in the next line.
+    """
+    sentences = []
+    for line in remove_citations(output).splitlines():
+        for sentence in split_sentences(line.strip()):
+            if len(words_in(sentence)) > 1:
+                sentences.append(sentence)
+    return tuple(sentences)
+
+
+def remove_citations(text: str) -> str:
+    """Remove citations such as [1], [1, 2] and [1][2], and an unclosed one at the end.
+
+    Example:
+        "She sang [1][2]. He won [3" becomes "She sang. He won".
+    """
+    without_closed = CITATION.sub("", text)
+    without_any = _UNCLOSED_CITATION.sub("", without_closed)
+    return re.sub(r"[ \t]{2,}", " ", without_any).strip()
 
 
 def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
-    """The seven that every prompt has, and of the others the nearest by BM25, as in the published
-    code."""
-    known, searcher = _demonstrations()
-    nearest = searcher.best(sentence, 1)
-    return [*known[:_FIXED], known[_FIXED + nearest[0][0] if nearest else _FIXED]]
+    """Choose the demonstrations that show the judge how to decompose a sentence.
+
+    Returns:
+        Seven demonstrations that are the same for every sentence, then the one of the others that
+        is most similar by BM25, as in the code of FActScore. Each has a ``sentence``, the
+        ``text`` before it, and its facts, which stand alone (``facts``) or keep the words of
+        the sentence (``as_written``).
+    """
+    demonstrations, searcher = _load_demonstrations()
+    ranking = searcher.best(sentence, 1)
+    nearest = ranking[0][0] if ranking else 0
+    return [
+        *demonstrations[:_FIXED_DEMONSTRATIONS],
+        demonstrations[_FIXED_DEMONSTRATIONS + nearest],
+    ]
 
 
 @cache
-def _demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
-    """Sentences and their facts, which stand alone or are ``as_written``; ``text`` is what comes
-    before the sentence."""
-    found = [
-        {"text": "", "as_written": each["facts"], **each}
-        for each in load_yaml(__package__, "prompts/decompose.yaml")
-    ]
-    return found, Searcher.of([each["sentence"] for each in found[_FIXED:]])
+def _load_demonstrations() -> tuple[list[dict[str, Any]], Searcher]:
+    """Load all demonstrations, and an index of the sentences of those that vary.
+
+    The numbers in the index count from the first demonstration after the fixed ones.
+    """
+    demonstrations = []
+    for demonstration in load_yaml(__package__, "prompts/decompose.yaml"):
+        defaults = {"text": "", "as_written": demonstration["facts"]}
+        demonstrations.append({**defaults, **demonstration})
+    varying = demonstrations[_FIXED_DEMONSTRATIONS:]
+    return demonstrations, Searcher.of([demonstration["sentence"] for demonstration in varying])
 
 
+# Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
 class FactsReply(Reply):
     """The facts of a sentence; none where it says nothing about anybody."""
 
@@ -123,30 +157,39 @@ class FactsReply(Reply):
 
 
 def check_facts(reply: FactsReply, subject: Mapping[str, Any]) -> str:
-    """A `judges.typed.Check`.
+    """Check the facts that a judge found in a sentence.
 
-    Every fact has two words, and none is a circumstance alone ("In the late 19th century."). No
-    sentence states more facts than it has words.
+    Args:
+        reply: The facts.
+        subject: The variables of the prompt, among them the ``sentence``.
+
+    Returns:
+        The problem, or an empty string if the facts are usable. There may not be more facts than
+        the sentence has words, and one more. Every fact has at least two words and is not merely
+        a circumstance such as "In the late 19th century.".
     """
-    words = len(words_in(subject["sentence"]))
-    if len(reply.facts) > words + 1:
-        return f"{len(reply.facts)} facts of a sentence of {words} words"
+    num_words = len(words_in(subject["sentence"]))
+    if len(reply.facts) > num_words + 1:
+        return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:
-        if not _fact(text) or is_adverbial(text):
+        if not _clean_fact(text) or is_adverbial(text):
             return f"not a whole sentence: {text[:80]!r}"
     return ""
 
 
 def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_fact(text) for text in reply.facts))
+    """Return the distinct facts of a reply, in its order and without citations."""
+    return tuple(dict.fromkeys(_clean_fact(text) for text in reply.facts))
 
 
-def _fact(text: str) -> str:
-    text = " ".join(remove_citations(text).split())
-    return text if len(words_in(text)) > 1 else ""
+def _clean_fact(text: str) -> str:
+    """Remove citations and repeated white space from a fact.
 
-
-Groups = tuple[tuple[int, ...], ...]
+    Returns:
+        The fact, or an empty string if it has fewer than two words.
+    """
+    fact = " ".join(remove_citations(text).split())
+    return fact if len(words_in(fact)) > 1 else ""
 
 
 class GroupsReply(Reply):
@@ -156,9 +199,11 @@ class GroupsReply(Reply):
 
 
 def grouping_subject(judged: JudgedBiography) -> JsonObject:
-    """Return what the prompt is about.
+    """Return the variables of the prompt that asks a judge to group the facts of a response.
 
-    ``sentences`` and ``owners`` are for a judge that reads no prose.
+    Returns:
+        ``name``, ``paragraph`` and ``facts`` for the prompt. ``sentences`` and ``owners``, the
+        number of each fact's sentence, are for a judge that reads no prose.
     """
     return {
         "kind": "group",
@@ -171,12 +216,27 @@ def grouping_subject(judged: JudgedBiography) -> JsonObject:
 
 
 def check_groups(reply: GroupsReply, subject: Mapping[str, Any]) -> str:
-    """A :data:`judges.typed.Check`: every fact is in exactly one group."""
-    return numbering_problem(
-        [number for group in reply.groups for number in group], len(subject["facts"]), "fact"
-    )
+    """Check that a judge put every fact into exactly one group.
+
+    Args:
+        reply: The groups.
+        subject: The variables of the prompt, among them the ``facts``.
+
+    Returns:
+        The problem, such as "no fact 3", or an empty string if the groups are usable.
+    """
+    numbers = [number for group in reply.groups for number in group]
+    return numbering_problem(numbers, len(subject["facts"]), "fact")
 
 
 def reply_to_groups(reply: GroupsReply) -> Groups:
-    """The numbers, from 0, of the facts of each individual in order of appearance, none empty."""
-    return tuple(tuple(sorted(number - 1 for number in group)) for group in reply.groups if group)
+    """Convert the groups of a reply, which number facts from 1, to fact numbers from 0.
+
+    Example:
+        The groups [[2, 1], [], [3]] become ((0, 1), (2,)).
+    """
+    groups = []
+    for group in reply.groups:
+        if group:
+            groups.append(tuple(sorted(number - 1 for number in group)))
+    return tuple(groups)

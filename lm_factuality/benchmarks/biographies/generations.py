@@ -1,8 +1,9 @@
-"""What a model wrote, the passages it was given, and the pages of entities.
+"""Readers of generated biographies and of ambiguous names, and the passages nearest to a fact.
 
-ALCE's files are ``{"data": [row, ...]}``, plain or gzipped. A row has ``question``, ``docs`` (each
-with ``title`` and ``text``) and, if a model has answered it, ``output``. Pages are what is known of
-an entity, with the passages nearest to a fact (Retrieve -> LM of Min et al.).
+The task, the judge and the commands on biographies read their files with this module.
+
+The generation files are those of ALCE: ``{"data": [row, ...]}``, plain or gzipped. A row has a
+``question``, ``docs`` (each with ``title`` and ``text``) and, if a model has answered, ``output``.
 """
 
 import re
@@ -27,20 +28,22 @@ _QUESTION = re.compile(
     r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE
 )
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
-_QUERY = "Tell me a bio of "
+_QUESTION_START = "Tell me a bio of "
 _TITLE_LINE = re.compile(r"\n(?=Title: [^\n]+\n)")
 _TITLED = re.compile(r"Title: ([^\n]+)\n(.*)", re.DOTALL)
 
-# The names' questions and passages, with what ChatGPT and Llama-2-13b-chat wrote, each before what
-# the authors' pipeline decided on that; the names; and what people saw in 300 of the responses (how
-# many lines that makes is not said).
+# The published files. Each file of generations (ChatGPT, Llama-2-13b-chat) comes before the file of
+# decisions on it. The last one has the names.
 SOURCES = tuple(Source(**source) for source in load_yaml(__package__, "sources.yaml"))
 AMBIGBIO_SOURCE = SOURCES[0]
-MAX_PASSAGES = 5  # passages of a page that the judge sees
-DOCUMENTS = "documents"  # what results call the knowledge where the given passages serve as pages
+MAX_PASSAGES = 5  # of a page that the judge sees
+# What results call the source of knowledge if facts are verified against the given passages.
+DOCUMENTS = "documents"
 
 
 class _AlceRow(BaseModel):
+    """A row of ALCE's files."""
+
     question: Annotated[str, Field(pattern=r"\S")]
     docs: Annotated[list[RetrievedPassage], Field(min_length=1)]
     output: str | None = None
@@ -48,15 +51,18 @@ class _AlceRow(BaseModel):
 
 
 class _AlceFile(BaseModel):
+    """The content of a file of ALCE."""
+
     data: Annotated[list[_AlceRow], Field(min_length=1)]
 
 
 def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[GeneratedText]:
-    """Read the rows of all files, numbered from 0 through all of them.
+    """Read generated biographies from ALCE's JSON files.
 
     Args:
-        paths: Files of ALCE.
-        outputs: Whether every row needs an output. Without, the outputs are empty.
+        paths: The files. Their rows are numbered from 0 through all files.
+        outputs: Whether to read the outputs, which every row must then have. If False, the outputs
+            are empty, and only the questions and passages are read.
 
     Raises:
         DataError: A file cannot be read, or has rows that cannot be used.
@@ -74,99 +80,127 @@ def read_generations(paths: Sequence[Path], outputs: bool = True) -> list[Genera
                 question=row.question,
                 name=name_in_question(row.name or row.question),
                 output=said(row.output or "") if outputs else "",
-                passages=_passages(row.docs),
+                passages=_split_joined_passages(row.docs),
             )
             generations.append(generation)
     return generations
 
 
-def _passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
-    """Return the documents.
+def _split_joined_passages(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
+    """Split the documents of a row that hold several passages.
 
-    One whose text goes on with lines ``Title: ...``, as in files made from citation logs, is
-    several passages, and of a file like that repeated passages count once.
+    Files made from citation logs have such documents. Each further passage begins with a line
+    ``Title: ...``. If a row has one, its repeated passages are dropped.
+
+    Example:
+        A document "Ada" with the lines "A painter.", "Title: Bea" and "A baker." becomes the
+        passage "A painter." of the page "Ada" and the passage "A baker." of the page "Bea".
     """
     passages: list[RetrievedPassage] = []
     for doc in docs:
-        first, *joined = _TITLE_LINE.split(doc.text)
-        passages.append(RetrievedPassage(doc.title.strip(), first.strip()))
-        for part in joined:
-            for title, text in _TITLED.findall(part):
+        first_text, *further_passages = _TITLE_LINE.split(doc.text)
+        passages.append(RetrievedPassage(doc.title.strip(), first_text.strip()))
+        for titled_text in further_passages:
+            for title, text in _TITLED.findall(titled_text):
                 passages.append(RetrievedPassage(title.strip(), text.strip()))
-    return tuple(dict.fromkeys(passages) if len(passages) > len(docs) else passages)
+
+    has_joined_passages = len(passages) > len(docs)
+    return tuple(dict.fromkeys(passages) if has_joined_passages else passages)
 
 
 def name_in_question(question: str) -> str:
-    """Return the name that is asked about, without "(disambiguation)".
+    """Return the name that a question asks about, without "(disambiguation)".
 
-    It is the whole question if that is asked in other words.
+    Example:
+        "Tell me a bio of Ada Lind (disambiguation)." becomes "Ada Lind". A question in other words
+        is returned whole.
     """
     match = _QUESTION.match(question)
-    return _DISAMBIGUATION.sub(" ", match["name"] if match else question).strip()
+    name = match["name"] if match else question
+    return _DISAMBIGUATION.sub(" ", name).strip()
 
 
 def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
-    """Return a generation without its output as a document of lm_eval."""
+    """Convert a generation to a document of lm_eval, which has no output yet."""
     doc = asdict(generation)
     del doc["output"]
     return {**doc, "passages": list(doc["passages"])}
 
 
 def generation_from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
-    """Return the generation of a document of `to_doc`.
+    """Join a document that `generation_to_doc` made with the output of a model.
 
     Raises:
-        ValueError: It is of another task.
+        ValueError: The document lacks a field, so it is of another task.
     """
     return to_model(GeneratedText, {**doc, "output": output})
 
 
 def read_names(path: Path) -> list[str]:
-    """Read names in their order, without "(disambiguation)", repeated ones once.
+    """Read the names to find passages for.
 
     Args:
-        path: ``AmbigBio.csv``, whose lines hold the question, a tab and a list with the name, or a
-            file with a name a line.
+        path: A file with one name per line, or the authors' ``AmbigBio.csv``. A line of that file
+            has a question such as "Tell me a bio of Ada Lind", a tab, and a list with the name.
+
+    Returns:
+        The distinct names in the order of the file, without "(disambiguation)".
 
     Raises:
         DataError: The file cannot be read or holds no names.
     """
     names: dict[str, None] = {}
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
-        name = line.partition("\t")[0].removeprefix(_QUERY)
-        names[" ".join(_DISAMBIGUATION.sub(" ", name).split())] = None
-    if not any(names):
+        question, _, _ = line.partition("\t")
+        name = _DISAMBIGUATION.sub(" ", question.removeprefix(_QUESTION_START))
+        names[" ".join(name.split())] = None
+    names.pop("", None)
+    if not names:
         raise DataError(f"{path}: no names; expected one per line")
-    return list(filter(None, names))
+    return list(names)
 
 
 def question_about(name: str) -> str:
-    return f"{_QUERY}{name}"
+    """Return the question of AmbigBio for a name, such as "Tell me a bio of Ada Lind"."""
+    return f"{_QUESTION_START}{name}"
 
 
 def passages_by_title(generation: GeneratedText) -> dict[str, list[str]]:
-    """Return the passages that a model was given, by title, each of them once."""
-    pages: dict[str, list[str]] = {}
+    """Group the distinct passages that a model was given by the titles of their pages.
+
+    Returns:
+        The texts by title, both in the order of retrieval.
+    """
+    texts_by_title: dict[str, list[str]] = {}
     for passage in dict.fromkeys(generation.passages):
-        pages.setdefault(passage.title, []).append(passage.text)
-    return pages
+        texts_by_title.setdefault(passage.title, []).append(passage.text)
+    return texts_by_title
 
 
 def nearest_passages(
     page: tuple[str, ...], query: str, count: int = MAX_PASSAGES
 ) -> tuple[str, ...]:
-    """Return the passages of a page with the highest BM25 score for a query, best first.
+    """Return the passages of a page with the highest BM25 scores for a query.
 
-    Of equals the earlier one comes first. A page of no more than ``count`` passages is shown whole,
-    in its order.
+    Args:
+        page: The passages of the page. A page with at most ``count`` passages is returned whole.
+        query: The text to search for, such as a fact.
+        count: How many passages to return.
+
+    Returns:
+        The best passages first. If fewer than ``count`` passages share a word with the query, the
+        first passages of the page follow.
     """
     if len(page) <= count:
         return page
-    best = [number for number, _ in _searcher(page).best(query, count)]
-    ranked = dict.fromkeys([*best, *range(len(page))])
-    return tuple(page[number] for number in list(ranked)[:count])
+    ranked_numbers = [number for number, _ in _searcher(page).best(query, count)]
+    other_numbers = [number for number in range(len(page)) if number not in ranked_numbers]
+    best_numbers = [*ranked_numbers, *other_numbers][:count]
+    return tuple(page[number] for number in best_numbers)
 
 
-@lru_cache(256)  # pages: facts of one response ask for the same few
+# The facts of one response search the same few pages.
+@lru_cache(maxsize=256)
 def _searcher(page: tuple[str, ...]) -> Searcher:
+    """Index the passages of a page for BM25."""
     return Searcher.of(page)

@@ -1,9 +1,6 @@
-"""Which entity an individual is: the one whose page supports most of its facts (equation 1).
+"""Entity linking: find the entity whose page supports most facts of a group (equation 1).
 
-``greedy`` links each group by itself, as the paper's results do, so that two may have one entity;
-of equals it takes the one retrieved earlier or, under ``protocol: code``, as the published code,
-the first in the alphabet. ``hungarian`` (appendix C.1) gives an entity to one group at most, so
-that most facts are supported; a group that finds none left has no entity.
+The method calls it after the facts have been verified, and so do the answers of people.
 """
 
 from collections.abc import Sequence
@@ -14,8 +11,10 @@ from numpy.typing import NDArray
 from lm_factuality.benchmarks.biographies.types import Judgement
 
 Links = tuple[int | None, ...]
-Support = NDArray[np.int64]
-"""How many facts of each group (rows) each entity (columns) supports."""
+"""For each fact group the number of its entity, or None if it has no entity."""
+
+SupportCounts = NDArray[np.int64]
+"""How many facts of each group (rows) the page of each entity (columns) supports."""
 
 
 def link_groups(
@@ -25,45 +24,82 @@ def link_groups(
     linking: str = "greedy",
     protocol: str = "paper",
 ) -> Links:
-    """Return the number of the entity of each group, or None."""
+    """Link each fact group to the entity whose page supports most of its facts (equation 1).
+
+    Args:
+        groups: For each individual of a response, the numbers of its facts.
+        entities: The titles of the candidate pages, in the order of retrieval.
+        matrix: The judgement of each fact (rows) by the page of each entity (columns).
+        linking: ``greedy`` links each group by itself, so that two groups may share an entity.
+            ``hungarian`` gives an entity to one group at most (appendix C.1).
+        protocol: Decides between entities that support equally many facts. ``paper`` takes the
+            one that was retrieved first, ``code`` the alphabetically first title as the authors'
+            code does.
+
+    Returns:
+        The number of the entity of each group, or None for a group without one.
+    """
     counts = np.zeros((len(groups), len(entities)), dtype=np.int64)
     for row, group in enumerate(groups):
         for fact in group:
             for entity, judgement in enumerate(matrix[fact]):
-                counts[row, entity] += judgement.outcome == "supported"
-    order = list(range(len(entities)))
+                if judgement.outcome == "supported":
+                    counts[row, entity] += 1
+
+    preference = list(range(len(entities)))
     if protocol == "code":
-        order.sort(key=entities.__getitem__)
-    return (
-        link_one_to_one(counts, order) if linking == "hungarian" else link_greedily(counts, order)
-    )
+        preference.sort(key=lambda entity: entities[entity])
+    if linking == "hungarian":
+        return link_one_to_one(counts, preference)
+    return link_greedily(counts, preference)
 
 
-def link_greedily(counts: Support, order: Sequence[int]) -> Links:
-    """Return for each group the entity with the highest support.
+def link_greedily(counts: SupportCounts, preference: Sequence[int]) -> Links:
+    """Link each group to the entity that supports most of its facts, whatever other groups have.
 
-    Of equals it is the first in ``order``. A group without support has none.
+    Args:
+        counts: How many facts of each group (rows) each entity (columns) supports.
+        preference: All entities. Of equally good ones the group gets the first in this order.
+
+    Returns:
+        The entity of each group, or None for a group of which no entity supports any fact.
     """
-    return tuple(
-        max(order, key=lambda entity: (row[entity], -order.index(entity))) if row.any() else None
-        for row in counts
-    )
+    links: list[int | None] = []
+    for row in counts:
+        # Of equal values, max returns the first.
+        best_entity = max(preference, key=lambda entity: row[entity], default=None)
+        has_support = best_entity is not None and row[best_entity] > 0
+        links.append(best_entity if has_support else None)
+    return tuple(links)
 
 
-def link_one_to_one(counts: Support, order: Sequence[int]) -> Links:
-    """Return different entities for all groups, with the highest sum of support.
+def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
+    """Link each group to a different entity so that most facts are supported in total.
 
-    A group that gets no support has none. Of assignments with the same sum it is the one in which
-    more groups have their highest support, then what scipy finds.
+    This is the Hungarian algorithm of appendix C.1. Of several assignments with the same total,
+    the one is taken in which more groups get the entity that supports most of their facts.
+
+    Args:
+        counts: How many facts of each group (rows) each entity (columns) supports.
+        preference: All entities, in the order in which the algorithm looks at them.
+
+    Returns:
+        The entity of each group. None for a group that is left without an entity, or whose entity
+        would support none of its facts.
     """
-    # It takes long to import, and few ask for this linking.
+    # The import is slow, and few runs use this linking.
     from scipy.optimize import linear_sum_assignment
 
     links: list[int | None] = [None] * len(counts)
-    if counts.size:
-        columns = counts[:, list(order)]
-        favour = columns == columns.max(axis=1, keepdims=True)
-        rows, chosen = linear_sum_assignment(columns * (len(counts) + 1) + favour, maximize=True)
-        for row, column in zip(rows.tolist(), chosen.tolist(), strict=True):
-            links[row] = order[column] if columns[row, column] else None
+    if counts.size == 0:
+        return tuple(links)
+
+    ordered_counts = counts[:, list(preference)]
+    is_best_of_group = ordered_counts == ordered_counts.max(axis=1, keepdims=True)
+    # One more supported fact outweighs the bonus for best entities of all groups together.
+    weights = ordered_counts * (len(counts) + 1) + is_best_of_group
+    rows, columns = linear_sum_assignment(weights, maximize=True)
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        if ordered_counts[row, column] > 0:
+            links[row] = preference[column]
     return tuple(links)

@@ -1,10 +1,8 @@
-"""The authors' figures out of their decision files, and without what their script leaves unsaid.
+"""The figures of the paper, computed from the decision files that the authors released.
 
-``code`` gives the released figures: FActScore over the facts as decomposed, D-FActScore over those
-that came back from grouping (the first of nearly every response did not), without responses of
-which none did. ``fixed`` divides by the facts as the paper defines it: a fact that grouping lost is
-unscored, one that it made up counts nowhere, a response without a fact left is unscored, and the
-worst and the best case say what that could amount to.
+``lm-factuality score ambigbio`` calls `score_decisions`. The protocol ``code`` gives the released
+figures. ``fixed`` corrects what the authors' grouping does to facts; ``choices.yaml`` lists the
+differences.
 """
 
 from collections.abc import Sequence
@@ -21,28 +19,35 @@ from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import average
 
 Protocol = Literal["code", "fixed"]
-_MEANS = (
+_METRICS = (
     *("factscore", "factscore_penalised", "d_factscore", "num_entities"),
     *("facts_per_response", "respond_ratio", "difference"),
 )
 
 
 def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonObject:
-    """Score the decisions of one model, as JSON.
+    """Compute FActScore, D-FActScore and other means from the released decisions of one model.
+
+    Args:
+        decisions: The decisions on the responses of the model.
+        protocol: ``code`` averages D-FActScore over the facts that grouping returned, as the
+            authors' script does. ``fixed`` averages it over all facts, as the paper defines it,
+            and counts facts that grouping lost as unscored.
 
     Returns:
-        Means over responses (``respond_ratio``: over names) as fractions, with intervals that
-        bootstrap the names. ``num_biographies`` is the file's own ``num_groups``, null if it states
-        none.
+        The means over responses as fractions (``respond_ratio`` is over names), their 95%
+        intervals, which bootstrap names, and counts. ``num_biographies`` is the number that the
+        file states, or None. ``num_nan`` counts the responses of which grouping lost every fact.
     """
     rows = []
     answered = []
     for number, response in enumerate(decisions.responses):
-        metrics = dict.fromkeys(_MEANS) | {"respond_ratio": float(response is not None)}
+        metrics = dict.fromkeys(_METRICS) | {"respond_ratio": float(response is not None)}
         if response is not None:
             answered.append(response)
-            metrics |= _metrics(response, protocol)
+            metrics |= _response_metrics(response, protocol)
         rows.append(clustered_outcomes(metrics, str(number)))
+
     means, intervals = bootstrapped_means(rows)
     return {
         "protocol": protocol,
@@ -52,56 +57,81 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
         "num_nan": sum(not response.grouped for response in answered),
         "num_names": len(decisions.responses),
         "num_responses": len(answered),
-        "unscored": _unscored(answered),
+        "unscored": _count_unscored(answered),
         "intervals": intervals,
     }
 
 
-def _metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
-    plain = released_factscore(response)
-    linked = released_d_factscore(response)
+def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
+    """Compute the metrics of one response by their names in the metrics file.
+
+    Returns:
+        The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
+        fact of the response.
+    """
+    factscore = released_factscore(response)
     if protocol == "fixed":
-        linked = average(response.grouped_verdicts)
-    topics = {fact.supporting_topic for fact in response.facts}
+        d_factscore = average(response.grouped_verdicts)
+    else:
+        d_factscore = released_d_factscore(response)
+
+    titles = {fact.supporting_topic for fact in response.facts}
+    num_facts = len(response.facts)
     return {
-        "factscore": plain,
-        # The length penalty of FActScore, section 4.
-        "factscore_penalised": plain * length_penalty(len(response.facts)),
-        "d_factscore": linked,
-        "num_entities": float(len(topics - {None})),
-        "facts_per_response": float(len(response.facts)),
-        "difference": None if linked is None else plain - linked,
+        "factscore": factscore,
+        "factscore_penalised": factscore * length_penalty(num_facts),
+        "d_factscore": d_factscore,
+        # An unsupported fact has no title.
+        "num_entities": float(len(titles - {None})),
+        "facts_per_response": float(num_facts),
+        "difference": None if d_factscore is None else factscore - d_factscore,
     }
 
 
 def released_factscore(response: DecidedResponse) -> float:
+    """Return FActScore as the authors' script computes it: the share of supported facts."""
     return sum(fact.is_supported for fact in response.facts) / len(response.facts)
 
 
 def released_d_factscore(response: DecidedResponse) -> float | None:
-    """Return the share of the facts that came back from grouping; None if none did."""
+    """Return D-FActScore as the authors' script computes it.
+
+    Returns:
+        The share of supported facts among those that grouping returned, or None if it returned
+        none.
+    """
     return average(fact.is_supported for fact in response.grouped)
 
 
-def _unscored(answered: Sequence[DecidedResponse]) -> JsonObject:
-    """Return what grouping did to the facts.
+def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
+    """Count the facts that grouping lost or invented, and bound D-FActScore by them.
 
-    ``d_factscore`` is what it would be if all that has no verdict were not supported, or were.
+    Returns:
+        Of all ``responses``, those without any grouped fact; the lost ``facts``; how many of them
+        are the ``first_facts`` of a response; ``facts_made_up``, which grouping invented; and the
+        ``worst`` and the ``best`` mean of ``d_factscore``, with all lost facts not supported and
+        with all supported.
     """
-    verdicts = [response.grouped_verdicts for response in answered]
+    verdicts_by_response = [response.grouped_verdicts for response in responses]
+    worst_shares = [_supported_share(verdicts, False) for verdicts in verdicts_by_response]
+    best_shares = [_supported_share(verdicts, True) for verdicts in verdicts_by_response]
     return {
-        "responses": sum(set(of_response) == {None} for of_response in verdicts),
-        "facts": sum(of_response.count(None) for of_response in verdicts),
-        "first_facts": sum(of_response[0] is None for of_response in verdicts),
-        "facts_made_up": sum(response.numbers.count(-1) for response in answered),
-        "d_factscore": {
-            "worst": average(_share(of_response, False) for of_response in verdicts),
-            "best": average(_share(of_response, True) for of_response in verdicts),
-        },
+        "responses": sum(set(verdicts) == {None} for verdicts in verdicts_by_response),
+        "facts": sum(verdicts.count(None) for verdicts in verdicts_by_response),
+        "first_facts": sum(verdicts[0] is None for verdicts in verdicts_by_response),
+        "facts_made_up": sum(response.grouped_numbers.count(None) for response in responses),
+        "d_factscore": {"worst": average(worst_shares), "best": average(best_shares)},
     }
 
 
-def _share(verdicts: Sequence[bool | None], unscored: bool) -> float:
-    """Return the share of supported facts if those without a verdict are, or are not."""
-    supported = verdicts.count(True) + unscored * verdicts.count(None)
+def _supported_share(verdicts: Sequence[bool | None], missing_verdict: bool) -> float:
+    """Return the share of supported facts.
+
+    Args:
+        verdicts: Whether each fact is supported, None if there is no verdict.
+        missing_verdict: The verdict to assume where there is none.
+    """
+    supported = verdicts.count(True)
+    if missing_verdict:
+        supported += verdicts.count(None)
     return supported / len(verdicts)

@@ -1,8 +1,9 @@
-"""What the steps of D-FActScore hand to each other, and a judged biography as JSON and back.
+"""The data that the steps of D-FActScore pass on, and the JSON record of a judged biography.
 
-A line of ``verdicts.jsonl`` holds such a record.
+All modules of this package use these types. Each line of a ``verdicts.jsonl`` holds one record.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,124 +15,160 @@ from lm_factuality.ground.records import read_lines, to_model
 from lm_factuality.harness.generation import JsonObject
 
 Outcome = Literal["supported", "not_supported", "irrelevant", "unscored"]
+
 SINGLE_SUBJECT = ("",)
-"""The entities of a response where they are not told apart: one, without a name."""
+"""The entities of a response about a single subject: one entity without a name.
+
+The facts of such a response are neither grouped nor linked.
+"""
 
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class RetrievedPassage:
-    """A passage that a model was given."""
+    """A passage that a model was given with the question."""
 
     title: str
-    """The entity whose page it is from."""
+    """The title of the page that holds the passage. It names the entity of the page."""
 
     text: str
+    """The passage without its title."""
 
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """What a model wrote about a name."""
+    """A biography that a model wrote about a name."""
 
     index: str
+    """The number of the question in its file, counted from 0."""
+
     question: str
+    """The question, such as "Tell me a bio of Ada Lind"."""
+
     name: str
+    """The name that the question asks about. Several people may share it."""
+
     output: str
-    """The model's text, with citations like [1]."""
+    """The model's text, with citations such as [1]."""
 
     passages: tuple[RetrievedPassage, ...]
-    """What the model was given. Citations count them from 1."""
+    """The passages that the model was given. The citation [1] refers to the first."""
 
     @property
     def entities(self) -> tuple[str, ...]:
-        """The candidates for linking: the distinct titles, in the order of retrieval."""
+        """The candidates for entity linking: the distinct titles, in the order of retrieval."""
         return tuple(dict.fromkeys(passage.title for passage in self.passages))
 
 
 @dataclass(frozen=True)
 class Fact:
-    """An atomic fact."""
+    """An atomic fact: a short sentence that states one piece of information."""
 
     text: str
+    """The sentence, such as "Ada Lind was a painter."."""
+
     sentence: StrictInt
-    """The sentence that it was taken from, counted from 0."""
+    """The number of the sentence that states the fact, counted from 0."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the page of one entity says of one fact."""
+    """The verdict on one fact by the page of one entity."""
 
     outcome: Outcome
+    """The verdict of the judge, or ``unscored`` if there is none."""
+
     score: Probability | None = None
+    """The probability that the page supports the fact. None if the fact is unscored."""
+
     reason: str = ""
     """The judge's reason, or why there is no verdict."""
 
     evidence: tuple[str, ...] = ()
-    """The passages of the page that the judge was shown."""
+    """The passages of the page that the judge saw."""
 
 
 @dataclass(frozen=True)
 class JudgedBiography:
-    """A text with all that was found out about it."""
+    """A generated biography with the results of all steps."""
 
     generation: GeneratedText
+    """The biography and its question."""
+
     sentences: tuple[str, ...]
+    """The sentences of the biography without citations."""
+
     facts: tuple[Fact, ...]
+    """The atomic facts, in the order of the text."""
+
     groups: tuple[tuple[StrictInt, ...], ...]
-    """The numbers of the facts of each individual that a reader sees."""
+    """The fact groups: for each individual that a reader sees, the numbers of its facts."""
 
     entities: tuple[str, ...]
+    """The titles of the candidate pages for entity linking."""
+
     matrix: tuple[tuple[Judgement, ...], ...]
-    """The judgement of each fact (rows) by each entity (columns)."""
+    """One row for each fact, with the judgement by the page of each entity (columns)."""
 
     links: tuple[StrictInt | None, ...]
-    """The number of the entity of each group, or None."""
+    """For each group the number of its entity, or None if it has no entity."""
 
     abstained: StrictBool = False
     """Whether the model declined to answer."""
 
     problem: str | None = None
-    """Why a response could not be judged, so that it has no facts."""
+    """Why the response has no facts, although the model did not decline."""
 
     ungrouped: str | None = None
-    """Why the facts are in no groups, though they have judgements."""
+    """Why there are no groups, although the facts have judgements."""
 
     @property
     def is_answer(self) -> bool:
-        """Whether it can be taken apart."""
+        """Whether the response can be decomposed into facts."""
         return not self.abstained and self.problem is None
 
 
 def biography_to_record(judged: JudgedBiography) -> JsonObject:
-    """Return a judged biography as JSON values.
+    """Convert a judged biography to JSON values.
 
-    Evidence that several judgements share is written once, under ``evidence``. Judgements name it
-    by its numbers.
+    Returns:
+        The fields of `JudgedBiography`, and under ``evidence`` each distinct passage once. A
+        judgement refers to its passages by their numbers in this list, since many facts share
+        the same passages.
     """
     record = to_jsonable_python(judged)
-    numbers: dict[str, int] = {}
-    for cells in record["matrix"]:
-        for cell in cells:
-            cell["evidence"] = [numbers.setdefault(text, len(numbers)) for text in cell["evidence"]]
-    return {**record, "evidence": list(numbers)}
+    number_by_passage: dict[str, int] = {}
+    for row in record["matrix"]:
+        for judgement in row:
+            passages = judgement["evidence"]
+            for passage in passages:
+                number_by_passage.setdefault(passage, len(number_by_passage))
+            judgement["evidence"] = [number_by_passage[passage] for passage in passages]
+    return {**record, "evidence": list(number_by_passage)}
 
 
-def biography_from_record(record: Any) -> JudgedBiography:
-    """Return the judged biography that `to_record` made a record of. Other keys do not matter.
+def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
+    """Read a judged biography from the record that `biography_to_record` made.
+
+    Args:
+        record: The JSON values. Keys that are no field of `JudgedBiography` are ignored.
 
     Raises:
-        ValueError: A key is missing or holds something else, or parts do not fit together, such as
-            a group and the number of a fact that does not exist.
+        ValueError: A key is missing or has a wrong type, or two parts contradict each other. For
+            example, a group holds the number of a fact that does not exist.
     """
     try:
-        texts = dict(enumerate(record["evidence"]))
+        # A dict instead of the list, so that a negative number raises KeyError.
+        passages = dict(enumerate(record["evidence"]))
         matrix = []
-        for cells in record["matrix"]:
-            row = []
-            for cell in cells:
-                row.append({**cell, "evidence": [texts[number] for number in cell["evidence"]]})
-            matrix.append(row)
+        for row in record["matrix"]:
+            judgements = []
+            for judgement in row:
+                evidence = [passages[number] for number in judgement["evidence"]]
+                judgements.append({**judgement, "evidence": evidence})
+            matrix.append(judgements)
+
         judged = to_model(JudgedBiography, {**record, "matrix": matrix})
         _check_numbers(judged)
     except (LookupError, TypeError, ValueError) as error:
@@ -141,33 +178,47 @@ def biography_from_record(record: Any) -> JudgedBiography:
     return judged
 
 
-def read_verdicts(path: Path) -> list[JsonObject]:
-    """Read the records of a ``verdicts.jsonl``, each of which `from_record` can read.
+def _check_numbers(judged: JudgedBiography) -> None:
+    """Check that all numbers of a judged biography refer to existing facts, sentences and entities.
 
     Raises:
-        DataError: The file cannot be read, or lines are no records. The error names them.
+        ValueError: A number refers to nothing, a fact is in two groups, or the lengths of two lists
+            differ. The message names all such parts.
+    """
+    sentence_numbers = set(range(len(judged.sentences)))
+    fact_numbers = set(range(len(judged.facts)))
+    entity_numbers = set(range(len(judged.entities)))
+    grouped_facts = [fact for group in judged.groups for fact in group]
+    row_lengths = [len(row) for row in judged.matrix]
+
+    is_sound_by_part = {
+        "a sentence in 'facts'": {fact.sentence for fact in judged.facts} <= sentence_numbers,
+        "a fact in 'groups'": set(grouped_facts) <= fact_numbers,
+        "a fact twice in 'groups'": len(set(grouped_facts)) == len(grouped_facts),
+        "an entity in 'links'": set(judged.links) - {None} <= entity_numbers,
+        "the length of 'links'": len(judged.links) == len(judged.groups),
+        "the lengths in 'matrix'": row_lengths == [len(judged.entities)] * len(judged.facts),
+    }
+    wrong_parts = [part for part, is_sound in is_sound_by_part.items() if not is_sound]
+    if wrong_parts:
+        raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
+
+
+def read_verdicts(path: Path) -> list[JsonObject]:
+    """Read the records of judged biographies from a ``verdicts.jsonl``, one record per line.
+
+    Returns:
+        The records as they are in the file. `biography_from_record` can read each of them.
+
+    Raises:
+        DataError: The file cannot be read, or some lines hold no record. The error names the lines.
     """
 
-    def parse(line: Any) -> JsonObject:
+    def parse_record(line: Mapping[str, Any]) -> JsonObject:
+        """Check that a line holds a record, and return a copy of it."""
         biography_from_record(line)
         return dict(line)
 
-    return read_lines(path, parse, "make it with: lm-factuality judge ambigbio ... --out DIR")
-
-
-def _check_numbers(judged: JudgedBiography) -> None:
-    """Raise ValueError if numbers name nothing, or lists do not have the same lengths."""
-    members = [fact for group in judged.groups for fact in group]
-    rows = [len(cells) for cells in judged.matrix]
-    sentences = {fact.sentence for fact in judged.facts}
-    checks = {
-        "a sentence in 'facts'": sentences <= set(range(len(judged.sentences))),
-        "a fact in 'groups'": set(members) <= set(range(len(judged.facts))),
-        "a fact twice in 'groups'": len(set(members)) == len(members),
-        "an entity in 'links'": {*judged.links} - {None} <= set(range(len(judged.entities))),
-        "the length of 'links'": len(judged.links) == len(judged.groups),
-        "the lengths in 'matrix'": rows == [len(judged.entities)] * len(judged.facts),
-    }
-    wrong = [part for part, is_sound in checks.items() if not is_sound]
-    if wrong:
-        raise ValueError(f"{', '.join(wrong)}: does not fit the rest of the record")
+    return read_lines(
+        path, parse_record, "make it with: lm-factuality judge ambigbio ... --out DIR"
+    )
