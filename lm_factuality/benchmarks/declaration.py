@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -27,7 +27,10 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, how_many, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, count_present, score_interval
+
+if TYPE_CHECKING:
+    from lm_factuality.benchmarks.judged import JudgedMethod
 
 Sample = Mapping[str, Any]
 """A line of lm_eval's samples file."""
@@ -157,7 +160,7 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
         **aggregations: What ``aggregation`` may name besides ``mean``, the default, ``total`` and
             ``count``, the number of reasons why rows are unscored.
     """
-    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(how_many)}
+    aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, fields in load_yaml(package, "scores.yaml").items():
         has_bounds = fields.pop("bounds", False)
@@ -367,7 +370,7 @@ class Data:
 class JudgeRole:
     """What a judge decides in the tasks of a benchmark."""
 
-    make_method: Callable[[Mapping[str, Any]], Any]
+    make_method: Callable[[Mapping[str, Any]], JudgedMethod]
     """Makes the `JudgedMethod` from the settings in a task's metadata."""
 
     steps: tuple[JudgedStep, ...] = ()

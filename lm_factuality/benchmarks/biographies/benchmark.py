@@ -12,6 +12,7 @@ from lm_factuality.benchmarks.biographies.viewer import align_sentences, build_p
 from lm_factuality.benchmarks.declaration import (
     Checks,
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
@@ -75,12 +76,11 @@ def _judged_texts(result: TaskResult, title: str) -> str:
 
 
 BENCHMARK = judged_benchmark(
-    method_from_metadata,
-    steps=JUDGED_STEPS,
+    JudgeRole(method_from_metadata, JUDGED_STEPS),
     questions=people_questions(AmbigBio.noun),
     headline="d_factscore",
     scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL_QUESTION,
+    optional_question=OPTIONAL_QUESTION,
     unaffected_scores=("respond_ratio",),
     title="AmbigBio",
     data=Data(

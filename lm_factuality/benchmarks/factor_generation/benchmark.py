@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.declaration import (
     ACCURACY,
     Checks,
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
@@ -127,9 +128,11 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 
 BENCHMARK = judged_benchmark(
+    JudgeRole(
+        lambda metadata: FactorGeneration(str(metadata.get("protocol", "paper"))),
+        steps=(JudgedStep("marking generations", (), "all scores"),),
+    ),
     title="FACTOR in open generation",
-    method_of=lambda metadata: FactorGeneration(str(metadata.get("protocol", "paper"))),
-    steps=(JudgedStep("marking generations", (), "all scores"),),
     questions=load_questions(__package__).values(),
     headline="accuracy",
     scoring={"count_rows": count_rows_of_score, "unscored_unit": "generations"},

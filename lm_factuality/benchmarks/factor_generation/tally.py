@@ -28,7 +28,7 @@ from lm_factuality.scores.statistics import (
     TOTAL,
     Aggregation,
     Floats,
-    how_many,
+    count_present,
     pooled_interval,
     pooled_stderr,
     ratio,
@@ -384,5 +384,5 @@ SCORES = (
     Score("pairs_right", aggregate_sums(right_weight, count_rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher_is_better=False),
-    Score("without_fact", Aggregation(how_many), higher_is_better=False),
+    Score("without_fact", Aggregation(count_present), higher_is_better=False),
 )

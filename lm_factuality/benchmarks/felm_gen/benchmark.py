@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lm_factuality.benchmarks.asked import load_questions
 from lm_factuality.benchmarks.certifiable import JudgedStep
-from lm_factuality.benchmarks.declaration import Data, Page, Sample, SampleDisplay
+from lm_factuality.benchmarks.declaration import Data, JudgeRole, Page, Sample, SampleDisplay
 from lm_factuality.benchmarks.felm.benchmark import segments_row
 from lm_factuality.benchmarks.felm.judging import SEGMENTS
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN, SCORES
@@ -39,7 +39,7 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample,
         has_error,
         SCORES,
-        doc={"id": doc["index"], "prompt": doc["prompt"]},
+        row_doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={
             "segments": record["segments"],
             "errors": errors,
@@ -47,16 +47,19 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
             "unscored": record["unscored"] or record["no_answer"],
         },
     )
+    # A refusal is neither right, nor wrong, nor a failure of the judge.
     return replace(row, outcome="none") if record["no_answer"] else row
 
 
 BENCHMARK = judged_benchmark(
-    title="FELM-gen",
-    method_of=lambda metadata: FELM_GEN,
-    steps=(
-        JudgedStep("cutting answers into segments", (), "scores of segments"),
-        JudgedStep("marking segments", SEGMENTS, "all scores"),
+    JudgeRole(
+        lambda metadata: FELM_GEN,
+        steps=(
+            JudgedStep("cutting answers into segments", (), "scores of segments"),
+            JudgedStep("marking segments", SEGMENTS, "all scores"),
+        ),
     ),
+    title="FELM-gen",
     questions=load_questions(__package__).values(),
     headline="segment_error_rate",
     data=Data(settings=("references",)),

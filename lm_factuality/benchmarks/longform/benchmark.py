@@ -30,6 +30,7 @@ from lm_factuality.benchmarks.biographies.types import (
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
     Data,
+    JudgeRole,
     Page,
     Sample,
     SampleDisplay,
@@ -222,16 +223,18 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 
 
 BENCHMARK = judged_benchmark(
-    generation,
-    steps=(
-        JudgedStep("decomposition", (), "all scores"),
-        JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
-        JudgedStep("verification", (), "all scores"),
+    JudgeRole(
+        generation,
+        steps=(
+            JudgedStep("decomposition", (), "all scores"),
+            JudgedStep("grouping", (), "D-FActScore, where entities may be confused"),
+            JudgedStep("verification", (), "all scores"),
+        ),
     ),
     questions=people_questions(LongForm.noun),
     headline="f1_at_k",
     scoring={"count_rows": count_answered_rows},
-    optional=OPTIONAL_QUESTION,
+    optional_question=OPTIONAL_QUESTION,
     unaffected_scores=("respond_ratio",),
     title="Long-form factuality",
     data=Data(
