@@ -1,15 +1,23 @@
-"""``factor-gen audit``: what a FACTOR benchmark gives away."""
+"""The command ``factor-gen audit``, which finds out what a FACTOR benchmark gives away.
+
+`factor_gen.cli` registers it.
+"""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option
 
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
+
+if TYPE_CHECKING:
+    from factor_gen.audit.records import BenchmarkAudit
+    from lm_factuality.benchmarks.factor.rows import Row
 
 
 def audit(
@@ -66,51 +74,109 @@ def audit(
     """
     from factor_gen.audit.audit import audit_rows
     from factor_gen.audit.flags import LARGE_EDIT
-    from factor_gen.audit.judged import judge_rows as judge_properties
-    from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
-    from factor_gen.audit.tables import (
-        baseline_table,
-        conclusion,
-        flag_table,
-        property_table,
-        shape_table,
-    )
-    from lm_factuality.benchmarks.rows import finite_json
+    from factor_gen.audit.tables import baseline_table, flag_table, shape_table
 
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
+
     benchmark = read_benchmark(file)
     audited = audit_rows(benchmark.rows, seed, sample)
+    _print_conclusion(audited, file, benchmark.problems)
+    if verbose:
+        print_table(*baseline_table(audited, file))
+        print_table(*flag_table(audited))
+
+    content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
+    judged_types: list[str | None] = []
+    if judge is not None:
+        judged_rows = _JudgedRows(benchmark.rows, seed, judge_rows)
+        judged = _ask_judge(judge, store, judged_rows, types)
+        judged_types = judged.types
+        content["properties"] = judged.properties
+    if types or verbose:
+        print_table(*shape_table(audited, judged_types))
+    if json_file is not None:
+        write_json(json_file, content)
+
+    # Large edits are worth a look, but give nothing away.
+    is_flagged = any(flag.reason != LARGE_EDIT for flag in audited.flags)
+    return int(strict and (bool(audited.leaks) or is_flagged))
+
+
+def _print_conclusion(audited: "BenchmarkAudit", file: str, problems: Sequence[str]) -> None:
+    """Print the main results of an audit, and how many lines of the file could not be read.
+
+    Args:
+        audited: The results.
+        file: The name of the file, as the user typed it.
+        problems: The problem of each line that could not be read.
+    """
+    from factor_gen.audit.tables import conclusion
+
     lines = conclusion(audited, file)
-    problems = benchmark.problems
     if problems:
         lines.append(
             f"lines that cannot be read and are left out: {len(problems):,}; the first:"
             f" {problems[0]}"
         )
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    if verbose:
-        print_table(*baseline_table(audited, file))
-        print_table(*flag_table(audited))
-    content = {"file": file, "data": dict(benchmark.provenance), "seed": seed, **audited.to_json()}
-    judged_types: list[str | None] = []
-    if judge is not None:
-        with open_judge(judge, store) as opened:
-            properties = judge_properties(opened, benchmark.rows, seed, judge_rows)
-            if types:
-                judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
-        usable = sum(not row.problem for row in benchmark.rows)
-        print_table(*property_table(properties, opened.name, min(judge_rows, usable)))
-        reasons = [reason for finding in properties for reason in finding.unscored]
-        if reasons and opened.usage.errors and not any(finding.scored for finding in properties):
-            raise BackendDownError(
-                f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
-            )
-        content["properties"] = [finite_json(asdict(finding)) for finding in properties]
-    if types or verbose:
-        print_table(*shape_table(audited, judged_types))
-    if json_file is not None:
-        write_json(json_file, content)
-    is_flagged = any(flag.reason != LARGE_EDIT for flag in audited.flags)
-    return int(strict and (bool(audited.leaks) or is_flagged))
+
+
+class _JudgedRows(NamedTuple):
+    """The rows of a benchmark that a judge sees."""
+
+    rows: "Sequence[Row]"
+    """All rows of the benchmark."""
+
+    seed: int
+    """The seed by which rows are drawn."""
+
+    count: int
+    """How many rows are drawn at most."""
+
+
+class _JudgeResults(NamedTuple):
+    """The judge's verdicts on the contradictions of a benchmark."""
+
+    properties: list[Any]
+    """The share of contradictions that are false, fluent and consistent, as JSON objects."""
+
+    types: list[str | None]
+    """The error type of each contradiction. None if the reply could not be used."""
+
+
+def _ask_judge(
+    judge: str, store: Path | None, judged_rows: _JudgedRows, with_types: bool
+) -> _JudgeResults:
+    """Ask a judge for the properties of contradictions (table 2), and print the results.
+
+    Args:
+        judge: The judge's YAML, or its name.
+        store: The folder that keeps the answers. None: the user's cache.
+        judged_rows: The rows that the judge sees.
+        with_types: Whether to ask for error types too.
+
+    Raises:
+        BackendDownError: The judge could not be reached.
+    """
+    from factor_gen.audit.judged import judge_rows, judge_types, open_judge
+    from factor_gen.audit.tables import property_table
+    from lm_factuality.benchmarks.rows import finite_json
+
+    types: list[str | None] = []
+    with open_judge(judge, store) as opened:
+        properties = judge_rows(opened, *judged_rows)
+        if with_types:
+            types = judge_types(opened, *judged_rows)
+
+    num_usable = sum(not row.problem for row in judged_rows.rows)
+    print_table(*property_table(properties, opened.name, min(judged_rows.count, num_usable)))
+
+    reasons = [reason for finding in properties for reason in finding.unscored]
+    is_scored = any(finding.scored for finding in properties)
+    if reasons and opened.usage.errors and not is_scored:
+        raise BackendDownError(
+            f"judge {opened.name}: nothing could be scored, the first: {reasons[0]}"
+        )
+    return _JudgeResults([finite_json(asdict(finding)) for finding in properties], types)
