@@ -25,7 +25,13 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, with_finite_numbers
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.scores.paired import detectable, flip_test, holm, slopes, swap_test
+from lm_factuality.scores.paired import (
+    flip_test,
+    holm,
+    minimum_detectable_difference,
+    score_gradient,
+    swap_test,
+)
 from lm_factuality.scores.statistics import Z95, Floats, Value, ratio
 
 Key = TypeVar("Key", bound=Hashable)
@@ -73,7 +79,7 @@ class PairedDifference:
 
         It is None for models that differ in no row.
         """
-        return detectable(self.stderr) if self.stderr else None
+        return minimum_detectable_difference(self.stderr) if self.stderr else None
 
 
 @contextmanager
@@ -350,11 +356,11 @@ def _cluster_influences(counts: Floats, clusters: ClusterNumbers, compute_score:
         compute_score: Computes the score from the sums of counts.
 
     Returns:
-        A number for each cluster: its counts times the slopes of the score at the sums of all
-        rows. The first order is exact for a difference of means with the same weights.
+        A number for each cluster: its counts times the gradient of the score at the sums of
+        all rows. The first order is exact for a difference of means with the same weights.
     """
-    slopes_at_sums = slopes(compute_score, counts.sum(axis=0))
-    return np.asarray(_sum_by_cluster(counts, clusters) @ slopes_at_sums)
+    gradient = score_gradient(compute_score, counts.sum(axis=0))
+    return np.asarray(_sum_by_cluster(counts, clusters) @ gradient)
 
 
 def _sum_by_cluster(counts: Floats, clusters: ClusterNumbers) -> Floats:

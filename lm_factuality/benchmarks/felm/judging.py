@@ -49,7 +49,7 @@ from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
-from lm_factuality.scores.statistics import interval_of, pooled_interval
+from lm_factuality.scores.statistics import interval_or_none, pooled_interval
 
 CLAIM_PROMPT = "felm/extract_claims"
 """The name of the prompt that asks for the claims of a row."""
@@ -243,7 +243,7 @@ def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
         for measure in MEASURES:
             # Whole responses are drawn, since the segments of one are not independent.
             ends = pooled_interval(counts, measure_from_totals(measure))
-            intervals[level][measure] = interval_of(ends)
+            intervals[level][measure] = interval_or_none(ends)
     return intervals
 
 

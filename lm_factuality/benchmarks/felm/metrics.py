@@ -17,7 +17,14 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
 from lm_factuality.harness.generation import Doc, JsonObject
-from lm_factuality.scores.statistics import TOTAL, Aggregation, defined, how_many, pooled, ratio
+from lm_factuality.scores.statistics import (
+    TOTAL,
+    Aggregation,
+    count_present,
+    none_if_nan,
+    pooled,
+    ratio,
+)
 
 LEVELS = ("segment", "response")
 """What is counted: single segments, or whole responses, which are wrong if any segment is."""
@@ -155,7 +162,7 @@ def score_pooled_counts(
             totals = [total + count for total, count in zip(totals, counts, strict=True)]
 
         counts_by_name = dict(zip(COUNTS, totals, strict=True))
-        scores = {name: defined(score) for name, score in detection_scores(totals).items()}
+        scores = {name: none_if_nan(score) for name, score in detection_scores(totals).items()}
         scores_by_level[level] = counts_by_name | scores
     return scores_by_level
 
@@ -237,7 +244,7 @@ def _declare_scores() -> Iterator[Score]:
                 if not is_declared:
                     name = f"{level}_{measure}{suffix}"
                     yield Score(name, aggregations[measure], SHARE)
-        yield Score(f"unscored{suffix}", Aggregation(how_many), higher_is_better=False)
+        yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
 
     for level in LEVELS:
         yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()

@@ -42,7 +42,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
-from lm_factuality.scores.statistics import TOTAL, Aggregation, how_many, pooled, ratio
+from lm_factuality.scores.statistics import TOTAL, Aggregation, count_present, pooled, ratio
 
 ERROR_KINDS = (*TYPES, UNTYPED)
 """Every type that an error can have in a record."""
@@ -80,7 +80,7 @@ def _declare_scores() -> Iterator[Score]:
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
-        yield Score(name, Aggregation(how_many), higher_is_better=False)
+        yield Score(name, Aggregation(count_present), higher_is_better=False)
 
 
 SCORES = tuple(_declare_scores())
