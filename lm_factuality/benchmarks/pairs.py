@@ -32,7 +32,7 @@ from lm_factuality.scores.paired import (
     score_gradient,
     swap_test,
 )
-from lm_factuality.scores.statistics import Z95, Floats, Value, ratio
+from lm_factuality.scores.statistics import Z95, Floats, ScoreOfSums, ratio
 
 Key = TypeVar("Key", bound=Hashable)
 ClusterNumbers = NDArray[np.intp]
@@ -260,7 +260,7 @@ def score_stderr(model: ScoredRows, score: Score) -> float | None:
     return _stderr_of_influences(influences)
 
 
-def score_of_sums(score: Score, num_counts: int) -> Value:
+def score_of_sums(score: Score, num_counts: int) -> ScoreOfSums:
     """Return the function that computes a score from the sums of its rows' counts.
 
     Args:
@@ -327,7 +327,7 @@ def _format_p_value(p_value: float | None) -> str:
 
 
 def _p_value(
-    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, compute_score: Value
+    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
 ) -> float:
     """Test whether two models differ by more than chance, by a randomisation test over clusters.
 
@@ -347,7 +347,9 @@ def _p_value(
     return swap_test(sums_a, sums_b, compute_score)
 
 
-def _cluster_influences(counts: Floats, clusters: ClusterNumbers, compute_score: Value) -> Floats:
+def _cluster_influences(
+    counts: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
+) -> Floats:
     """Return how much each cluster contributes to a score, to the first order.
 
     Args:
